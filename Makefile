@@ -1,0 +1,50 @@
+# Everything a developer types. `make demo` and `make test` need Python 3.11+ and make, nothing else.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test test-slow check bench fmt docs lock clean install
+
+demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it a question
+	rm -rf ktx-demo
+	$(BIN)/ktx demo ktx-demo
+
+test: $(STAMP)  ## the tests, in parallel
+	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(STAMP)  ## the long sweeps at full counts
+	KTX_TEST_FULL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+check: $(STAMP)  ## lint, format, types, floors of the house, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m docs.generate --check
+
+bench: $(STAMP)  ## the benchmarks; each prints a ratio and how it grows
+	for b in benchmarks/bench_*.py; do $(BIN)/python $$b || exit 1; done
+	$(BIN)/python benchmarks/crash.py
+
+fmt: $(STAMP)  ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## write the generated reference pages, the JSON Schema and the example
+	$(BIN)/python -m docs.generate
+
+lock:  ## resolve constraints.txt again (needs uv)
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	  --python-version 3.11 --all-extras --group dev pyproject.toml -o constraints.txt
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv ktx-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,196 @@
+"""Every error a user can see, in one tree, with the exit code each one ends in.
+
+KtxError
+├── UsageError             wrong option, wrong value, command used wrongly
+├── ConfigError            `ktx.yaml` (or a file it names) cannot be used as it is
+├── NotSupportedError      known, but this version has no code for it
+├── NoProjectError         there is no project where one is needed
+├── NotReadyError          setup or authentication is missing
+├── SecretError            a secret reference that cannot be resolved
+├── SourceError            a database or another source cannot be reached or read
+├── BusyError              another run holds the lease, or git holds its lock
+├── GitError               the repository cannot be used as it is
+│   └── GitMissingError    there is no usable git binary
+├── StorageError           a file cannot be read or written (disk full, permission denied)
+├── PartialError           done in part; what was left out is named
+└── CancelledError         interrupted by the user
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_READY = 3
+EXIT_UNREACHABLE = 4
+EXIT_LIMIT = 5
+EXIT_BUSY = 6
+EXIT_PARTIAL = 7
+EXIT_INTERRUPTED = 130
+EXIT_READER_GONE = 141
+
+EXIT_BY_CODE: Mapping[str, int] = {
+    "usage": EXIT_USAGE,
+    "config": EXIT_USAGE,
+    "not_supported": EXIT_USAGE,
+    "secret": EXIT_USAGE,
+    "no_project": EXIT_NOT_READY,
+    "not_ready": EXIT_NOT_READY,
+    "auth": EXIT_NOT_READY,
+    "no_backend": EXIT_NOT_READY,
+    "billing": EXIT_NOT_READY,
+    "isolation": EXIT_NOT_READY,
+    "connection": EXIT_UNREACHABLE,
+    "rate_limit": EXIT_LIMIT,
+    "overloaded": EXIT_LIMIT,
+    "budget": EXIT_LIMIT,
+    "busy": EXIT_BUSY,
+    "partial": EXIT_PARTIAL,
+    "cancelled": EXIT_INTERRUPTED,
+}
+"""Exit code by error code; a code that is not listed ends in 1."""
+
+
+def exit_code_for(code: str) -> int:
+    """Return the process exit code of an error code."""
+    return EXIT_BY_CODE.get(code, EXIT_FAILED)
+
+
+class KtxError(Exception):
+    """An error with one sentence for the user, a hint, and facts for programs.
+
+    `message` says what and where, without a trailing full stop. `hint` is the exact command or edit
+    that helps. `details` holds JSON-able facts; never a secret.
+    """
+
+    code: str = "failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details: dict[str, Any] = dict(details or {})
+        if code is not None:
+            self.code = code
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code this error ends in."""
+        return exit_code_for(self.code)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `error` object of the JSON envelope."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "details": self.details}
+
+
+class UsageError(KtxError):
+    """The command line asks for something that cannot be."""
+
+    code = "usage"
+
+
+class ConfigError(KtxError):
+    """`ktx.yaml` or another file of the user's cannot be used as it is."""
+
+    code = "config"
+
+
+class NotSupportedError(KtxError):
+    """A known driver, source or backend this version has no code for."""
+
+    code = "not_supported"
+
+
+class NoProjectError(KtxError):
+    """No project was found or named."""
+
+    code = "no_project"
+
+
+class NotReadyError(KtxError):
+    """Setup or authentication is missing."""
+
+    code = "not_ready"
+
+
+class SecretError(KtxError):
+    """A secret reference that names nothing."""
+
+    code = "secret"
+
+
+class SourceError(KtxError):
+    """A database or another source cannot be reached or does not answer as it should."""
+
+    code = "connection"
+
+
+class BusyError(KtxError):
+    """Somebody else holds what this run needs; `details` says who."""
+
+    code = "busy"
+
+
+class GitError(KtxError):
+    """The repository is in a state ktx must not touch, or git refused."""
+
+    code = "git"
+
+
+class GitMissingError(GitError):
+    """No git binary, or one that is too old."""
+
+    code = "git_missing"
+
+
+class StorageError(KtxError):
+    """A file of the project cannot be read or written; the message names the path."""
+
+    code = "storage"
+
+
+class PartialError(KtxError):
+    """The run finished, but something was left out; `details` names it."""
+
+    code = "partial"
+
+
+class CancelledError(KtxError):
+    """The user interrupted the run."""
+
+    code = "cancelled"
+
+
+class ResultWarning:
+    """Something the user should know that does not fail the command."""
+
+    __slots__ = ("code", "details", "hint", "message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("code", "message", "hint", "details")
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the warning as it stands in `warnings[]` of the envelope."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, **self.details}
+
+    def __repr__(self) -> str:
+        return f"ResultWarning({self.code!r}, {self.message!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResultWarning) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
