@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterable
 
+_PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
+_DEVICE_NAME = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -33,3 +36,14 @@ def listing(words: Iterable[str], limit: int = 5) -> str:
     if len(items) <= limit:
         return ", ".join(items)
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+
+
+def file_stem(name: str) -> str:
+    """Return a file name (without ending) for an in-file name, the same for every program that writes the project.
+
+    A plain lower-case name is its own; any other becomes `slug-<first 8 hex digits of its sha256>`.
+    """
+    if _PLAIN_FILE_NAME.fullmatch(name) and not _DEVICE_NAME.fullmatch(name):
+        return name
+    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:48] or "x"
+    return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

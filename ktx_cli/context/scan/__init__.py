@@ -1,0 +1,1 @@
+"""From a database's structure to the manifest of the semantic layer, without a model."""

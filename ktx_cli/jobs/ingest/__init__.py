@@ -1,0 +1,1 @@
+"""The ingest pipeline: scan databases, then one commit or none."""

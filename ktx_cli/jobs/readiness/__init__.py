@@ -1,0 +1,1 @@
+"""One list of checks, used by setup, status and doctor."""

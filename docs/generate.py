@@ -1,0 +1,130 @@
+"""Writes the reference pages, the JSON Schema and `ktx.example.yaml` from the program; `--check` only compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """Return path -> text of every generated file."""
+    from ktx_cli.project.config import docs, example, schema
+
+    return {
+        "docs/reference/cli.md": NOTE + cli_page(),
+        "docs/reference/configuration.md": NOTE + docs.settings_table(),
+        "docs/reference/errors.md": NOTE + errors_page(),
+        "docs/reference/events.md": NOTE + events_page(),
+        "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
+        "ktx.example.yaml": example.example_yaml(),
+    }
+
+
+def cli_page() -> str:
+    """Return the reference of every command: usage, what it does, options."""
+    import typer.main
+
+    from ktx_cli.cli.app import app
+    from ktx_cli.cli.settings import COMMON_OPTIONS
+
+    root = typer.main.get_command(app)
+    lines = ["# Commands", "", "Every command takes these options:", ""]
+    lines += _options([p for p in root.params if p.name in COMMON_OPTIONS])
+    for path, node in _leaves(root, "ktx"):
+        lines += ["", f"## `{path}`", "", inspect.cleandoc(node.help or ""), ""]
+        arguments = [p for p in node.params if p.param_type_name == "argument"]
+        own = [p for p in node.params if p.param_type_name == "option" and p.name not in COMMON_OPTIONS]
+        lines += [f"Usage: `{' '.join([path, '[OPTIONS]', *(_metavar(a) for a in arguments)])}`", ""]
+        lines += [f"* `{_metavar(a)}` {a.help or ''}".rstrip() for a in arguments]
+        lines += _options([p for p in own if p.name != "help"])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, child in sorted(getattr(node, "commands", {}).items()):
+        if getattr(child, "commands", None):
+            yield from _leaves(child, f"{path} {name}")
+        elif not child.hidden:
+            yield f"{path} {name}", child
+
+
+def _metavar(argument: Any) -> str:
+    text = argument.metavar or argument.name.upper()
+    return text if argument.required or text.startswith("[") else f"[{text}]"
+
+
+def _options(options: list[Any]) -> list[str]:
+    lines = []
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        default = option.default
+        shown = f" Default: `{getattr(default, 'value', default)}`." if default not in (None, False, ()) else ""
+        lines.append(f"* {names} {option.help or ''}{shown}")
+    return lines
+
+
+def errors_page() -> str:
+    """Return the tables of exit codes and error codes."""
+    from ktx_cli.core import errors
+
+    meaning = {
+        0: "done, also when there was nothing to do",
+        1: "failed",
+        2: "usage or configuration",
+        3: "not ready: setup or authentication is missing",
+        4: "a source or a database is unreachable",
+        5: "a rate limit or a budget",
+        6: "busy: another run holds the lease",
+        7: "done in part; what was left out is named",
+        130: "interrupted",
+        141: "whoever read the output went away",
+    }
+    classes = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, errors.KtxError)]
+    says = {c.code: (inspect.getdoc(c) or "").splitlines()[0] for c in classes if c is not errors.KtxError}
+    lines = ["# Errors and exit codes", "", "| exit code | means |", "|---|---|"]
+    lines += [f"| {code} | {text} |" for code, text in meaning.items()]
+    lines += ["", "| error code | exit code | means |", "|---|---|---|"]
+    for code in sorted({*says, *errors.EXIT_BY_CODE}):
+        lines.append(f"| `{code}` | {errors.exit_code_for(code)} | {says.get(code, '')} |")
+    lines += ["", "Every other error code ends in 1.", ""]
+    return "\n".join(lines)
+
+
+def events_page() -> str:
+    """Return the events that `--progress jsonl` writes."""
+    from ktx_cli.core import events
+
+    lines = ["# Events", "", "`--progress jsonl` writes one of these a line on stderr, with the time in `at`.", ""]
+    lines += ["| event | fields | means |", "|---|---|---|"]
+    for item in vars(events).values():
+        if inspect.isclass(item) and issubclass(item, events.Event) and item is not events.Event:
+            fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(item))
+            lines.append(f"| `{events.event_name(item)}` | {fields} | {' '.join((item.__doc__ or '').split())} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Write the pages, or with `--check` exit 1 when one is out of date."""
+    stale = []
+    for name, text in pages().items():
+        path = ROOT / name
+        if "--check" in sys.argv[1:]:
+            if not path.exists() or path.read_text("utf-8") != text:
+                stale.append(name)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}\nhint: make docs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What a command prints for people: tables, fields and lines, drawn plain or pretty."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktx_cli.core.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Text as it is, a line an item."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names with values, aligned."""
+
+    rows: tuple[tuple[str, str], ...]
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a header; in plain text one tab-separated line a row, the header first."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str | None = None
+
+
+Block = Lines | Fields | Table
+
+
+def render_plain(blocks: Sequence[Block]) -> str:
+    """Return stable text: no colour, no width, tables with tabs; every record is one line."""
+    out: list[str] = []
+    for block in blocks:
+        if isinstance(block, Lines):
+            out.extend(block.lines)
+        elif isinstance(block, Fields):
+            out.extend(f"{name}: {one_line(value, 2000)}" for name, value in block.rows)
+        else:
+            out.append("\t".join(block.columns))
+            out.extend("\t".join(one_line(cell, 2000) for cell in row) for row in block.rows)
+    return "".join(line + "\n" for line in out)
+
+
+def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
+    """Return text for a terminal: tables with lines, at the terminal's width."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        force_terminal=True,
+        no_color=not colour,
+        color_system="auto" if colour else None,
+        highlight=False,
+        width=_terminal_width(),
+    )
+    for block in blocks:
+        _draw(console, block)
+    return buffer.getvalue()
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+
+
+def _draw(console: object, block: Block) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    assert isinstance(console, Console)
+    if isinstance(block, Lines):
+        for line in block.lines:
+            console.print(Text(line))
+        return
+    title = Text(block.title, style="bold") if block.title else None
+    if isinstance(block, Fields):
+        table = RichTable(box=None, show_header=False, pad_edge=False, title=title, title_justify="left")
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        rows: Sequence[Sequence[str]] = block.rows
+    else:
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+        for name in block.columns:
+            table.add_column(Text(name), overflow="fold")
+        rows = block.rows
+    for row in rows:
+        table.add_row(*(Text(one_line(cell, 2000)) for cell in row))
+    console.print(table)

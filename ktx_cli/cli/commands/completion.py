@@ -1,0 +1,33 @@
+"""`ktx completion`: the script that teaches a shell to complete ktx."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ktx_cli.cli import streams
+
+
+class Shell(StrEnum):
+    """The shells with a completion script."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @app.command("completion")
+    def completion(
+        shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")],
+    ) -> None:
+        """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
+        from typer.completion import completion_init, get_completion_script
+
+        completion_init()
+        script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
+        streams.write_out(script + "\n")

@@ -1,0 +1,150 @@
+"""`ktx connection`: list, test, add and remove the connections of ktx.yaml."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from ktx_cli.cli.blocks import Fields, Table
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.core.errors import KtxError, UsageError
+from ktx_cli.core.text import listing
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help="List, test, add and remove the connections of ktx.yaml.", no_args_is_help=True)
+    app.add_typer(group, name="connection")
+    _register_list(group)
+    _register_test(group)
+    _register_add(group)
+    _register_remove(group)
+
+
+def _register_list(group: typer.Typer) -> None:
+    @command(group, "list", schema="connection-list")
+    def list_connections(session: Session) -> Result:
+        """List the connections of this project."""
+        from ktx_cli.jobs.readiness.status import project_status
+
+        facts = project_status(session.require_project(), os.environ)
+        session.warn(*facts.warnings)
+        rows = [
+            (c.id, c.driver, "yes" if c.supported else "not yet", c.last_scan.finished if c.last_scan else "never")
+            for c in facts.connections
+        ]
+        table = Table(("id", "driver", "supported", "last scan"), tuple(rows))
+        hint = [] if rows else ["ktx connection add warehouse --driver sqlite --path data.sqlite"]
+        return Result({"connections": [c.to_json() for c in facts.connections]}, [table], next_steps=hint)
+
+
+def _register_test(group: typer.Typer) -> None:
+    @command(group, "test", schema="connection-test")
+    def test(
+        session: Session,
+        ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Connections; none: all.")] = None,
+    ) -> Result:
+        """Connect as ingest does: latency, version, privileges. Exit 4 when a database is unreachable."""
+        from ktx_cli.jobs.connections import probe_connection, require_connection
+        from ktx_cli.project.config import load_config
+        from ktx_cli.project.layout import Layout
+
+        project = session.require_project()
+        loaded = load_config(Layout(project).config)
+        session.warn(*loaded.warnings())
+        answers: list[dict[str, Any]] = []
+        errors: list[KtxError] = []
+        for connection in ids or ():
+            require_connection(loaded.config, connection)
+        for connection in ids or sorted(loaded.config.connections):
+            try:
+                found = probe_connection(loaded.config, connection, project_dir=project, environ=os.environ)
+            except KtxError as error:
+                errors.append(error)
+                answers.append({"id": connection, "ok": False, "error": error.to_json()})
+                continue
+            answers.append(
+                {
+                    "id": connection,
+                    "ok": True,
+                    "latency_ms": round(found.latency_ms, 2),
+                    "server_version": found.server_version,
+                    "tables": found.tables,
+                    "user": found.user,
+                    "can_write": found.can_write,
+                    "privileges": list(found.privileges),
+                }
+            )
+        table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
+        return Result({"connections": answers}, [table], _combined(errors))
+
+
+def _verdict(answer: dict[str, Any]) -> str:
+    if not answer["ok"]:
+        return f"failed: {answer['error']['message']}"
+    writes = {True: "the role could write", False: "read-only role", None: ""}[answer["can_write"]]
+    facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms", writes]
+    return ", ".join(filter(None, [*facts, *answer["privileges"]]))
+
+
+def _combined(errors: list[KtxError]) -> KtxError | None:
+    if len(errors) < 2:
+        return errors[0] if errors else None
+    same = {error.code for error in errors}
+    code = same.pop() if len(same) == 1 else "failed"
+    return KtxError(listing((error.message for error in errors), 3), hint=errors[0].hint, code=code)
+
+
+def _register_add(group: typer.Typer) -> None:
+    @command(group, "add", schema="connection-add")
+    def add(
+        session: Session,
+        id: Annotated[str, typer.Argument(help="The new connection's id.")],
+        driver: Annotated[str, typer.Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
+        url: Annotated[str | None, typer.Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
+        path: Annotated[str | None, typer.Option("--path", help="File or folder.")] = None,
+        include: Annotated[list[str] | None, typer.Option("--include", help="Pattern of tables wanted.")] = None,
+        exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Pattern of tables unwanted.")] = None,
+        field: Annotated[
+            list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
+        ] = None,
+        no_test: Annotated[bool, typer.Option("--no-test", help="Save without connecting.")] = False,
+    ) -> Result:
+        """Test a connection and write it into ktx.yaml."""
+        from ktx_cli.core import yaml
+        from ktx_cli.jobs.connections import add_connection
+        from ktx_cli.project.layout import Layout
+
+        fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
+        fields = {key: value for key, value in fields.items() if value}
+        for pair in field or ():
+            key, equals, value = pair.partition("=")
+            if not equals or not key:
+                raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
+            fields[key] = yaml.load(value, where=f"--set {key}")
+        layout = Layout(session.require_project())
+        found = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+        tables = None if found is None else found.tables
+        rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested" if found is None else str(tables)))
+        return Result(
+            {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[f"ktx ingest {id}"]
+        )
+
+
+def _register_remove(group: typer.Typer) -> None:
+    @command(group, "remove", schema="connection-remove")
+    def remove(session: Session, id: Annotated[str, typer.Argument(help="The connection's id.")]) -> Result:
+        """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
+        from ktx_cli.jobs.connections import remove_connection, require_connection
+        from ktx_cli.project.config import load_config
+        from ktx_cli.project.layout import Layout
+
+        layout = Layout(session.require_project())
+        require_connection(load_config(layout.config).config, id)
+        session.confirm(f"Take connection `{id}` out of ktx.yaml?")
+        remove_connection(layout, id)
+        kept = [p for p in (f"semantic-layer/{id}", f"raw-sources/{id}") if (layout.root / p).exists()]
+        rows = [("removed", id), *(("kept", path) for path in kept)]
+        return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

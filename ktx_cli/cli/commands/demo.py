@@ -1,0 +1,46 @@
+"""`ktx demo`: a complete small company in a new folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.contract import Result, Session, command
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "demo")
+    def demo(
+        session: Session,
+        folder: Annotated[str, typer.Argument(help="A new or empty folder.")] = "ktx-demo",
+        seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
+    ) -> Result:
+        """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
+        from ktx_cli.jobs.demo.run import demo as build
+
+        report = build(Path.cwd() / folder, seed, environ=os.environ, emit=session.emitter())
+        scanned = report.ingest.connections[0]
+        blocks: list[Block] = [
+            Table(
+                ("table", "rows"),
+                tuple((name, f"{rows:,}") for name, rows in report.rows.items()),
+                title="The company's warehouse",
+            ),
+            Fields(
+                (
+                    ("folder", str(report.folder)),
+                    ("scanned", f"{scanned.tables} tables, {scanned.columns} columns"),
+                    ("commit", (report.ingest.commit or "")[:10]),
+                )
+            ),
+            Lines((report.question.title,)),
+            Table(report.answer.columns, tuple(tuple(str(cell) for cell in row) for row in report.answer.rows)),
+        ]
+        steps = [f"cd {folder} && ktx status", "less semantic-layer/warehouse/_schema/*.yaml", "less handbook/*.md"]
+        return Result(report.to_json(), blocks, next_steps=steps)

@@ -1,0 +1,37 @@
+"""`ktx ingest`: read every source and commit what changed."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "ingest")
+    def ingest(
+        session: Session,
+        ids: IDS = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+        no_llm: NO_LLM = False,
+        wait: WAIT = None,
+    ) -> Result:
+        """Read the connections and commit what changed, once. Without IDs: all of them."""
+        from ktx_cli.jobs.ingest.run import IngestRequest
+
+        request = IngestRequest(
+            project_dir=session.require_project(),
+            environ=os.environ,
+            connections=tuple(ids or ()),
+            no_llm=no_llm,
+            dry_run=dry_run,
+            wait_seconds=wait or 0.0,
+            emit=session.emitter(),
+        )
+        return ingest_result(session, request)

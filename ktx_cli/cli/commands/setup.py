@@ -1,0 +1,104 @@
+"""`ktx setup`: make a project, choose a backend, add a database."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ktx_cli.cli.blocks import Fields
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.core.errors import UsageError
+
+DATABASE = "Database"
+LLM = "Model"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "setup")
+    def setup(
+        session: Session,
+        llm_backend: Annotated[
+            str | None, typer.Option("--llm-backend", help="none, or a model backend.", rich_help_panel=LLM)
+        ] = None,
+        llm_model: Annotated[
+            str | None, typer.Option("--llm-model", help="The default model.", rich_help_panel=LLM)
+        ] = None,
+        database: Annotated[
+            str | None,
+            typer.Option(
+                "--database", help="Driver: sqlite, duckdb, files, postgres, mysql.", rich_help_panel=DATABASE
+            ),
+        ] = None,
+        database_connection_id: Annotated[
+            str | None,
+            typer.Option("--database-connection-id", help="Its id in ktx.yaml (warehouse).", rich_help_panel=DATABASE),
+        ] = None,
+        database_url: Annotated[
+            str | None,
+            typer.Option("--database-url", help="URL, better as env:NAME or file:PATH.", rich_help_panel=DATABASE),
+        ] = None,
+        database_path: Annotated[
+            str | None,
+            typer.Option("--database-path", help="File (sqlite, duckdb) or folder.", rich_help_panel=DATABASE),
+        ] = None,
+        database_schema: Annotated[
+            list[str] | None,
+            typer.Option("--database-schema", help="Only this schema; repeatable.", rich_help_panel=DATABASE),
+        ] = None,
+        include: Annotated[
+            list[str] | None,
+            typer.Option("--include", help="Pattern of tables wanted: 'mart.*'.", rich_help_panel=DATABASE),
+        ] = None,
+        exclude: Annotated[
+            list[str] | None,
+            typer.Option("--exclude", help="Pattern of tables unwanted: '*_tmp'.", rich_help_panel=DATABASE),
+        ] = None,
+        no_test: Annotated[
+            bool, typer.Option("--no-test", help="Save without connecting.", rich_help_panel=DATABASE)
+        ] = False,
+    ) -> Result:
+        """Create a project in this folder, or change the one that is here. Flags change only what they name."""
+        from ktx_cli.jobs.setup.run import SetupRequest
+        from ktx_cli.jobs.setup.run import setup as run_setup
+        from ktx_cli.project.resolve import folder_for_setup
+
+        fields = {
+            "url": database_url,
+            "path": database_path,
+            "schemas": database_schema,
+            "include": include,
+            "exclude": exclude,
+        }
+        request = SetupRequest(
+            project_dir=folder_for_setup(session.settings.project_dir, os.environ, Path.cwd()),
+            environ=os.environ,
+            backend=llm_backend,
+            model=llm_model,
+            database=database_fields(database, database_connection_id, fields),
+            connection=database_connection_id,
+            test=not no_test,
+            emit=session.emitter(),
+        )
+        report = run_setup(request)
+        session.warn(*report.warnings)
+        rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
+        if report.connection and report.test:
+            rows.append((report.connection, f"{report.test.server_version}, {report.test.tables} tables"))
+        rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
+        step = "ktx ingest" if report.connection else "ktx setup --database sqlite --database-path data.sqlite"
+        return Result(report.to_json(), [Fields(tuple(rows))], next_steps=[step])
+
+
+def database_fields(driver: str | None, connection: str | None, fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the connection's fields by `ktx.yaml` key, or None when no database flag was given."""
+    given = {key: value for key, value in fields.items() if value}
+    if driver is None:
+        if given or connection:
+            raise UsageError("a database flag needs --database DRIVER", hint="for example --database sqlite")
+        return None
+    return {"driver": driver, **given}

@@ -1,0 +1,279 @@
+"""How every command speaks: data on stdout, the rest on stderr, one envelope, one table of exit codes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, render_plain, render_pretty
+from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, use_colour
+from ktx_cli.core.errors import (
+    EXIT_OK,
+    EXIT_READER_GONE,
+    CancelledError,
+    KtxError,
+    ResultWarning,
+    UsageError,
+)
+from ktx_cli.core.events import Emit
+from ktx_cli.core.text import did_you_mean
+
+
+@dataclass(slots=True)
+class Result:
+    """What a command function returns.
+
+    `data` is the JSON-able answer; `blocks` the same for people; `error` stands beside data when the command
+    found something wrong (doctor) or finished in part; `next_steps` are commands worth typing now.
+    """
+
+    data: Any = None
+    blocks: Sequence[Block] = ()
+    error: KtxError | None = None
+    next_steps: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation of a command: its settings, its warnings, where its events go."""
+
+    name: str
+    settings: Settings
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+    def warn(self, *warnings: ResultWarning) -> None:
+        """Add warnings to the answer; they are printed when the command is done."""
+        self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
+
+    def emitter(self) -> Emit:
+        """Return the function that shows events as `--progress` asks."""
+        from ktx_cli.cli.progress import renderer
+
+        return renderer(self.settings)
+
+    def find_project(self) -> Path | None:
+        """Return the project's folder, or None where there is none."""
+        from ktx_cli.project.resolve import find_project
+
+        return find_project(self.settings.project_dir, os.environ, Path.cwd())
+
+    def require_project(self) -> Path:
+        """Return the project's folder; `NoProjectError` where there is none."""
+        from ktx_cli.project.resolve import require_project
+
+        return require_project(self.settings.project_dir, os.environ, Path.cwd())
+
+    def confirm(self, question: str) -> None:
+        """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
+        if self.settings.yes:
+            return
+        if not self.settings.interactive:
+            raise UsageError(f"this needs a confirmation: {question}", hint="add --yes")
+        if not typer.confirm(question, err=True):
+            raise CancelledError("not confirmed, nothing was changed")
+
+
+def envelope(name: str, result: Result, warnings: Sequence[ResultWarning]) -> dict[str, Any]:
+    """Return the JSON envelope of a command's answer."""
+    return {
+        "schema": f"ktx/{name}/v1",
+        "ok": result.error is None,
+        "data": result.data,
+        "warnings": [warning.to_json() for warning in warnings],
+        "error": None if result.error is None else result.error.to_json(),
+    }
+
+
+def command(
+    app: typer.Typer, name: str, *, schema: str | None = None, hidden: bool = False
+) -> Callable[[Callable[..., Result]], Callable[..., None]]:
+    """Register a function `(session, ...options) -> Result` as a command that keeps the contract.
+
+    `schema` names the envelope where the command is in a group (`connection-list`).
+    """
+
+    def register(function: Callable[..., Result]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def run(ctx: typer.Context, **values: Any) -> None:
+            given = Settings(**{option: values.pop(option) for option in COMMON_OPTIONS})
+            base = ctx.find_root().obj
+            settings = given.over(base) if isinstance(base, Settings) else given
+            code = execute(Session(schema or name, settings), functools.partial(function, **values))
+            if code != EXIT_OK:
+                raise typer.Exit(code)
+
+        run.__signature__ = _signature(function)  # type: ignore[attr-defined]
+        app.command(name, hidden=hidden)(run)
+        return run
+
+    return register
+
+
+def _signature(function: Callable[..., Result]) -> inspect.Signature:
+    own = inspect.signature(function, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
+    parameters += [p.replace(kind=keyword) for p in list(own.parameters.values())[1:]]
+    parameters += [
+        inspect.Parameter(name, keyword, annotation=annotation, default=default)
+        for name, (annotation, default) in COMMON_OPTIONS.items()
+    ]
+    return own.replace(parameters=parameters, return_annotation=None)
+
+
+def execute(session: Session, function: Callable[[Session], Result]) -> int:
+    """Run a command function, print its answer, return the exit code."""
+    if session.settings.json and session.settings.plain:
+        return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
+    try:
+        result = function(session)
+    except KtxError as error:
+        _debug(session)
+        result = Result(error=error)
+    except KeyboardInterrupt:
+        _debug(session)
+        result = Result(error=CancelledError("interrupted", hint="run the same command again; it goes on"))
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a bug still keeps the contract
+        _debug(session)
+        result = Result(error=_internal(error))
+    return finish(session, result)
+
+
+def finish(session: Session, result: Result) -> int:
+    """Print the answer in the mode asked for and return the exit code."""
+    try:
+        _print_data(session, result)
+    except streams.ReaderGoneError:
+        return EXIT_READER_GONE
+    except KtxError as error:
+        result = Result(error=error)
+    _print_notes(session, result)
+    return result.error.exit_code if result.error is not None else EXIT_OK
+
+
+def _print_data(session: Session, result: Result) -> None:
+    settings = session.settings
+    if settings.json:
+        document = envelope(session.name, result, session.warnings)
+        ascii_only = not streams.stdout_speaks_utf8()
+        streams.write_out(json.dumps(document, ensure_ascii=ascii_only, default=str) + "\n")
+    elif result.blocks and settings.pretty:
+        streams.write_out(render_pretty(result.blocks, colour=use_colour(sys.stdout)))
+    elif result.blocks:
+        streams.write_out(render_plain(result.blocks))
+
+
+def _print_notes(session: Session, result: Result) -> None:
+    settings = session.settings
+    if not settings.quiet and not settings.json:
+        for warning in session.warnings:
+            _note("warning", warning.message, warning.hint)
+    if result.error is not None:
+        if not settings.json:
+            _note("error", result.error.message, result.error.hint)
+    elif result.next_steps and not settings.quiet and not settings.json:
+        for step in result.next_steps:
+            streams.write_err(f"next: {step}\n")
+
+
+def _note(kind: str, message: str, hint: str | None) -> None:
+    label = f"{kind}:"
+    if use_colour(sys.stderr):
+        label = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m"
+    streams.write_err(f"{label} {message}\n")
+    if hint:
+        streams.write_err(f"hint: {hint}\n")
+
+
+def _debug(session: Session) -> None:
+    if session.settings.debug:
+        streams.write_err(traceback.format_exc())
+
+
+def _internal(error: Exception) -> KtxError:
+    return KtxError(
+        f"ktx failed unexpectedly: {type(error).__name__}",
+        code="internal",
+        hint="run the command again with --debug to see where",
+    )
+
+
+class ContractGroup(TyperGroup):
+    """The root group: turns usage errors, closed pipes and interrupts into the contract."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and exit with the contract's code."""
+        argv = list(args) if args is not None else sys.argv[1:]
+        name = prog_name or "ktx"
+        if f"_{name.upper()}_COMPLETE" in os.environ:
+            from typer.completion import completion_init
+
+            completion_init()
+        self._main_shell_completion(extra, name, complete_var)
+        sys.exit(self._run(argv, name, extra))
+
+    def _run(self, argv: list[str], name: str, extra: dict[str, Any]) -> int:
+        settings = Settings(json="--json" in argv, debug="--debug" in argv)
+        try:
+            with self.make_context(name, list(argv), **extra) as ctx:
+                self.invoke(ctx)
+            sys.stdout.flush()
+        except typer.Exit as stop:
+            return self._flushed(stop.exit_code)
+        except typer.TyperException as error:
+            return finish(Session(_schema_of(error), settings), Result(error=_usage_error(error)))
+        except (typer.Abort, KeyboardInterrupt):
+            return finish(Session("cli", settings), Result(error=CancelledError("interrupted")))
+        except (BrokenPipeError, streams.ReaderGoneError, SystemExit):  # rich exits by itself on a broken pipe
+            streams.silence_stdout()
+            return EXIT_READER_GONE
+        return EXIT_OK
+
+    @staticmethod
+    def _flushed(code: int) -> int:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            streams.silence_stdout()
+            return EXIT_READER_GONE
+        return code
+
+
+def _schema_of(error: typer.TyperException) -> str:
+    """Return `connection-list` for an error inside a command, `cli` before a command is known."""
+    ctx = getattr(error, "ctx", None)
+    if ctx is None or isinstance(ctx.command, TyperGroup):
+        return "cli"
+    return "-".join(ctx.command_path.split()[1:]) or "cli"
+
+
+def _usage_error(error: typer.TyperException) -> UsageError:
+    ctx = getattr(error, "ctx", None)
+    message = error.format_message().strip().rstrip(".")
+    message = " ".join(message.split())
+    hint = f"{ctx.command_path} --help" if ctx is not None else "ktx --help"
+    if ctx is not None and isinstance(ctx.command, TyperGroup) and message.startswith("No such command"):
+        wanted = message.split("'")[1] if "'" in message else ""
+        near = did_you_mean(wanted, ctx.command.list_commands(ctx))
+        hint = f"{ctx.command_path} {near}" if near else hint
+    return UsageError(message[:1].lower() + message[1:], hint=hint)

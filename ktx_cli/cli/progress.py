@@ -1,0 +1,89 @@
+"""Draws the events of a run on stderr: lines for people, JSON Lines for programs, or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.settings import ProgressMode, Settings
+from ktx_cli.core.clock import isoformat, now
+from ktx_cli.core.events import (
+    Emit,
+    Event,
+    Notice,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    Waiting,
+    ignore_events,
+)
+
+
+def renderer(settings: Settings) -> Emit:
+    """Return the emitter for these settings.
+
+    `auto` is a moving line on a terminal and plain lines elsewhere; `--quiet` and `--json` are silent unless
+    `--progress` asks for something.
+    """
+    mode = settings.progress
+    if mode is None:
+        mode = ProgressMode.NONE if settings.quiet or settings.json else ProgressMode.AUTO
+    if mode is ProgressMode.NONE:
+        return ignore_events
+    if mode is ProgressMode.JSONL:
+        return _write_json_line
+    if mode is ProgressMode.AUTO and sys.stderr.isatty() and not settings.plain:
+        return _MovingLine().emit
+    return _write_plain
+
+
+def _write_json_line(event: Event) -> None:
+    streams.write_err(json.dumps({"at": isoformat(now()), **event.to_json()}) + "\n")
+
+
+def _label(step: str, connection: str | None) -> str:
+    return f"{connection}: {step}" if connection else step
+
+
+def describe(event: Event) -> str | None:
+    """Return the line a person reads for an event, or None for events that have none."""
+    match event:
+        case StepStarted(step=step, connection=connection):
+            return f"{_label(step, connection)} …"
+        case StepFinished(step=step, summary=summary, connection=connection, seconds=seconds):
+            return f"{_label(step, connection)}: {summary} ({seconds:.1f} s)"
+        case Waiting(reason=reason, seconds=seconds):
+            return f"waiting: {reason}" + (f" (at most {seconds:.0f} s)" if seconds else "")
+        case Notice(message=message):
+            return message
+        case RunStarted() | RunFinished() | StepProgress():
+            return None
+    return None
+
+
+def _write_plain(event: Event) -> None:
+    line = describe(event)
+    if line is not None and not isinstance(event, StepStarted):
+        streams.write_err(line + "\n")
+
+
+class _MovingLine:
+    """One line that is drawn over while a step runs, and kept when it ends."""
+
+    def __init__(self, write: Callable[[str], None] = streams.write_err) -> None:
+        self._write = write
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, StepProgress):
+            total = f"/{event.total}" if event.total is not None else ""
+            self._write(f"\r\x1b[K{_label(event.step, event.connection)} {event.done}{total}")
+            return
+        line = describe(event)
+        if line is not None:
+            self._write(f"\r\x1b[K{line}" + ("" if isinstance(event, StepStarted) else "\n"))
+        elif isinstance(event, RunFinished):
+            self._write("\r\x1b[K")

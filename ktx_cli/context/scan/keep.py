@@ -1,0 +1,121 @@
+"""Keeps what people and other tools wrote into the manifest when it is generated anew.
+
+Three states of a value decide: what the last scan generated (`old`), what stands in the file (`current`), what this
+scan generates (`new`). Whoever changed the value since the last scan wins; if both did, the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ktx_cli.context.scan.manifest import Entry
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+KEPT_JOIN_SOURCES = frozenset({"manual", "inferred"})
+
+
+def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Callable[[str], bool]) -> Entry:
+    """Return the entry to write for a source.
+
+    `old` None: not known (the file was written by another program); then what a scan generates is taken from `new`
+    and all else from `current`. `joinable` says whether a source name is still there to join to.
+    """
+    if old is None:
+        old = _generated_part(current)
+    merged = _keep_mapping(
+        {key: value for key, value in old.items() if key not in ("columns", "joins")},
+        {key: value for key, value in current.items() if key not in ("columns", "joins")},
+        {key: value for key, value in new.items() if key not in ("columns", "joins")},
+    )
+    columns = _keep_columns(_by_name(old), _by_name(current), _by_name(new))
+    joins = _keep_joins(_by_join(old), _by_join(current), _by_join(new), joinable)
+    return _in_order({**merged, "columns": columns, **({"joins": joins} if joins else {})})
+
+
+def _keep(old: Any, current: Any, new: Any) -> Any:
+    if isinstance(current, dict) and isinstance(new, dict):
+        return _keep_mapping(old if isinstance(old, dict) else {}, current, new)
+    return new if current == old else current
+
+
+def _keep_mapping(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    keys = list(new) + [key for key in current if key not in new]
+    kept = {key: _keep(old.get(key, MISSING), current.get(key, MISSING), new.get(key, MISSING)) for key in keys}
+    return {key: value for key, value in kept.items() if value is not MISSING}
+
+
+def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the database's columns in its order, then those only a person wrote."""
+    kept = [_keep_mapping(old.get(name, {}), current.get(name, column), column) for name, column in new.items()]
+    return kept + [column for name, column in current.items() if name not in new and name not in old]
+
+
+def _keep_joins(
+    old: dict[tuple[str, str], Any],
+    current: dict[tuple[str, str], Any],
+    new: dict[tuple[str, str], Any],
+    joinable: Callable[[str], bool],
+) -> list[dict[str, Any]]:
+    kept = []
+    for key, join in new.items():
+        if key in old and key not in current:
+            continue  # a person took it out
+        kept.append(_keep_mapping(old.get(key, {}), current.get(key, join), join))
+    for key, join in current.items():
+        if key not in new and key not in old and joinable(key[0]):
+            kept.append(join)
+    return kept
+
+
+def _generated_part(entry: Entry) -> Entry:
+    """Return what a scan may have generated of an entry nobody recorded."""
+    part: Entry = {"table": entry.get("table")}
+    if "db" in _mapping(entry.get("descriptions")):
+        part["descriptions"] = {"db": entry["descriptions"]["db"]}
+    part["columns"] = [_generated_column(column) for column in _by_name(entry).values()]
+    part["joins"] = [join for join in _by_join(entry).values() if join.get("source") not in KEPT_JOIN_SOURCES]
+    return part
+
+
+def _generated_column(column: dict[str, Any]) -> dict[str, Any]:
+    part = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
+    if "db" in _mapping(column.get("descriptions")):
+        part["descriptions"] = {"db": column["descriptions"]["db"]}
+    return part
+
+
+def _by_name(entry: Entry) -> dict[str, Any]:
+    columns = entry.get("columns")
+    return {
+        str(column["name"]): column
+        for column in (columns if isinstance(columns, list) else [])
+        if isinstance(column, dict) and "name" in column
+    }
+
+
+def _by_join(entry: Entry) -> dict[tuple[str, str], Any]:
+    joins = entry.get("joins")
+    return {
+        (str(join.get("to")), " ".join(str(join.get("on")).split())): join
+        for join in (joins if isinstance(joins, list) else [])
+        if isinstance(join, dict)
+    }
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _in_order(entry: Entry) -> Entry:
+    """Return the entry with its well-known keys first, `columns` and `joins` last."""
+    first = [key for key in ("table", "descriptions") if key in entry]
+    last = [key for key in ("columns", "joins") if key in entry]
+    middle = [key for key in entry if key not in first and key not in last]
+    return {key: entry[key] for key in (*first, *middle, *last)}

@@ -1,0 +1,240 @@
+"""One structural scan of one connection: introspect, compare with the last snapshot, plan the files that change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef
+from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.manifest import Entry, entries
+from ktx_cli.context.scan.names import physical_name, source_names
+from ktx_cli.context.scan.shards import SUFFIXES, Shard, plan_shards, used_names
+from ktx_cli.context.scan.snapshot import (
+    MANIFEST,
+    SnapshotFile,
+    manifest_hashes,
+    manifest_text,
+    read_table,
+    table_file,
+)
+from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.project.layout import DATABASE_SOURCE, Layout
+
+GENERATOR = 1
+"""Raised when the same structure would give other files, so that an unchanged database is written anew once."""
+
+
+class Base(Protocol):
+    """The committed tree a scan compares with."""
+
+    def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """Return the contents of those paths that exist."""
+        ...
+
+    def blobs(self, prefix: str) -> Mapping[str, str]:
+        """Return path -> blob id of everything below a folder."""
+        ...
+
+
+class EmptyBase:
+    """The base of a project without a repository."""
+
+    def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """Return nothing."""
+        return {}
+
+    def blobs(self, prefix: str) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousScan:
+    """What the state database remembers: the digest of the structure, and path -> blob id as committed then."""
+
+    digest: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """Physical names by what happened to them since the last snapshot."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Known from before, unreadable now: kept as they were."""
+
+
+@dataclass(slots=True)
+class ScanOutcome:
+    """What a scan found and which files change: path -> new content, None for a file that goes."""
+
+    connection: str
+    driver: str
+    digest: str
+    tables: int
+    columns: int
+    unchanged: bool = False
+    difference: TableChanges = field(default_factory=TableChanges)
+    problems: tuple[ObjectProblem, ...] = ()
+    row_estimates: dict[str, int] = field(default_factory=dict)
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    shards: dict[str, Shard] = field(default_factory=dict)
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+def folders(connection: str) -> tuple[str, str]:
+    """Return the two folders a scan writes: the shards and the snapshot."""
+    return Layout.schema_path(connection), Layout.raw_path(connection, DATABASE_SOURCE)
+
+
+def scan_connection(
+    connector: Connector,
+    scope: Scope,
+    *,
+    connection: str,
+    driver: str,
+    base: Base,
+    previous: PreviousScan | None,
+    copies: ParsedCopies,
+) -> ScanOutcome:
+    """Introspect and plan. Nothing is written; nothing of the shards is parsed when nothing changed.
+
+    Raises `SourceError` when the database cannot be read, `ConfigError` when a committed shard is broken.
+    """
+    schema = connector.introspect(scope)
+    snapshot = {file.path: file for file in map(table_file, schema.tables)}
+    outcome = ScanOutcome(
+        connection=connection,
+        driver=driver,
+        digest=_digest(driver, snapshot, schema.problems),
+        tables=len(schema.tables),
+        columns=sum(len(table.columns) for table in schema.tables),
+        problems=schema.problems,
+        row_estimates=_row_estimates(schema.tables),
+    )
+    committed = {path: blob for folder in folders(connection) for path, blob in base.blobs(folder).items()}
+    if previous is not None and previous.digest == outcome.digest and previous.files == committed:
+        outcome.unchanged = True
+        return outcome
+    _plan(outcome, schema, snapshot, base, committed, copies)
+    return outcome
+
+
+def _plan(
+    outcome: ScanOutcome,
+    schema: DatabaseSchema,
+    snapshot: dict[str, SnapshotFile],
+    base: Base,
+    committed: Mapping[str, str],
+    copies: ParsedCopies,
+) -> None:
+    schema_folder, raw_folder = folders(outcome.connection)
+    before = _Before.read(base, raw_folder, committed)
+    outcome.warnings = before.warnings
+    unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
+    kept = [table for table in before.tables or () if table.ref in unreadable and _absent(table, schema)]
+    snapshot.update({file.path: file for file in map(table_file, kept)})
+    tables = [*schema.tables, *kept]
+
+    shards = _read_shards(base, committed, schema_folder, copies)
+    used = used_names(shards)
+    names = source_names([table.ref for table in tables], used)
+    plan = plan_shards(schema_folder, shards, entries(tables, names), names, before.generated(used))
+    outcome.shards = plan.shards
+    outcome.files = {**plan.files, **_raw_files(outcome, raw_folder, snapshot, before.hashes, committed)}
+    outcome.difference = _difference(before, tables, kept, plan.removed)
+    outcome.unchanged = not outcome.files
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The last snapshot; `tables` None when there is none that can be read."""
+
+    hashes: dict[str, str]
+    tables: tuple[Table, ...] | None
+    warnings: tuple[ResultWarning, ...] = ()
+
+    @classmethod
+    def read(cls, base: Base, folder: str, committed: Mapping[str, str]) -> _Before:
+        where = f"{folder}/{MANIFEST}"
+        if where not in committed:
+            return cls({}, None)
+        try:
+            hashes = manifest_hashes(base.read_many([where])[where], where)
+            hashes = {path: value for path, value in hashes.items() if f"{folder}/{path}" in committed}
+            contents = base.read_many([f"{folder}/{path}" for path in hashes])
+            return cls(hashes, tuple(read_table(content, path) for path, content in contents.items()))
+        except KtxError as error:
+            note = ResultWarning("broken_snapshot", f"{error.message}; it is written anew", path=folder)
+            return cls({}, None, (note,))
+
+    def generated(self, used: Mapping[str, str]) -> dict[str, Entry] | None:
+        """Return physical name -> what the last scan generated."""
+        if self.tables is None:
+            return None
+        names = source_names([table.ref for table in self.tables], used)
+        return {physical_name(ref): entry for ref, entry in entries(self.tables, names).items()}
+
+
+def _absent(table: Table, schema: DatabaseSchema) -> bool:
+    return all(found.ref != table.ref for found in schema.tables)
+
+
+def _read_shards(base: Base, committed: Mapping[str, str], folder: str, copies: ParsedCopies) -> dict[str, Shard]:
+    paths = [path for path in committed if path.startswith(f"{folder}/") and path.endswith(SUFFIXES)]
+    return {path: copies.parse(content, path) for path, content in base.read_many(paths).items()}
+
+
+def _raw_files(
+    outcome: ScanOutcome,
+    folder: str,
+    snapshot: Mapping[str, SnapshotFile],
+    hashes: Mapping[str, str],
+    committed: Mapping[str, str],
+) -> dict[str, bytes | None]:
+    files: dict[str, bytes | None] = {
+        f"{folder}/{path}": file.content
+        for path, file in snapshot.items()
+        if hashes.get(path) != file.sha256 or f"{folder}/{path}" not in committed
+    }
+    wanted = {f"{folder}/{path}" for path in snapshot}
+    files.update({path: None for path in committed if path.startswith(f"{folder}/tables/") and path not in wanted})
+    if files or f"{folder}/{MANIFEST}" not in committed or set(hashes) != set(snapshot):
+        text = manifest_text(outcome.connection, outcome.driver, {p: f.sha256 for p, f in snapshot.items()})
+        files[f"{folder}/{MANIFEST}"] = text.encode()
+    return files
+
+
+def _difference(
+    before: _Before, tables: Sequence[Table], kept: Sequence[Table], removed: tuple[str, ...]
+) -> TableChanges:
+    old = {table.ref: table for table in before.tables or ()}
+    new = {table.ref: table for table in tables}
+    gone = {physical_name(ref) for ref in old if ref not in new} | set(removed)
+    return TableChanges(
+        added=_names(ref for ref in new if ref not in old),
+        changed=_names(ref for ref in new if ref in old and table_file(old[ref]).sha256 != table_file(new[ref]).sha256),
+        removed=tuple(sorted(gone)),
+        kept=_names(table.ref for table in kept),
+    )
+
+
+def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
+    return tuple(sorted(physical_name(ref) for ref in refs))
+
+
+def _digest(driver: str, snapshot: Mapping[str, SnapshotFile], problems: Sequence[ObjectProblem]) -> str:
+    facts: list[Any] = [GENERATOR, driver, sorted((path, file.sha256) for path, file in snapshot.items())]
+    facts.append(sorted((str(problem.ref), problem.what) for problem in problems))
+    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _row_estimates(tables: Sequence[Table]) -> dict[str, int]:
+    return {physical_name(table.ref): table.row_estimate for table in tables if table.row_estimate is not None}

@@ -1,0 +1,161 @@
+"""The raw snapshot of a database: one JSON file a table, and a manifest with the hash of each.
+
+Nothing in it changes by itself: no counts, no times, no values of rows. A file changes when the table's structure does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ktx_cli.connectors.port import (
+    Column,
+    ForeignKey,
+    Index,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import file_stem
+
+MANIFEST = "manifest.yaml"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """One table's file: its path in the snapshot's folder, its bytes and their sha256 in hex."""
+
+    path: str
+    content: bytes
+    sha256: str
+
+
+def table_file(table: Table) -> SnapshotFile:
+    """Return the snapshot file of a table."""
+    content = (json.dumps(_to_json(table), indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+    return SnapshotFile(table_path(table.ref), content, hashlib.sha256(content).hexdigest())
+
+
+def table_path(ref: TableRef) -> str:
+    """Return the path of a table's file in the snapshot's folder."""
+    stem = file_stem(ref.name)
+    return f"tables/{stem}.json" if ref.schema is None else f"tables/{file_stem(ref.schema)}/{stem}.json"
+
+
+def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> str:
+    """Return `manifest.yaml`: every file of the snapshot with its sha256 and status, sorted by path."""
+    files = [{"path": path, "sha256": hashes[path], "status": "done"} for path in sorted(hashes)]
+    return yaml.dump({"format": FORMAT, "connection": connection, "driver": driver, "files": files})
+
+
+def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
+    """Return path -> sha256 of the files a manifest lists as done; `ConfigError` when it cannot be read."""
+    document = yaml.load(text, where=where)
+    files = document.get("files") if isinstance(document, dict) else None
+    return {
+        str(entry["path"]): str(entry["sha256"])
+        for entry in files or ()
+        if isinstance(entry, dict) and entry.get("status") == "done" and "path" in entry and "sha256" in entry
+    }
+
+
+def read_table(content: bytes, where: str) -> Table:
+    """Return the table a snapshot file describes; `KtxError` when the file is damaged."""
+    try:
+        return _from_json(json.loads(content))
+    except (ValueError, KeyError, TypeError) as error:
+        raise KtxError(
+            f"the snapshot file {where} is damaged ({type(error).__name__})",
+            hint="restore it from git; the next scan writes it anew",
+        ) from error
+
+
+def _to_json(table: Table) -> dict[str, Any]:
+    return _without_empty(
+        {
+            "schema": table.ref.schema,
+            "name": table.ref.name,
+            "kind": table.kind.value,
+            "comment": table.comment,
+            "columns": [_column_to_json(column) for column in table.columns],
+            "primary_key": list(table.primary_key),
+            "foreign_keys": [
+                _without_empty(
+                    {
+                        "name": key.name,
+                        "columns": list(key.columns),
+                        "target_schema": key.target.schema,
+                        "target": key.target.name,
+                        "target_columns": list(key.target_columns),
+                    }
+                )
+                for key in table.foreign_keys
+            ],
+            "unique_keys": [_named_columns(key.name, key.columns) for key in table.unique_keys],
+            "indexes": [_named_columns(index.name, index.columns) for index in table.indexes],
+            "view_sql": table.view_sql,
+        }
+    )
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    return _without_empty(
+        {
+            "name": column.name,
+            "native_type": column.native_type,
+            "type": column.type.value,
+            "nullable": column.nullable,
+            "comment": column.comment,
+            "default": column.default,
+            "generated": column.generated or None,
+        }
+    )
+
+
+def _named_columns(name: str | None, columns: Iterable[str]) -> dict[str, Any]:
+    return _without_empty({"name": name, "columns": list(columns)})
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None and value != []}
+
+
+def _from_json(document: dict[str, Any]) -> Table:
+    return Table(
+        ref=TableRef(document.get("schema"), document["name"]),
+        kind=TableKind(document["kind"]),
+        comment=document.get("comment"),
+        columns=tuple(
+            Column(
+                name=column["name"],
+                native_type=column["native_type"],
+                type=SemanticType(column["type"]),
+                nullable=column["nullable"],
+                comment=column.get("comment"),
+                default=column.get("default"),
+                generated=column.get("generated", False),
+            )
+            for column in document.get("columns", ())
+        ),
+        primary_key=tuple(document.get("primary_key", ())),
+        foreign_keys=tuple(
+            ForeignKey(
+                columns=tuple(key["columns"]),
+                target=TableRef(key.get("target_schema"), key["target"]),
+                target_columns=tuple(key["target_columns"]),
+                name=key.get("name"),
+            )
+            for key in document.get("foreign_keys", ())
+        ),
+        unique_keys=tuple(UniqueKey(tuple(key["columns"]), key.get("name")) for key in document.get("unique_keys", ())),
+        indexes=tuple(Index(tuple(index["columns"]), index.get("name")) for index in document.get("indexes", ())),
+        view_sql=document.get("view_sql"),
+    )

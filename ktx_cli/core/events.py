@@ -1,0 +1,91 @@
+"""Everything that can happen in a run, as data; the engine emits these and never prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; subclasses say what."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{"event": "step_started", ...fields}`."""
+        return {"event": event_name(type(self)), **dataclasses.asdict(self)}
+
+
+def event_name(kind: type[Event]) -> str:
+    """Return `step_started` for `StepStarted`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """A run that writes has begun and holds the lease."""
+
+    run_id: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished(Event):
+    """The run is over; `status` is `done`, `partial`, `failed` or `interrupted`; `seconds` is wall time."""
+
+    run_id: str
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted(Event):
+    """A named step for one connection (None: for the whole run) has begun."""
+
+    step: str
+    connection: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress(Event):
+    """`done` of `total` units of a step; `total` None when it is not known."""
+
+    step: str
+    done: int
+    total: int | None = None
+    connection: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished(Event):
+    """A step is over; `summary` is one short line, `seconds` wall time."""
+
+    step: str
+    summary: str
+    seconds: float
+    connection: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Event):
+    """The run waits for something outside it, for at most `seconds` (None: without a limit)."""
+
+    reason: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Event):
+    """Something worth a line that is neither progress nor a warning."""
+
+    message: str
+
+
+Emit = Callable[[Event], None]
+"""Takes an event; must not raise."""
+
+
+def ignore_events(event: Event) -> None:
+    """Drop the event: the emitter for callers that want no progress."""

@@ -1,0 +1,326 @@
+"""YAML 1.2 as the TypeScript ktx reads and writes it: the only module that imports PyYAML.
+
+`load` reads by the rules of the 1.2 core schema, `dump` writes so that 1.2 and 1.1 readers agree, `compose` and
+`locate` say where in the text a value stands. Nothing here recurses on the input, so that no input can end the
+interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.yaml_text import MAX_DEPTH, TAG_PREFIX, Source, scalar_value
+from ktx_cli.core.yaml_write import FILE_LAYOUT, Layout, dump, flow, write_entry, write_item, write_value
+
+__all__ = [
+    "FILE_LAYOUT",
+    "MAX_DEPTH",
+    "Layout",
+    "Node",
+    "compose",
+    "dump",
+    "flow",
+    "load",
+    "locate",
+    "write_entry",
+    "write_item",
+    "write_value",
+]
+
+MAX_ALIASED_NODES: Final = 100_000
+"""How many nodes all aliases of a document may stand for together."""
+
+_GC_PAUSE_FROM: Final = 100_000
+"""Characters from which a load pauses the garbage collector: half of a big load is its work, all in vain."""
+
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NO_KEY: Final = object()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One node of a document and where it stands.
+
+    `kind` is `scalar`, `sequence`, `mapping` or `alias`. `start` and `end` are character indexes into the text
+    without its byte order mark; `end` of a block collection or block scalar is where the parser found the next
+    token, after blanks and comments. `line` and `column` count from 0. `style` is a scalar's quoting (`""`
+    plain, `'`, `"`, `|`, `>`). `value` is a scalar's value or an alias's anchor; `items` are a sequence's
+    nodes; `pairs` a mapping's.
+    """
+
+    kind: str
+    start: int
+    end: int
+    line: int
+    column: int
+    value: Any = None
+    style: str = ""
+    flow: bool = False
+    tag: str | None = None
+    anchor: str | None = None
+    items: list[Node] = field(default_factory=list)
+    pairs: list[tuple[Node, Node]] = field(default_factory=list)
+
+
+def load(text: str | bytes, *, where: str) -> Any:
+    """Return the value of a YAML document, None for an empty one.
+
+    Mappings become dicts in the document's order, aliases copies of what they stand for. `where` names the text
+    in errors. Raises `ConfigError` (`WHERE:LINE:COLUMN: what`) for whatever is not one valid document: also for
+    duplicate keys, unknown tags, nesting deeper than `MAX_DEPTH`, aliases that expand without measure, NUL and
+    bytes that are not UTF-8 (or UTF-16 with a byte order mark).
+    """
+    source = Source(text, where)
+    with _collector_paused(source):
+        builder = _Builder(source)
+        for event in _events(source):
+            builder.take(event)
+        return builder.root
+
+
+def compose(text: str | bytes, *, where: str) -> Node | None:
+    """Return the document's root node, or None for an empty document.
+
+    Raises `ConfigError` as `load` does, except for what only the values show (duplicate keys, undefined aliases).
+    """
+    source = Source(text, where)
+    with _collector_paused(source):
+        return _compose(source)
+
+
+def _compose(source: Source) -> Node | None:
+    root: Node | None = None
+    open_nodes: list[tuple[Node, list[Node]]] = []
+    for event in _events(source):
+        kind = type(event)
+        if kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            node, children = open_nodes.pop()
+            _close(node, children, event)
+            continue
+        node = _node(event, source)
+        if open_nodes:
+            open_nodes[-1][1].append(node)
+        else:
+            root = node
+        if node.kind in ("mapping", "sequence"):
+            open_nodes.append((node, []))
+    return root
+
+
+def locate(text: str | bytes, path: Sequence[str | int]) -> tuple[int, int] | None:
+    """Return (line, column), counted from 1, of the deepest part of `path` the document has.
+
+    A mapping's entry stands at its key. None when the text does not parse, or has nothing of the path.
+    """
+    try:
+        node = compose(text, where="")
+    except ConfigError:
+        return None
+    found: Node | None = None
+    for step in path:
+        child = _child(node, step)
+        if child is None:
+            break
+        found, node = child
+    return None if found is None else (found.line + 1, found.column + 1)
+
+
+def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
+    """Return (the node to point at, the value node) of one step of a path."""
+    if node is None:
+        return None
+    if node.kind == "sequence" and isinstance(step, int) and 0 <= step < len(node.items):
+        return node.items[step], node.items[step]
+    for key, value in node.pairs:
+        if key.kind == "scalar" and key.value == step and type(key.value) is type(step):
+            return key, value
+    return None
+
+
+def _events(source: Source) -> Iterator[Any]:
+    """Yield the events of the single document, without those of stream and document.
+
+    Depth is bounded here, before anything nested is built: the C scanner itself does not recurse.
+    """
+    parser = _PARSER(source.text_for_parser)
+    depth = documents = 0
+    try:
+        while True:
+            event = parser.get_event()
+            kind = type(event)
+            if kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise source.error(
+                        event.start_mark,
+                        f"nested deeper than {MAX_DEPTH} levels",
+                        "flatten the value: no file of ktx nests like this",
+                    )
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                depth -= 1
+            elif kind is yaml.StreamEndEvent:
+                return
+            elif kind is yaml.DocumentStartEvent:
+                documents += 1
+                if documents > 1:
+                    raise source.error(
+                        event.start_mark,
+                        "a second document begins",
+                        "keep one document in the file: remove the '---' and what belongs to the other",
+                    )
+                continue
+            elif kind is yaml.StreamStartEvent or kind is yaml.DocumentEndEvent:
+                continue
+            yield event
+    except yaml.MarkedYAMLError as error:
+        raise source.syntax_error(error) from error
+    finally:
+        parser.dispose()
+
+
+class _Builder:
+    """Builds the value from events, with a stack of its own instead of recursion."""
+
+    __slots__ = ("anchors", "budget", "key", "root", "source", "stack", "top")
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.root: Any = None
+        self.top: Any = None
+        self.key: Any = _NO_KEY
+        self.stack: list[tuple[Any, Any]] = []
+        self.anchors: dict[str, Any] = {}
+        self.budget = MAX_ALIASED_NODES
+
+    def take(self, event: Any) -> None:
+        """Take the next event of the document."""
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            value = scalar_value(event, self.source)
+            self.add(value, event)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            self.top, self.key = self.stack.pop()
+            return
+        elif kind is yaml.AliasEvent:
+            self.add(self.expand(event), event)
+            return
+        else:
+            value = self.begin(event, {} if kind is yaml.MappingStartEvent else [])
+        if event.anchor is not None:
+            self.anchors[event.anchor] = value
+
+    def begin(self, event: Any, container: Any) -> Any:
+        """Open a mapping or sequence, already in its place in the parent."""
+        _check_collection_tag(event, container, self.source)
+        self.add(container, event)
+        self.stack.append((self.top, self.key))
+        self.top, self.key = container, _NO_KEY
+        return container
+
+    def add(self, value: Any, event: Any) -> None:
+        """Put `value` where the document has come to: root, list item, key or value."""
+        top = self.top
+        if type(top) is dict:
+            if self.key is _NO_KEY:
+                self.check_key(value, event)
+                self.key = value
+            else:
+                top[self.key] = value
+                self.key = _NO_KEY
+        elif top is None:
+            self.root = value
+        else:
+            top.append(value)
+
+    def check_key(self, key: Any, event: Any) -> None:
+        """Refuse a key that is a collection or is already there."""
+        if type(key) is dict or type(key) is list:
+            raise self.source.error(
+                event.start_mark, "a mapping's key is a collection", "use a text, a number or a boolean as the key"
+            )
+        if key in self.top:
+            raise self.source.error(
+                event.start_mark, f"the key {key!r} is there twice", f"keep one of the two {key!r} entries"
+            )
+
+    def expand(self, event: Any) -> Any:
+        """Return a copy of what an alias stands for."""
+        if event.anchor not in self.anchors:
+            raise self.source.error(
+                event.start_mark,
+                f"the alias *{event.anchor} has no anchor before it",
+                f"define &{event.anchor} above it, or quote the value if it is a text that begins with '*'",
+            )
+        value = self.anchors[event.anchor]
+        collection = type(value) is dict or type(value) is list
+        if collection and (value is self.top or any(value is container for container, _ in self.stack)):
+            raise self.source.error(
+                event.start_mark, f"the alias *{event.anchor} stands inside itself", "write the value out"
+            )
+        return self.copy(value, len(self.stack), event)
+
+    def copy(self, value: Any, depth: int, event: Any) -> Any:
+        """Return a deep copy within what is left of the budget of nodes and of `MAX_DEPTH`."""
+        self.budget -= 1
+        if self.budget < 0 or depth > MAX_DEPTH:
+            raise self.source.error(
+                event.start_mark,
+                f"the aliases expand to more than {MAX_ALIASED_NODES:,} nodes or {MAX_DEPTH} levels",
+                "write the values out instead of nesting aliases",
+            )
+        if type(value) is dict:
+            return {key: self.copy(item, depth + 1, event) for key, item in value.items()}
+        if type(value) is list:
+            return [self.copy(item, depth + 1, event) for item in value]
+        return value
+
+
+def _check_collection_tag(event: Any, container: Any, source: Source) -> None:
+    if event.tag is None or event.tag == "!":
+        return
+    if event.tag != TAG_PREFIX + ("map" if type(container) is dict else "seq"):
+        raise source.tag_error(event)
+
+
+def _node(event: Any, source: Source) -> Node:
+    mark = event.start_mark
+    node = Node("", mark.index, event.end_mark.index, mark.line, mark.column, anchor=event.anchor)
+    kind = type(event)
+    if kind is yaml.AliasEvent:
+        node.kind, node.value = "alias", event.anchor
+    elif kind is yaml.ScalarEvent:
+        node.kind, node.value, node.style = "scalar", scalar_value(event, source), event.style or ""
+        node.tag = event.tag
+    else:
+        node.kind = "mapping" if kind is yaml.MappingStartEvent else "sequence"
+        node.flow, node.tag = bool(event.flow_style), event.tag
+        _check_collection_tag(event, {} if node.kind == "mapping" else [], source)
+    return node
+
+
+def _close(node: Node, children: list[Node], event: Any) -> None:
+    node.end = event.end_mark.index
+    if node.kind == "mapping":
+        node.pairs = list(zip(children[::2], children[1::2], strict=True))
+    else:
+        node.items = children
+
+
+@contextlib.contextmanager
+def _collector_paused(source: Source) -> Iterator[None]:
+    """Pause the garbage collector for a big text: a loaded document has no cycles it could find."""
+    if len(source.text) < _GC_PAUSE_FROM or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,188 @@
+"""The text side of YAML reading: decoding, what a plain scalar means, errors with their place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ktx_cli.core.errors import ConfigError
+
+MAX_DEPTH: Final = 200
+"""How deep a document may nest."""
+
+TAG_PREFIX: Final = "tag:yaml.org,2002:"
+
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+_MISREAD = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Text in YAML 1.2, but line breaks or errors for libyaml, which is a YAML 1.1 parser."""
+_BREAK = re.compile(r"\r\n?|\n")
+_INT = re.compile(r"[-+]?[0-9]+")
+_BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL_FLOAT = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+_TRUES: Final = ("true", "True", "TRUE")
+_FALSES: Final = ("false", "False", "FALSE")
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(_NULLS),
+    **dict.fromkeys(_TRUES, True),
+    **dict.fromkeys(_FALSES, False),
+}
+_NUMBER_STARTS: Final = frozenset("+-.0123456789")
+
+
+class Source:
+    """A text to parse, decoded, with its name for errors.
+
+    `text` has no byte order mark. `text_for_parser` has the same length and the same places; characters the
+    1.1 parser would misread stand in it as private ones, which `original` turns back.
+    """
+
+    __slots__ = ("_back", "text", "text_for_parser", "where")
+
+    def __init__(self, text: str | bytes, where: str) -> None:
+        self.where = where
+        self.text = (self._decode(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
+        forbidden = _FORBIDDEN.search(self.text)
+        if forbidden is not None:
+            raise self.error_at(
+                forbidden.start(),
+                f"the character U+{ord(forbidden.group()):04X} cannot stand in YAML",
+                "remove it, or write it as an escape in double quotes",
+            )
+        self._back: dict[int, int] = {}
+        self.text_for_parser = self.text
+        if _MISREAD.search(self.text):
+            self._hide_misread()
+
+    def original(self, value: str) -> str:
+        """Return a scalar of the parser's as it stands in the document."""
+        return value.translate(self._back) if self._back else value
+
+    def error(self, mark: Any, what: str, hint: str | None = None) -> ConfigError:
+        """Return the error for a parser's mark."""
+        return self._error(mark.line + 1, mark.column + 1, what, hint)
+
+    def error_at(self, index: int, what: str, hint: str | None = None) -> ConfigError:
+        """Return the error for a character index of `text`."""
+        line, column = position(self.text, index)
+        return self._error(line, column, what, hint)
+
+    def tag_error(self, event: Any) -> ConfigError:
+        """Return the error for a tag that is unknown or does not fit its value."""
+        tag = self.original(event.tag)
+        shown = "!!" + tag.removeprefix(TAG_PREFIX) if tag.startswith(TAG_PREFIX) else tag
+        return self.error(
+            event.start_mark,
+            f"the tag {shown} is not known or does not fit its value",
+            f"remove {shown}, or quote the value if the '!' belongs to it",
+        )
+
+    def syntax_error(self, error: Any) -> ConfigError:
+        """Return the error for what the parser could not read."""
+        mark = error.problem_mark or error.context_mark
+        what = self.original(error.problem or error.context or "not valid YAML")
+        if error.context and error.context != what and error.context_mark is not None:
+            begun = error.context_mark.line + 1
+            what += f" ({self.original(error.context)} that begins on line {begun})"
+        if mark is None:
+            return self._error(1, 1, what, None)
+        return self.error(mark, what, self._syntax_hint(what, mark.index))
+
+    def _syntax_hint(self, what: str, index: int) -> str | None:
+        character = self.text[index : index + 1]
+        if character == "\t":
+            return "indent with spaces instead of tabs"
+        if "cannot start any token" in what:
+            return f'put the value in double quotes: no plain value can begin with "{character}"'
+        if "mapping values are not allowed" in what:
+            return "check the indentation, or put a value that holds ': ' in double quotes"
+        if "could not find expected ':'" in what:
+            return "a key needs a colon and a space behind it; a longer text must be indented or quoted"
+        return None
+
+    def _error(self, line: int, column: int, what: str, hint: str | None) -> ConfigError:
+        return ConfigError(
+            f"{self.where}:{line}:{column}: {what}",
+            hint=hint or f"correct line {line} of {self.where}",
+            details={"path": self.where, "line": line, "column": column},
+        )
+
+    def _decode(self, data: bytes) -> str:
+        encoding = _encoding(data)
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError as error:
+            before = data[: error.start].decode(encoding, "replace").removeprefix("\ufeff")
+            line, column = position(before, len(before))
+            raise self._error(
+                line, column, f"the text is not {encoding.upper()}", f"save {self.where} as UTF-8"
+            ) from error
+
+    def _hide_misread(self) -> None:
+        folded = self.text.casefold()
+        free = (code for code in range(0xF0000, 0xFFFFD) if chr(code) not in folded and f"{code:x}" not in folded)
+        away = {ord(character): next(free) for character in sorted(set(_MISREAD.findall(self.text)))}
+        self._back = {hidden: code for code, hidden in away.items()}
+        self.text_for_parser = self.text.translate(away)
+
+
+def position(text: str, index: int) -> tuple[int, int]:
+    """Return (line, column) of a character index, counted from 1."""
+    line, begin = 1, 0
+    for found in _BREAK.finditer(text, 0, index):
+        line, begin = line + 1, found.end()
+    return line, index - begin + 1
+
+
+def _encoding(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "utf-32"
+    return "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+
+
+def scalar_value(event: Any, source: Source) -> Any:
+    """Return the value of a scalar event: by its tag, its quotes, or what it means plain."""
+    text = source.original(event.value)
+    if event.tag is None:
+        return _plain_value(text, event, source) if event.implicit[0] else text
+    if event.tag == "!" or event.tag == TAG_PREFIX + "str":
+        return text
+    return _tagged_value(text, event, source)
+
+
+def _plain_value(text: str, event: Any, source: Source) -> Any:
+    """Return what a plain scalar means in the YAML 1.2 core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMBER_STARTS:
+        return text
+    if _INT.fullmatch(text) or _BASED_INT.fullmatch(text):
+        return _integer(text, event, source)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    special = _SPECIAL_FLOAT.fullmatch(text)
+    if special is None:
+        return text
+    return float("nan") if special.group(1) is None else float(special.group(1) + "inf")
+
+
+def _tagged_value(text: str, event: Any, source: Source) -> Any:
+    """Return the value of a scalar with an explicit standard tag other than `!!str`."""
+    kind = event.tag.removeprefix(TAG_PREFIX) if event.tag.startswith(TAG_PREFIX) else ""
+    if kind == "float" and _FLOAT.fullmatch(text):
+        return float(text)
+    value = _plain_value(text, event, source)
+    wanted = {"int": int, "float": float, "bool": bool, "null": type(None)}.get(kind)
+    if wanted is None or type(value) is not wanted:
+        raise source.tag_error(event)
+    return value
+
+
+def _integer(text: str, event: Any, source: Source) -> int:
+    try:
+        return int(text, {"o": 8, "x": 16}.get(text[1:2], 10))
+    except ValueError as error:
+        raise source.error(
+            event.start_mark, f"an integer of {len(text):,} digits", "put it in double quotes if it is a text"
+        ) from error

@@ -1,0 +1,98 @@
+"""Builds the company, sets a project up in its folder, ingests it without a model, asks one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.connectors.opening import open_connection
+from ktx_cli.connectors.port import QueryResult
+from ktx_cli.core.errors import UsageError
+from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.demo.company import build_company
+from ktx_cli.jobs.demo.questions import QUESTIONS, Question
+from ktx_cli.jobs.ingest.report import IngestReport
+from ktx_cli.jobs.ingest.run import IngestRequest, ingest
+from ktx_cli.jobs.setup.run import SetupRequest, setup
+from ktx_cli.project.config import load_config
+from ktx_cli.project.files import write_atomic
+from ktx_cli.project.layout import PRIVATE_NAME, Layout
+from ktx_cli.project.repository import Repository
+
+CONNECTION = "warehouse"
+WAREHOUSE = "warehouse.duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """What the demo built: the folder, the rows of each table, the scan, and the answer to the first question."""
+
+    folder: Path
+    seed: int
+    rows: Mapping[str, int]
+    ingest: IngestReport
+    question: Question
+    answer: QueryResult
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "folder": str(self.folder),
+            "seed": self.seed,
+            "rows": dict(self.rows),
+            "ingest": self.ingest.to_json(),
+            "question": self.question.title,
+            "sql": self.question.sql,
+            "columns": list(self.answer.columns),
+            "answer": [list(row) for row in self.answer.rows],
+        }
+
+
+def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ignore_events) -> DemoReport:
+    """Build the demo in a new or empty folder; raises `UsageError` when something is there already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty", hint="ktx demo OTHER-FOLDER")
+    emit(StepStarted("company"))
+    started = monotonic()
+    company = build_company(folder, seed)
+    total = sum(company.rows.values())
+    emit(StepFinished("company", f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}", monotonic() - started))
+    _commit_company(folder)
+    setup(
+        SetupRequest(
+            project_dir=folder,
+            environ=environ,
+            database={"driver": "duckdb", "path": WAREHOUSE},
+            connection=CONNECTION,
+            emit=emit,
+        )
+    )
+    report, _ = ingest(IngestRequest(folder, environ, command="ktx demo", emit=emit))
+    error = report.error()
+    if error is not None:
+        raise error
+    question = QUESTIONS[0]
+    return DemoReport(folder, seed, company.rows, report, question, _ask(folder, question, environ))
+
+
+def _commit_company(folder: Path) -> None:
+    """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
+    write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
+    repository = Repository.create(folder)
+    texts = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".duckdb" and ".git" not in path.parts and PRIVATE_NAME not in path.parts
+    }
+    repository.commit(texts, message="The company: its dbt project and its handbook\n", base=None)
+
+
+def _ask(folder: Path, question: Question, environ: Mapping[str, str]) -> QueryResult:
+    config = load_config(Layout(folder).config).config
+    connector, _ = open_connection(config, CONNECTION, project_dir=folder, environ=environ)
+    with connector:
+        return connector.query(question.sql)

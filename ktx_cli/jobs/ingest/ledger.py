@@ -1,0 +1,77 @@
+"""What a run leaves in the state database: runs, and per connection what the next run compares with."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome
+from ktx_cli.core.clock import isoformat, now
+from ktx_cli.project.state import transaction
+
+
+@dataclass(frozen=True, slots=True)
+class LastScan:
+    """The facts `ktx status` shows of a connection's last scan."""
+
+    connection: str
+    run_id: str
+    finished: str
+    tables: int
+    columns: int
+
+
+def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
+    """Record that a run has begun."""
+    database.execute(
+        "INSERT INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
+        (run_id, command, isoformat(now())),
+    )
+
+
+def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: str | None) -> None:
+    """Record how a run ended."""
+    database.execute(
+        "UPDATE runs SET status = ?, finished = ?, commit_id = ? WHERE run_id = ?",
+        (status, isoformat(now()), commit, run_id),
+    )
+
+
+def previous_scan(database: sqlite3.Connection, connection: str) -> PreviousScan | None:
+    """Return what the last complete scan of a connection left, or None."""
+    row = database.execute("SELECT digest, files FROM scans WHERE connection = ?", (connection,)).fetchone()
+    return None if row is None else PreviousScan(row[0], json.loads(row[1]))
+
+
+def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
+    """Record a scan; `files` None: not all of it was committed, so the next run looks at everything again."""
+    with transaction(database):
+        database.execute(
+            "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                outcome.connection,
+                run_id,
+                isoformat(now()),
+                outcome.digest if files is not None else "",
+                json.dumps(files or {}),
+                outcome.tables,
+                outcome.columns,
+                json.dumps(outcome.row_estimates),
+            ),
+        )
+
+
+def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
+    """Return connection -> its last scan."""
+    rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
+    return {row[0]: LastScan(*row) for row in rows}
+
+
+def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
+    """Return the newest runs first."""
+    rows = database.execute(
+        "SELECT run_id, command, status, started, finished, commit_id FROM runs ORDER BY run_id DESC LIMIT ?", (limit,)
+    )
+    names = ("run_id", "command", "status", "started", "finished", "commit")
+    return [dict(zip(names, row, strict=True)) for row in rows]

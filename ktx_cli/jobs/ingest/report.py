@@ -1,0 +1,137 @@
+"""What an ingest run did, connection by connection; the same facts for people, programs and the report file."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.context.scan.scan import ScanOutcome, TableChanges
+from ktx_cli.core.errors import KtxError, PartialError
+from ktx_cli.core.text import listing, plural
+
+DONE, UNCHANGED, FAILED = "done", "unchanged", "failed"
+
+
+@dataclass(slots=True)
+class ConnectionReport:
+    """One connection: `status` is done, unchanged or failed; `problems` are single objects that could not be read."""
+
+    connection: str
+    driver: str
+    status: str
+    tables: int = 0
+    columns: int = 0
+    changes: TableChanges = field(default_factory=TableChanges)
+    problems: list[dict[str, str | None]] = field(default_factory=list)
+    seconds: float = 0.0
+    error: KtxError | None = None
+
+    @classmethod
+    def of(cls, outcome: ScanOutcome, seconds: float) -> ConnectionReport:
+        """Return the report of a scan that went through."""
+        return cls(
+            connection=outcome.connection,
+            driver=outcome.driver,
+            status=UNCHANGED if outcome.unchanged else DONE,
+            tables=outcome.tables,
+            columns=outcome.columns,
+            changes=outcome.difference,
+            problems=[
+                {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
+                for p in outcome.problems
+            ],
+            seconds=seconds,
+        )
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        if self.error is not None:
+            return f"failed: {self.error.message}"
+        counts = f"{plural(self.tables, 'table')}, {plural(self.columns, 'column')}"
+        parts = [f"{len(names)} {what}" for what, names in self._named() if names]
+        changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
+        bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
+        return f"{counts}; {changed}{bad}"
+
+    def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        c = self.changes
+        return (("added", c.added), ("changed", c.changed), ("removed", c.removed), ("kept unread", c.kept))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection's part of the report."""
+        return {
+            "connection": self.connection,
+            "driver": self.driver,
+            "status": self.status,
+            "tables": self.tables,
+            "columns": self.columns,
+            "added": list(self.changes.added),
+            "changed": list(self.changes.changed),
+            "removed": list(self.changes.removed),
+            "kept": list(self.changes.kept),
+            "problems": self.problems,
+            "seconds": round(self.seconds, 3),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone."""
+
+    run_id: str
+    command: str
+    dry_run: bool = False
+    connections: list[ConnectionReport] = field(default_factory=list)
+    commit: str | None = None
+    branch: str | None = None
+    committed: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
+    created_repository: bool = False
+    llm: str = "none"
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> str:
+        """`done`, `unchanged`, `partial` or `failed`."""
+        failed = [c for c in self.connections if c.error is not None]
+        if failed and len(failed) == len(self.connections):
+            return FAILED
+        if failed or self.held:
+            return "partial"
+        return DONE if self.commit or self.ignored or self.dry_run else UNCHANGED
+
+    def error(self) -> KtxError | None:
+        """Return what the command ends with: the one error, or a partial one that names what was left out."""
+        failed = [c.error for c in self.connections if c.error is not None]
+        if failed and len(failed) == len(self.connections):
+            if len({error.code for error in failed}) == 1:
+                return failed[0]
+            return KtxError(
+                f"no connection could be scanned: {listing(error.message for error in failed)}",
+                hint=failed[0].hint,
+            )
+        if not failed and not self.held:
+            return None
+        left = [f"connection `{c.connection}`: {c.error.message}" for c in self.connections if c.error is not None]
+        left += [f"{path} ({reason})" for path, reason in self.held]
+        hint = failed[0].hint if failed else "commit or undo your changes there, then run `ktx ingest` again"
+        return PartialError(f"done in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as it stands in the envelope and in `.ktx/runs/`."""
+        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "connections"}
+        return {
+            **shown,
+            "status": self.status,
+            "connections": [connection.to_json() for connection in self.connections],
+            "committed": list(self.committed),
+            "held": [{"path": path, "reason": reason} for path, reason in self.held],
+            "ignored": list(self.ignored),
+            "recovered": list(self.recovered),
+            "seconds": round(self.seconds, 3),
+        }

@@ -1,0 +1,69 @@
+"""One connection's part of a run: open it, scan it, report it; a failure costs only itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktx_cli.connectors.opening import open_connection
+from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.scan import Base, ScanOutcome, scan_connection
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.events import Emit, StepFinished, StepStarted
+from ktx_cli.jobs.ingest.ledger import previous_scan
+from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
+from ktx_cli.jobs.ingest.targets import Target
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class ScanContext:
+    """What all scans of a run share; `database` None: no state is known."""
+
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    base: Base
+    database: sqlite3.Connection | None
+    emit: Emit
+
+    @property
+    def project_dir(self) -> Path:
+        """The project's folder."""
+        return self.layout.root
+
+
+def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport, ScanOutcome | None]:
+    """Scan one connection; the outcome is None when it failed, and the report says why."""
+    context.emit(StepStarted("scan", target.connection))
+    started = monotonic()
+    outcome = None
+    try:
+        if target.error is not None:
+            raise target.error
+        outcome = _scan(context, target)
+        report = ConnectionReport.of(outcome, monotonic() - started)
+    except KtxError as error:
+        report = ConnectionReport(target.connection, target.driver, FAILED, seconds=monotonic() - started, error=error)
+    context.emit(StepFinished("scan", report.summary, report.seconds, target.connection))
+    return report, outcome
+
+
+def _scan(context: ScanContext, target: Target) -> ScanOutcome:
+    connector, scope = open_connection(
+        context.config, target.connection, project_dir=context.project_dir, environ=context.environ
+    )
+    with connector:
+        return scan_connection(
+            connector,
+            scope,
+            connection=target.connection,
+            driver=target.driver,
+            base=context.base,
+            previous=None if context.database is None else previous_scan(context.database, target.connection),
+            copies=ParsedCopies(context.layout, target.connection),
+        )

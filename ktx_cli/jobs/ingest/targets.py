@@ -1,0 +1,53 @@
+"""Which connections a run works on, and what it says of those it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktx_cli.core.errors import KtxError, NotReadyError, UsageError
+from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.project.config import KtxConfig, require_supported
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A connection to work on; `error` is why it cannot be."""
+
+    connection: str
+    driver: str
+    error: KtxError | None = None
+
+
+def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
+    """Return the connections to work on, by id: the wanted ones, or all.
+
+    Raises `UsageError` for an unknown id or one of the wrong kind, `NotReadyError` when there are none.
+    """
+    candidates = config.databases() if databases_only else config.connections
+    for connection in wanted:
+        if connection not in config.connections:
+            near = did_you_mean(connection, config.connections)
+            raise UsageError(
+                f"there is no connection `{connection}` in ktx.yaml",
+                hint=f"did you mean `{near}`?" if near else f"known: {listing(config.connections) or 'none'}",
+            )
+        if connection not in candidates:
+            raise UsageError(
+                f"connection `{connection}` is a context source, not a database", hint=f"ktx ingest {connection}"
+            )
+    if not candidates:
+        raise NotReadyError(
+            "ktx.yaml names no database to read",
+            hint="ktx setup --no-input --database sqlite --database-path data.sqlite",
+        )
+    return [_target(config, connection) for connection in sorted(set(wanted) or candidates)]
+
+
+def _target(config: KtxConfig, connection: str) -> Target:
+    entry = config.connections[connection]
+    try:
+        require_supported(connection, entry)
+    except KtxError as error:
+        return Target(connection, entry.driver, error)
+    return Target(connection, entry.driver)

@@ -1,0 +1,74 @@
+"""What a check is and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.project.config import LoadedConfig
+from ktx_cli.project.layout import Layout
+
+
+class Level(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class Concern(StrEnum):
+    """What a failed check is about; it decides the exit code of `ktx doctor`."""
+
+    SETUP = "setup"
+    AUTH = "auth"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of a check: what was found, and the exact command or edit that helps."""
+
+    check: str
+    level: Level
+    message: str
+    hint: str | None = None
+    concern: Concern = Concern.OTHER
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as it stands in the envelope."""
+        return {
+            "check": self.check,
+            "level": self.level.value,
+            "message": self.message,
+            "hint": self.hint,
+            "concern": self.concern.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What checks may look at."""
+
+    layout: Layout
+    loaded: LoadedConfig
+    environ: Mapping[str, str]
+
+    @property
+    def project_dir(self) -> Path:
+        """The project's folder."""
+        return self.layout.root
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named check; `run` answers with one finding or several. `live`: it opens databases or starts programs."""
+
+    id: str
+    title: str
+    run: Callable[[CheckContext], list[Finding]]
+    live: bool = False

@@ -1,0 +1,86 @@
+"""Checks of the project that open no database: configuration, backend, context, repository, lease."""
+
+from __future__ import annotations
+
+import time
+
+from ktx_cli.context.scan.catalog import shard_files
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.project.config import llm_backend_problem, supported_databases
+from ktx_cli.project.leases import current_holder
+from ktx_cli.project.repository import Repository
+from ktx_cli.project.state import open_for_reading
+
+
+def check_config(context: CheckContext) -> list[Finding]:
+    """`ktx.yaml` is valid; its warnings are named."""
+    findings = [Finding("config", Level.WARN, warning.message, warning.hint) for warning in context.loaded.warnings()]
+    return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
+
+
+def check_llm(context: CheckContext) -> list[Finding]:
+    """The configured backend can run; `none` is a choice, not a failure."""
+    config = context.loaded.config
+    backend = config.llm.provider.backend
+    problem = llm_backend_problem(config)
+    if problem is None:
+        return [Finding("llm", Level.OK, f"backend `{backend}`")]
+    if problem.code == "no_backend":
+        return [Finding("llm", Level.OK, "no backend: ktx does what it can without a model")]
+    return [Finding("llm", Level.FAIL, problem.message, problem.hint, Concern.SETUP)]
+
+
+def check_databases(context: CheckContext) -> list[Finding]:
+    """At least one database is configured that this version can read."""
+    config = context.loaded.config
+    databases = config.databases()
+    if not databases:
+        hint = "ktx connection add warehouse --driver sqlite --path data.sqlite"
+        return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
+    supported = supported_databases(config)
+    findings = [
+        Finding("databases", Level.WARN, f"connection `{name}`: driver `{entry.driver}` is not supported yet")
+        for name, entry in databases.items()
+        if name not in supported
+    ]
+    if not supported:
+        return [Finding("databases", Level.FAIL, f.message, f.hint, Concern.SETUP) for f in findings]
+    return [Finding("databases", Level.OK, plural(len(supported), "database")), *findings]
+
+
+def check_context(context: CheckContext) -> list[Finding]:
+    """Every database that can be read has a manifest."""
+    findings = []
+    for connection in supported_databases(context.loaded.config):
+        if not shard_files(context.layout, connection):
+            message = f"connection `{connection}` has no context yet"
+            findings.append(Finding("context", Level.FAIL, message, f"ktx ingest {connection}", Concern.SETUP))
+    return findings or [Finding("context", Level.OK, "every database has context")]
+
+
+def check_repository(context: CheckContext) -> list[Finding]:
+    """The repository is in a state a run can commit to."""
+    try:
+        repository = Repository.discover(context.project_dir)
+        if repository is None:
+            return [Finding("repository", Level.WARN, "not in a git repository; the first run creates one")]
+        repository.check_writable()
+        head = repository.head()
+    except KtxError as error:
+        return [Finding("repository", Level.FAIL, error.message, error.hint)]
+    where = "a folder of the repository" if repository.layout.is_host else "its own repository"
+    return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
+
+
+def check_lease(context: CheckContext) -> list[Finding]:
+    """Nobody is at work, or somebody who is alive."""
+    with open_for_reading(context.layout) as database:
+        holder = None if database is None else current_holder(database)
+    if holder is None:
+        return [Finding("lease", Level.OK, "no run is at work")]
+    who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
+    if holder.is_alive(time.time()):
+        return [Finding("lease", Level.OK, f"at work: {who}")]
+    return [Finding("lease", Level.WARN, f"a dead run left its lease: {who}", "the next run takes it over by itself")]

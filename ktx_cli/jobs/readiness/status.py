@@ -1,0 +1,110 @@
+"""The facts `ktx status` shows: no database is opened, nothing is written, git only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.context.scan.catalog import load_manifest
+from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
+from ktx_cli.jobs.ingest.ledger import LastScan, last_runs, last_scans
+from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
+from ktx_cli.jobs.readiness.project import check_lease, check_repository
+from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
+from ktx_cli.project.config import is_supported, load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_reading
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """One connection: what is configured and what is built of it."""
+
+    id: str
+    driver: str
+    supported: bool
+    sources: int
+    columns: int
+    last_scan: LastScan | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection as it stands in the envelope."""
+        return {
+            "id": self.id,
+            "driver": self.driver,
+            "supported": self.supported,
+            "sources": self.sources,
+            "columns": self.columns,
+            "last_scan": None if self.last_scan is None else self.last_scan.finished,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything `ktx status` shows."""
+
+    project_dir: Path
+    connections: tuple[ConnectionStatus, ...]
+    findings: tuple[Finding, ...]
+    runs: tuple[dict[str, str | None], ...]
+    warnings: tuple[ResultWarning, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Nothing that a run or an agent needs is missing."""
+        return not self._failed()
+
+    @property
+    def next_command(self) -> str:
+        """The one command worth typing now."""
+        failed = self._failed()
+        return failed[0].hint or "ktx doctor" if failed else "ktx ingest"
+
+    def error(self) -> KtxError | None:
+        """Return the error the command ends with when the project is not ready."""
+        failed = self._failed()
+        return NotReadyError(f"not ready: {failed[0].message}", hint=failed[0].hint) if failed else None
+
+    def _failed(self) -> list[Finding]:
+        return [f for f in self.findings if f.level is Level.FAIL and f.check in READINESS]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "project_dir": str(self.project_dir),
+            "ready": self.ready,
+            "next": self.next_command,
+            "checks": [finding.to_json() for finding in self.findings],
+            "connections": [connection.to_json() for connection in self.connections],
+            "runs": list(self.runs),
+        }
+
+
+def project_status(project_dir: Path, environ: Mapping[str, str]) -> Status:
+    """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`."""
+    layout = Layout(project_dir)
+    loaded = load_config(layout.config)
+    context = CheckContext(layout, loaded, environ)
+    findings = run_checks(context, named(READINESS))
+    findings += [*check_repository(context), *check_lease(context)]
+    with open_for_reading(layout) as database:
+        scans = {} if database is None else last_scans(database)
+        runs = [] if database is None else last_runs(database)
+    connections: list[ConnectionStatus] = []
+    warnings = loaded.warnings()
+    for connection, entry in sorted(loaded.config.connections.items()):
+        manifest = load_manifest(layout, connection)
+        warnings += manifest.problems
+        connections.append(
+            ConnectionStatus(
+                connection,
+                entry.driver,
+                is_supported(entry),
+                len(manifest.tables),
+                manifest.column_count,
+                scans.get(connection),
+            )
+        )
+    return Status(project_dir, tuple(connections), tuple(findings), tuple(runs), tuple(warnings))

@@ -1,0 +1,165 @@
+"""Setup by flags: project, backend, one database; tested first, saved only on success, committed where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.connectors.port import ConnectionTest
+from ktx_cli.core.clock import new_run_id
+from ktx_cli.core.errors import ResultWarning, StorageError, UsageError
+from ktx_cli.core.events import Emit, Notice, ignore_events
+from ktx_cli.jobs.connections import config_with_connection, probe_connection
+from ktx_cli.project import edit
+from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.files import read_bytes, write_atomic
+from ktx_cli.project.layout import CONFIG_NAME, Layout
+from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.repository import Repository
+
+NEW_CONFIG = b"""\
+# The settings of this ktx project. `ktx config schema` describes every setting.
+llm:
+  provider:
+    backend: none
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRequest:
+    """What to set up. None leaves a setting as it is; `database` holds the connection's fields by `ktx.yaml` key."""
+
+    project_dir: Path
+    environ: Mapping[str, str]
+    backend: str | None = None
+    model: str | None = None
+    database: Mapping[str, Any] | None = None
+    connection: str | None = None
+    test: bool = True
+    emit: Emit = ignore_events
+
+
+@dataclass(slots=True)
+class SetupReport:
+    """What setup did; `commit` None: `ktx.yaml` was not committed."""
+
+    project_dir: Path
+    created_project: bool
+    created_repository: bool = False
+    connection: str | None = None
+    test: ConnectionTest | None = None
+    changed: bool = False
+    commit: str | None = None
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "project_dir": str(self.project_dir),
+            "created_project": self.created_project,
+            "created_repository": self.created_repository,
+            "connection": self.connection,
+            "server_version": None if self.test is None else self.test.server_version,
+            "tables": None if self.test is None else self.test.tables,
+            "changed": self.changed,
+            "commit": self.commit,
+        }
+
+
+def setup(request: SetupRequest) -> SetupReport:
+    """Set the project up; running it again changes only what the request names.
+
+    Raises `KtxError` before anything is written when a setting is wrong or the database does not answer.
+    """
+    layout = Layout(request.project_dir)
+    _require_folder(layout.root)
+    before = read_bytes(layout.config)
+    report = SetupReport(layout.root, created_project=before is None)
+    text = _planned_text(request, before, report)
+    config = load_config(layout.config, data=text).config
+    if report.connection is not None and request.test:
+        report.test = probe_connection(config, report.connection, project_dir=layout.root, environ=request.environ)
+    report.changed = text != before
+    _save(request, layout, config, text, report)
+    report.warnings += load_config(layout.config).warnings()
+    return report
+
+
+def _require_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", hint="--project-dir names the folder of the project")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create {folder}: {error.strerror}", hint="choose another --project-dir") from error
+
+
+def _planned_text(request: SetupRequest, before: bytes | None, report: SetupReport) -> bytes:
+    """Return the text `ktx.yaml` will have; names the connection in the report."""
+    text = NEW_CONFIG if before is None else before
+    config = load_config(Path(CONFIG_NAME), data=text).config
+    if request.backend is not None and request.backend != config.llm.provider.backend:
+        text = edit.set_value(text, ("llm", "provider", "backend"), request.backend, where=CONFIG_NAME)
+    if request.model is not None and request.model != config.llm.models.get("default"):
+        text = edit.set_value(text, ("llm", "models", "default"), request.model, where=CONFIG_NAME)
+    if request.database is not None:
+        report.connection = request.connection or _free_id(config)
+        text = _with_database(text, config, report.connection, request.database)
+    return text
+
+
+def _with_database(text: bytes, config: KtxConfig, connection: str, fields: Mapping[str, Any]) -> bytes:
+    existing = config.connections.get(connection)
+    if existing is None:
+        return config_with_connection(text, connection, fields)
+    if existing.driver != fields["driver"]:
+        raise UsageError(
+            f"connection `{connection}` has the driver `{existing.driver}`, not `{fields['driver']}`",
+            hint="--database-connection-id names another",
+        )
+    for key, value in fields.items():
+        text = edit.set_value(text, ("connections", connection, key), value, where=CONFIG_NAME)
+    load_config(Path(CONFIG_NAME), data=text)
+    return text
+
+
+def _free_id(config: KtxConfig) -> str:
+    number, name = 2, "warehouse"
+    while name in config.connections:
+        name, number = f"warehouse-{number}", number + 1
+    return name
+
+
+def _save(request: SetupRequest, layout: Layout, config: KtxConfig, text: bytes, report: SetupReport) -> None:
+    """Write `ktx.yaml`; commit it where the user has no edits of their own in it."""
+    repository = Repository.discover(layout.root)
+    if repository is not None:
+        repository.check_writable()
+    run_id = new_run_id()
+    with hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit) as (lease, _):
+        if repository is None:
+            repository = Repository.create(layout.root)
+            report.created_repository = True
+            request.emit(Notice(f"created a git repository in {layout.root}"))
+        repository.recover()
+        if not report.changed:
+            return
+        result = repository.commit(
+            {CONFIG_NAME: text},
+            message=f"ktx setup\n\nKtx-Run: {run_id}\n",
+            base=repository.head().commit,
+            author=config.storage.git.author,
+            before_publish=lease.check,
+        )
+        report.commit = result.commit
+        if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
+            write_atomic(layout.config.resolve(), text)
+            report.warnings.append(
+                ResultWarning(
+                    "config_not_committed",
+                    "ktx.yaml was saved but not committed, because it has changes of yours",
+                    hint="git diff ktx.yaml; commit it when you like",
+                )
+            )

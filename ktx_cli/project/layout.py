@@ -1,0 +1,76 @@
+"""Where everything of a project lies; nothing else builds a path under the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CONFIG_NAME = "ktx.yaml"
+PRIVATE_NAME = ".ktx"
+SEMANTIC_NAME = "semantic-layer"
+WIKI_NAME = "wiki"
+RAW_NAME = "raw-sources"
+SCHEMA_NAME = "_schema"
+DATABASE_SOURCE = "live-database"
+"""The name of a database scan among the raw sources, as the TypeScript ktx has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of one project. `*_path` are relative POSIX strings as git sees them, the rest absolute."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """`ktx.yaml`."""
+        return self.root / CONFIG_NAME
+
+    @property
+    def private(self) -> Path:
+        """`.ktx/`: ours alone, never committed."""
+        return self.root / PRIVATE_NAME
+
+    @property
+    def private_gitignore(self) -> Path:
+        """`.ktx/.gitignore`, which says `*`."""
+        return self.private / ".gitignore"
+
+    @property
+    def state(self) -> Path:
+        """The SQLite state database."""
+        return self.private / "state.sqlite"
+
+    @property
+    def cache(self) -> Path:
+        """Parsed copies; may be deleted at any time."""
+        return self.private / "cache"
+
+    @property
+    def runs(self) -> Path:
+        """One JSON report a run."""
+        return self.private / "runs"
+
+    @property
+    def secrets(self) -> Path:
+        """Files that `file:` references of `ktx.yaml` name; not disposable."""
+        return self.private / "secrets"
+
+    @property
+    def semantic(self) -> Path:
+        """The semantic layer of all connections."""
+        return self.root / SEMANTIC_NAME
+
+    def schema_dir(self, connection: str) -> Path:
+        """The folder of a connection's manifest shards."""
+        return self.root / self.schema_path(connection)
+
+    @staticmethod
+    def schema_path(connection: str, shard: str = "") -> str:
+        """`semantic-layer/<connection>/_schema/<shard>`."""
+        return f"{SEMANTIC_NAME}/{connection}/{SCHEMA_NAME}/{shard}".rstrip("/")
+
+    @staticmethod
+    def raw_path(connection: str, source: str, name: str = "") -> str:
+        """`raw-sources/<connection>/<source>/<name>`."""
+        return f"{RAW_NAME}/{connection}/{source}/{name}".rstrip("/")

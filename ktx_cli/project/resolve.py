@@ -1,0 +1,61 @@
+"""Which project a command works on: `--project-dir`, `KTX_PROJECT_DIR`, the nearest parent with `ktx.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ktx_cli.core.errors import NoProjectError, UsageError
+from ktx_cli.project.layout import CONFIG_NAME
+
+
+def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Return the absolute folder of the project, or None where neither flag, variable nor parent names one.
+
+    Raises `NoProjectError` when the flag or the variable names a folder without `ktx.yaml`, `UsageError` when one
+    of them is blank.
+    """
+    named = named_folder(flag, environ, cwd)
+    if named is not None:
+        folder, origin = named
+        if not (folder / CONFIG_NAME).is_file():
+            raise NoProjectError(
+                f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
+                hint=f"ktx setup --project-dir {folder}",
+                details={"project_dir": str(folder)},
+            )
+        return folder
+    for folder in (cwd, *cwd.parents):
+        if (folder / CONFIG_NAME).is_file():
+            return folder
+    return None
+
+
+def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the project's folder; `NoProjectError` where there is none."""
+    folder = find_project(flag, environ, cwd)
+    if folder is None:
+        raise NoProjectError(
+            f"no {CONFIG_NAME} in {cwd} or a folder above it",
+            hint="`ktx setup` creates a project here; --project-dir DIR names one elsewhere",
+        )
+    return folder
+
+
+def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the folder `ktx setup` works in: the named one, else the project around `cwd`, else `cwd` itself."""
+    named = named_folder(flag, environ, cwd)
+    if named is not None:
+        return named[0]
+    return find_project(None, {}, cwd) or cwd
+
+
+def named_folder(flag: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Path, str] | None:
+    """Return the folder that the flag or the variable names, and which of the two it was."""
+    for value, origin in ((flag, "--project-dir"), (environ.get("KTX_PROJECT_DIR"), "KTX_PROJECT_DIR")):
+        if value is None:
+            continue
+        if not value.strip():
+            raise UsageError(f"{origin} is blank", hint=f"give {origin} a folder, or leave it out")
+        return Path(cwd, Path(value).expanduser()).resolve(), origin
+    return None

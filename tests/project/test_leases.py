@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.core.errors import BusyError
+from ktx_cli.project import leases
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.state import open_for_writing
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import hold_lease
+with hold_lease(Layout(Path(sys.argv[1])), run_id="other", command="ktx ingest"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+def start_holder(layout: Layout) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(layout.root)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def plant(layout: Layout, **fields: object) -> None:
+    row = {
+        "name": leases.LEASE,
+        "run_id": "planted",
+        "command": "ktx ingest",
+        "pid": os.getpid(),
+        "process_start": leases.process_start(os.getpid()),
+        "host": leases.host_identity(),
+        "hostname": socket.gethostname(),
+        "since": time.time(),
+        "heartbeat": time.time(),
+        **fields,
+    }
+    with open_for_writing(layout) as database:
+        marks = ", ".join("?" * len(row))
+        database.execute(f"INSERT INTO leases ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+
+
+def test_the_second_run_names_the_holder(layout: Layout) -> None:
+    process = start_holder(layout)
+    try:
+        with pytest.raises(BusyError) as caught, hold_lease(layout, run_id="mine", command="ktx scan"):
+            pass
+    finally:
+        end(process)
+    assert caught.value.exit_code == 6
+    assert caught.value.details["pid"] == process.pid
+    assert caught.value.details["host"] == socket.gethostname()
+    assert caught.value.details["since"].endswith("Z")
+    assert str(process.pid) in caught.value.message
+
+
+def test_a_killed_holder_is_recognised_at_once(layout: Layout) -> None:
+    process = start_holder(layout)
+    os.killpg(process.pid, signal.SIGKILL)
+    end(process)
+    with hold_lease(layout, run_id="mine", command="ktx scan") as (lease, _):
+        lease.check()
+
+
+def test_waiting_gets_the_lease_when_the_holder_dies(layout: Layout) -> None:
+    process = start_holder(layout)
+    events: list[object] = []
+
+    def kill_when_waiting(event: object) -> None:
+        events.append(event)
+        end(process)
+
+    with hold_lease(layout, run_id="mine", command="ktx scan", wait_seconds=20, emit=kill_when_waiting):
+        pass
+    assert len(events) == 1
+
+
+def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -> None:
+    with pytest.raises(RuntimeError), hold_lease(layout, run_id="a", command="c"):
+        raise RuntimeError
+    with hold_lease(layout, run_id="b", command="c"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("fields", "busy"),
+    [
+        ({}, True),
+        ({"process_start": "0"}, False),
+        ({"pid": 2**22 - 3}, False),
+        ({"host": "elsewhere", "heartbeat": time.time() + 10_000}, True),
+        ({"host": "elsewhere", "heartbeat": time.time() - leases.STALE_SECONDS - 1}, False),
+        ({"host": "elsewhere", "pid": 1, "heartbeat": time.time() + 10_000}, True),
+    ],
+    ids=["alive", "pid-reused", "pid-gone", "other-host-alive", "other-host-silent", "other-host-any-pid"],
+)
+def test_who_counts_as_alive(layout: Layout, fields: dict[str, object], busy: bool) -> None:
+    plant(layout, **fields)
+    if busy:
+        with pytest.raises(BusyError), hold_lease(layout, run_id="mine", command="c"):
+            pass
+    else:
+        with hold_lease(layout, run_id="mine", command="c"):
+            pass
+
+
+def test_a_holder_that_was_taken_over_notices_before_it_commits(layout: Layout) -> None:
+    with hold_lease(layout, run_id="mine", command="c") as (lease, database):
+        database.execute("UPDATE leases SET run_id = 'thief'")
+        with pytest.raises(BusyError, match="took over"):
+            lease.check()
+
+
+def test_the_heartbeat_beats(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", 0.01)
+    with hold_lease(layout, run_id="mine", command="c") as (_, database):
+        first = leases.current_holder(database)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            holder = leases.current_holder(database)
+            assert holder is not None
+            assert first is not None
+            if holder.heartbeat > first.heartbeat:
+                return
+            time.sleep(0.01)
+    pytest.fail("no heartbeat within 20 s")
+
+
+def test_process_start_tells_processes_apart() -> None:
+    process = subprocess.Popen(["sleep", "30"])
+    try:
+        assert leases.process_start(process.pid) == leases.process_start(process.pid)
+        assert leases.process_start(process.pid) is not None
+    finally:
+        process.kill()
+        process.wait()
+    assert leases.process_start(process.pid) is None
