@@ -14,15 +14,27 @@ from typing import Any
 
 import pytest
 import yaml as pyyaml
-from hypothesis import given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML as RuamelYAML
+from ruamel.yaml.error import YAMLError as RuamelError
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 
 DATA = Path(__file__).parent / "data"
 EXAMPLES = 1500 if os.environ.get("KTX_TEST_FULL") else 120
+
+TEXT_IN_1_2 = """
+no NO No yes YES on off ON OFF y Y n N tRUE nULL 12:30:00 1:30 1_000 2024-01-01 2024-01-01T10:00:00Z 0b1 0O7 0X1F
+-0x1f +0o7 0o8 .e3 1e . + += = << -.nan +.nan .Nan inf nan NaN 1.2.3 1e3x a:b http://x ?a -a
+"""
+AMBIGUOUS = """
+no NO on off y N yes True null Null ~ 1e3 1E5 0o7 0x1f 0b1 017 12:30 190:20:30 12:30:00 1_000 2024-01-01 2024-1-1
+.5 1. +1 -0 .inf -.Inf .nan = << - ? : -a ?a :a [a {a a: #a & * ! | > % @ ` --- ... 1e 0x 0. ._
+"""
+ODD = ["\x85", "\u2028", "\ufeff", "\x00"]
+"""Texts some reader takes for a line break, a byte order mark or the end of the text."""
 
 PLAIN = [
     ("true", True),
@@ -477,9 +489,7 @@ def test_compose_gives_marks_in_characters() -> None:
 
 TEXTS = st.text(
     alphabet=st.one_of(
-        st.sampled_from(
-            [*list("aby01_.:-+?#!&*|>%@`'\"\\,[]{}~=<eExonNO \t\n\r/"), "\x85", "\u2028", "\ufeff", "\x00"]
-        ),
+        st.sampled_from([*"aby01_.:-+?#!&*|>%@`'\"\\,[]{}~=<eExonNO \t\n\r/", *ODD]),
         st.characters(exclude_categories=["Cs"]),
     ),
     max_size=12,
@@ -536,8 +546,12 @@ def test_a_yaml_1_1_reader_reads_what_we_write(value: Any) -> None:
 @given(VALUES)
 def test_we_read_what_a_yaml_1_2_writer_writes(value: Any) -> None:
     text = ruamel_dump(value)
-    if same(ruamel_load(text), value):  # some of its own texts it does not read back
-        assert same(yaml.load(text, where="t"), value)
+    try:
+        own = ruamel_load(text)
+    except RuamelError:
+        reject()  # some of its own texts it cannot read, as `{null: ?0}`
+    assume(same(own, value))
+    assert same(yaml.load(text, where="t"), value)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

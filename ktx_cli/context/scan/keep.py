@@ -42,6 +42,8 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
 def _keep(old: Any, current: Any, new: Any) -> Any:
     if isinstance(current, dict) and isinstance(new, dict):
         return _keep_mapping(old if isinstance(old, dict) else {}, current, new)
+    if isinstance(current, dict) and isinstance(old, dict) and new is MISSING:
+        return _keep_mapping(old, current, {}) or MISSING
     return new if current == old else current
 
 

@@ -1,0 +1,83 @@
+"""The money of the demo company: payments, refunds and the sales plan.
+
+Settled payments add up to the lines of every order that was not cancelled, to the cent; the tests hold the
+generator to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktx_cli.jobs.demo.assortment import euros
+from ktx_cli.jobs.demo.days import DATE_KEYS, DAY_COUNT, Row, date_key, month_starts
+from ktx_cli.jobs.demo.dice import Dice, Weighted
+from ktx_cli.jobs.demo.orders import Line, Order
+from ktx_cli.jobs.demo.people import REGIONS
+
+GUEST_CARDS = (900_001, 900_060)
+"""First and last guest card: what a payment at a fair names instead of a customer when nobody shows an account."""
+
+REFUND_REASONS = ("damaged", "wrong item", "arrived late", "changed mind")
+
+_GUEST_CARD_SHARE = 0.25
+_METHODS = Weighted([("card", 58.0), ("wallet", 27.0), ("bank transfer", 15.0)])
+_FIRST_REFUND_ID = 400_001
+
+
+def payment_rows(seed: int, orders: Sequence[Order]) -> list[Row]:
+    """Return the rows of `finance.payments`, numbered in the order of the orders."""
+    dice = Dice(seed, "payments")
+    drafts = (draft for order in orders for draft in _payments_of(dice, order))
+    return [(f"PAY-{number:06d}", *draft) for number, draft in enumerate(drafts, 1)]
+
+
+def refund_rows(seed: int, orders: Sequence[Order]) -> list[Row]:
+    """Return the rows of `finance.refunds`: full ones for returned orders, some single lines for delivered ones."""
+    dice = Dice(seed, "refunds")
+    drafts = (draft for order in orders for draft in _refunds_of(dice, order))
+    return [(_FIRST_REFUND_ID + number, *draft) for number, draft in enumerate(drafts)]
+
+
+def sales_target_rows(seed: int) -> list[Row]:
+    """Return the rows of `finance.sales_targets`, one a month and region, whole hundreds of euros."""
+    dice = Dice(seed, "targets")
+    base = {region: dice.between(20, 60) for region in REGIONS}
+    return [
+        (date_key(month), region, euros((base[region] + place + dice.between(0, 8)) * 10_000))
+        for place, month in enumerate(month_starts())
+        for region in REGIONS
+    ]
+
+
+def _payments_of(dice: Dice, order: Order) -> Iterator[Row]:
+    payer = order.customer_id
+    if order.channel == "fair" and dice.chance(_GUEST_CARD_SHARE):
+        payer = dice.between(*GUEST_CARDS)
+    key = DATE_KEYS[order.day]
+    if dice.chance(0.03):
+        yield (order.id, payer, key, _METHODS.draw(dice), "failed", euros(order.total))
+    if order.status == "cancelled":
+        yield (order.id, payer, key, _METHODS.draw(dice), "voided", euros(order.total))
+        return
+    gift = min(2_500, order.total // 2) if dice.chance(0.07) else 0
+    if gift:
+        yield (order.id, payer, key, "gift card", "settled", euros(gift))
+    yield (order.id, payer, key, _METHODS.draw(dice), "settled", euros(order.total - gift))
+
+
+def _refunds_of(dice: Dice, order: Order) -> Iterator[Row]:
+    if order.status == "returned":
+        day = order.day + dice.between(12, 30)
+        for line in order.lines:
+            yield _refund(order, line, day, "changed mind", line.revenue)
+    elif order.status == "delivered" and order.day < DAY_COUNT - 60 and dice.chance(0.05):
+        line, reason = dice.pick(order.lines), dice.pick(REFUND_REASONS)
+        day = order.day + dice.between(8, 30)
+        half = line.revenue // 2
+        yield _refund(order, line, day, reason, half if dice.chance(0.5) else line.revenue - half)
+        if dice.chance(0.2):
+            yield _refund(order, line, day + dice.between(3, 25), reason, half // 2)
+
+
+def _refund(order: Order, line: Line, day: int, reason: str, amount: int) -> Row:
+    return (order.id, line.number, DATE_KEYS[day], reason, euros(amount))

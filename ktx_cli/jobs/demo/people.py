@@ -1,0 +1,165 @@
+"""The people and places of the demo company: regions, employees, customers and their addresses."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from ktx_cli.jobs.demo.days import DAY_COUNT, FIRST_DAY, Row, day_at
+from ktx_cli.jobs.demo.dice import Dice, Weighted
+
+FIRST_NAMES = (
+    "Ada Aino Amir Anouk Ben Bruno Carla Chidi Clara Dario Dina Edith Elif Emil Esme Felix Freya Gita Goran Hana "
+    "Hugo Ida Imani Ines Ivo Jana Jonas Juno Kaito Karim Lena Leif Linus Lucía Mae Malik Mara Milo Nadia Nils "
+    "Noor Olive Omar Orla Paula Pavel Priya Quinn Rafi Rosa Rune Sanne Selma Silas Tariq Thea Tove Uma Vera Yara"
+).split()
+LAST_NAMES = (
+    "Abara Åkerlund Aldana Amsel Barrow Bekele Birch Bramble Castell Cole Dahl Danso Devlin Drury Eklund Ellery "
+    "Farrow Fenn Gale Garrido Greaves Hallam Haruki Hartog Ibsen Ilves Jarrow Joshi Kaplan Kestrel Kovac Lark "
+    "Lindqvist Loomis Marsh Mbeki Merrow Moss Nair Núñez Oduya Okoro Pell Pine Quist Rahman Reeve Rowan Sable "
+    "Santos Sedge Sorrel Tamm Thorne Ueda Vance Varga Wick Wren Yilmaz Zeman"
+).split()
+STREETS = "Bark Lane|Canal Row|Chapel Hill|Elder Street|Fern Close|Garden Road|Hazel Walk|Mill Lane|Orchard Way|Quay Street"
+
+REGIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "NOR": ("North", ("Coldbeck Vale", "Harrowmere", "Stonewick Moor")),
+    "SOU": ("South", ("Saltcombe Bay", "Marrowfield", "Sandrow")),
+    "EAS": ("East", ("Fenmarket", "Reedholm", "Osierton")),
+    "WES": ("West", ("Gorsehaven", "Wether Hill", "Larkmoor")),
+    "CEN": ("Centre", ("Middle Alder", "Kingsbarrow Cross", "Twyfold")),
+    "ISL": ("Islands", ("Gull Harbour", "Skerrow")),
+}
+"""Towns by region code."""
+
+_REGION_WEIGHTS = (("NOR", 18.0), ("SOU", 26.0), ("EAS", 14.0), ("WES", 16.0), ("CEN", 21.0), ("ISL", 5.0))
+_TEAMS = (("Sales", 9), ("Support", 8), ("Greenhouse", 10), ("Finance", 4), ("Web", 5))
+_FIRST_CUSTOMER_ID = 10_001
+_FIRST_ADDRESS_ID = 50_001
+
+
+@dataclass(slots=True)
+class Staff:
+    """The employee rows, and the ids the other tables refer to."""
+
+    rows: list[Row] = field(default_factory=list)
+    sales_ids: list[int] = field(default_factory=list)
+    support_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """What the order generator needs to know of a customer.
+
+    `signup` is a day offset, negative before the first day. `addresses` are ids; the first is the billing address.
+    """
+
+    id: int
+    signup: int
+    segment: str
+    addresses: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Clientele:
+    """The customers, with the rows of `shop.customers` and `shop.addresses`."""
+
+    customers: list[Customer] = field(default_factory=list)
+    customer_rows: list[Row] = field(default_factory=list)
+    address_rows: list[Row] = field(default_factory=list)
+
+
+def make_staff(seed: int) -> Staff:
+    """Return the employees: one founder, a lead for every team, and the teams."""
+    dice = Dice(seed, "staff")
+    staff = Staff()
+    _hire(staff, dice, "Management", "Founder", None)
+    for team, size in _TEAMS:
+        lead = _hire(staff, dice, team, f"{team} lead", 1)
+        ids = [lead, *(_hire(staff, dice, team, f"{team} assistant", lead) for _ in range(size - 1))]
+        if team == "Sales":
+            staff.sales_ids = ids
+        elif team == "Support":
+            staff.support_ids = ids
+    return staff
+
+
+def region_rows(seed: int, staff: Staff) -> list[Row]:
+    """Return the rows of `shop.regions`; every region has a lead from the sales team."""
+    leads = Dice(seed, "regions").sample(staff.sales_ids, len(REGIONS))
+    return [(code, name, lead) for (code, (name, _)), lead in zip(REGIONS.items(), leads, strict=True)]
+
+
+def make_clientele(seed: int) -> Clientele:
+    """Return 2,700 to 3,300 customers, in the order they signed up, with one or two addresses each."""
+    dice = Dice(seed, "customers")
+    size = dice.between(2_700, 3_300)
+    clientele = Clientele()
+    for number, signup in enumerate(sorted(_signup_day(dice) for _ in range(size))):
+        _sign_up(clientele, dice, number, signup)
+    return clientele
+
+
+def _signup_day(dice: Dice) -> int:
+    if dice.chance(0.2):
+        return -dice.between(1, 700)
+    return int(DAY_COUNT * dice.unit() ** 0.8)
+
+
+def _sign_up(clientele: Clientele, dice: Dice, number: int, signup: int) -> None:
+    customer_id = _FIRST_CUSTOMER_ID + number
+    addresses = tuple(_add_address(clientele, dice, customer_id) for _ in range(2 if dice.chance(0.28) else 1))
+    segment = "business" if dice.chance(0.12) else "home"
+    name = _name(dice)
+    referrer = _FIRST_CUSTOMER_ID + dice.between(0, number - 1) if number and dice.chance(0.15) else None
+    clientele.customers.append(Customer(customer_id, signup, segment, addresses))
+    clientele.customer_rows.append(
+        (
+            customer_id,
+            name,
+            _email(name, number),
+            segment,
+            day_at(signup),
+            referrer,
+            dice.chance(0.55),
+            _preferences(dice),
+        )
+    )
+
+
+def _add_address(clientele: Clientele, dice: Dice, customer_id: int) -> int:
+    address_id = _FIRST_ADDRESS_ID + len(clientele.address_rows)
+    region = Weighted(_REGION_WEIGHTS).draw(dice)
+    street = f"{dice.pick(STREETS.split('|'))} {dice.between(1, 140)}"
+    postal_code = f"{region[0]}{dice.between(100, 999)}"
+    clientele.address_rows.append((address_id, customer_id, street, dice.pick(REGIONS[region][1]), postal_code, region))
+    return address_id
+
+
+def _preferences(dice: Dice) -> str | None:
+    if dice.chance(0.35):
+        return None
+    wishes = {
+        "light": dice.pick(("low", "medium", "bright")),
+        "pets": dice.chance(0.4),
+        "newsletter": dice.pick(("weekly", "monthly", "never")),
+    }
+    return json.dumps(wishes)
+
+
+def _hire(staff: Staff, dice: Dice, team: str, title: str, manager: int | None) -> int:
+    employee_id = len(staff.rows) + 1
+    name = _name(dice)
+    hired: date = FIRST_DAY - timedelta(days=dice.between(10, 1_500))
+    staff.rows.append((employee_id, name, _email(name, employee_id, "staff."), team, title, manager, hired))
+    return employee_id
+
+
+def _name(dice: Dice) -> str:
+    return f"{dice.pick(FIRST_NAMES)} {dice.pick(LAST_NAMES)}"
+
+
+def _email(name: str, number: int, prefix: str = "") -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
+    return f"{prefix}{plain.lower().replace(' ', '.')}.{number}@example.com"

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+KTX = Path(sys.executable).with_name("ktx")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        lines = self.out.splitlines()
+        assert len(lines) == 1, f"not one line of JSON on stdout: {self.out!r}"
+        document = json.loads(lines[0])
+        assert isinstance(document, dict)
+        return document
+
+    @property
+    def data(self) -> Any:
+        return self.envelope["data"]
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of the developer's leaks in: an empty HOME, no git identity, no project."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "KTX_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, the current one."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def ktx(work: Path) -> Run:
+    """Run a command in this process through typer's runner."""
+    from ktx_cli.cli.app import app
+
+    def run(*args: str, **kwargs: Any) -> Answer:
+        result = CliRunner().invoke(app, list(args), prog_name="ktx", **kwargs)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def installed(work: Path) -> Run:
+    """Run the installed `ktx` as a program."""
+
+    def run(*args: str, **kwargs: Any) -> Answer:
+        done = subprocess.run([KTX, *args], capture_output=True, text=True, cwd=work, check=False, **kwargs)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def shop(work: Path) -> Path:
+    """A SQLite database with three tables and two declared foreign keys, in the current folder."""
+    import sqlite3
+
+    path = work / "shop.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript(
+        """
+        CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, country TEXT);
+        CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, placed_on DATE);
+        CREATE TABLE "Order Lines" (order_id INTEGER REFERENCES orders(id), line INTEGER, amount REAL,
+                                    PRIMARY KEY (order_id, line));
+        INSERT INTO customers VALUES (1, 'Ada', 'NO'), (2, 'Grace', 'SE');
+        """
+    )
+    database.close()
+    return path
+
+
+@pytest.fixture
+def project(shop: Path, ktx: Run) -> Path:
+    """A project over the shop, set up but not ingested."""
+    answer = ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite", "--json")
+    assert answer.code == 0, answer
+    return shop.parent
+
+
+def git(folder: Path, *args: str, **environ: str) -> str:
+    """Run git as the user would."""
+    identity = ["-c", "user.name=User", "-c", "user.email=user@example.com"]
+    done = subprocess.run(
+        ["git", *identity, *args], cwd=folder, capture_output=True, text=True, env={**os.environ, **environ}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(name="git")
+def git_fixture() -> Callable[..., str]:
+    return git

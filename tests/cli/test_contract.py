@@ -1,0 +1,235 @@
+"""One contract for every registered command, in every mode, against everything that usually goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from ktx_cli.cli.app import app
+from ktx_cli.cli.settings import COMMON_OPTIONS
+
+Run = Callable[..., Any]
+
+MODES = {
+    "human": (),
+    "json": ("--json",),
+    "plain": ("--plain",),
+    "quiet": ("--quiet",),
+    "verbose": ("--verbose",),
+    "jsonl": ("--progress", "jsonl"),
+    "no-progress": ("--progress", "none"),
+    "json-jsonl": ("--json", "--progress", "jsonl"),
+    "no-input": ("--no-input",),
+    "debug": ("--debug",),
+}
+
+ARGUMENTS = {
+    "connection add": ("new", "--driver", "sqlite", "--path", "shop.sqlite"),
+    "connection remove": ("warehouse", "--yes"),
+    "config get": ("llm.provider.backend",),
+    "config set": ("llm.provider.backend", "none"),
+    "completion": ("bash",),
+    "demo": ("company",),
+}
+"""What a command needs besides its name to do its work."""
+
+NEEDS_NO_PROJECT = {"setup", "demo", "completion", "config schema"}
+READS_NO_CONFIG = {"demo", "completion", "config schema"}
+TEXT_ONLY = {"completion"}
+"""The listed exception: its output is a script in every mode."""
+
+
+def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, child in node.commands.items():
+        if hasattr(child, "commands"):
+            yield from leaves(child, (*path, name))
+        else:
+            yield " ".join((*path, name))
+
+
+COMMANDS = sorted(leaves(typer.main.get_command(app)))
+CONTRACT_COMMANDS = [name for name in COMMANDS if name not in TEXT_ONLY]
+
+
+def check_envelope(text: str, command: str, code: int) -> dict[str, Any]:
+    assert text.endswith("\n")
+    assert text.count("\n") == 1, f"more than one line on stdout: {text!r}"
+    document = json.loads(text)
+    assert list(document) == ["schema", "ok", "data", "warnings", "error"]
+    assert document["schema"] == f"ktx/{command.replace(' ', '-')}/v1"
+    assert document["ok"] is (code == 0)
+    for warning in document["warnings"]:
+        assert {"code", "message", "hint"} <= set(warning)
+    if code == 0:
+        assert document["error"] is None
+    else:
+        assert list(document["error"]) == ["code", "message", "hint", "details"]
+        assert re.fullmatch(r"[a-z_]+", document["error"]["code"])
+        assert not document["error"]["message"].endswith(".")
+        assert document["error"]["hint"], "an error names what to do"
+    return document
+
+
+def check_failure(answer: Any, command: str, mode: str, code: int, error: str) -> None:
+    assert answer.code == code, (answer.out, answer.err)
+    if "--json" in MODES[mode]:
+        document = check_envelope(answer.out, command, code)
+        assert document["error"]["code"] == error
+        for line in answer.err.splitlines():
+            json.loads(line)
+    else:
+        assert answer.out == "", "stdout holds only data"
+        assert "error: " in answer.err
+        assert "hint: " in answer.err
+        if mode != "debug":
+            assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("command", [c for c in CONTRACT_COMMANDS if c not in NEEDS_NO_PROJECT])
+def test_no_project(command: str, mode: str, ktx: Run) -> None:
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode])
+    check_failure(answer, command, mode, 3, "no_project")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("command", [c for c in CONTRACT_COMMANDS if c not in READS_NO_CONFIG])
+def test_broken_configuration(command: str, mode: str, ktx: Run, work: Path) -> None:
+    (work / "ktx.yaml").write_text("llm:\n  provider: {backend: [\n")
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode])
+    check_failure(answer, command, mode, 2, "config")
+    assert os.listdir(work) == ["ktx.yaml"], "nothing else was made"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unknown_option(command: str, mode: str, ktx: Run, work: Path) -> None:
+    if command in TEXT_ONLY:
+        if mode == "human":
+            assert ktx(command, "bash", "--nonsense").code == 2
+        return
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode], "--nonsense")
+    check_failure(answer, command, mode, 2, "usage")
+    assert os.listdir(work) == []
+
+
+@pytest.mark.parametrize("mode", ["human", "json", "plain"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("how", ["reader-gone", "closed"])
+def test_nobody_reads_stdout(command: str, mode: str, how: str, project: Path) -> None:
+    args = [*command.split(), *ARGUMENTS.get(command, ())]
+    if command not in TEXT_ONLY:
+        args += MODES[mode]
+    elif mode != "human":
+        return
+    done = run_unread(args, project, how)
+    assert done.returncode == 141, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+
+
+def run_unread(args: list[str], folder: Path, how: str) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("ktx"))
+    if how == "closed":
+        script = 'exec "$@" >&-'
+    else:
+        script = '{ "$@"; echo $? >&3; } 3>code | true; while [ ! -s code ]; do sleep 0.02; done; exit "$(cat code)"'
+    return subprocess.run(
+        ["bash", "-c", script, "bash", program, *args], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("command", CONTRACT_COMMANDS)
+def test_success_in_json_is_one_envelope_and_nothing_else(command: str, ktx: Run, project: Path) -> None:
+    if command == "status":
+        assert ktx("ingest").code == 0
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), "--json")
+    assert answer.code == 0, answer
+    check_envelope(answer.out, command, 0)
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize("command", CONTRACT_COMMANDS)
+def test_success_in_plain_text_has_no_escape_codes(command: str, ktx: Run, project: Path) -> None:
+    if command == "status":
+        assert ktx("ingest").code == 0
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), "--plain")
+    assert answer.code == 0, answer
+    assert answer.out
+    assert "\x1b" not in answer.out + answer.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_the_common_options(command: str) -> None:
+    node: Any = typer.main.get_command(app)
+    for word in command.split():
+        node = node.commands[word]
+    assert node.help
+    if command not in TEXT_ONLY:
+        assert {p.name for p in node.params} >= set(COMMON_OPTIONS)
+    result = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["connection", "nonsense"], ["--nonsense"], ["stat", "--json"]])
+def test_before_a_command_is_known(words: list[str], ktx: Run) -> None:
+    answer = ktx(*words, "--json") if "--json" not in words else ktx(*words)
+    assert answer.code == 2
+    document = check_envelope(answer.out, "cli", 2)
+    assert document["error"]["code"] == "usage"
+
+
+def test_a_near_miss_is_suggested(ktx: Run) -> None:
+    assert "ktx status" in ktx("statsu").err
+
+
+def test_options_before_the_command_count_too(ktx: Run, work: Path) -> None:
+    answer = ktx("--json", "status")
+    assert answer.code == 3
+    check_envelope(answer.out, "status", 3)
+
+
+def test_json_and_plain_exclude_each_other(ktx: Run) -> None:
+    answer = ktx("status", "--json", "--plain")
+    assert answer.code == 2
+    check_envelope(answer.out, "status", 2)
+
+
+def test_a_confirmation_is_refused_without_a_terminal(ktx: Run, project: Path) -> None:
+    before = (project / "ktx.yaml").read_bytes()
+    answer = ktx("connection", "remove", "warehouse", "--json")
+    assert answer.code == 2
+    assert "--yes" in answer.envelope["error"]["hint"]
+    assert (project / "ktx.yaml").read_bytes() == before
+
+
+def test_a_full_output_is_an_error_that_says_so(project: Path) -> None:
+    program = str(Path(sys.executable).with_name("ktx"))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([program, "config", "show"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=project)
+    assert done.returncode == 1
+    assert "cannot write the output" in done.stderr
+
+
+def test_an_unexpected_error_keeps_the_contract(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ktx_cli.jobs.readiness.status as module
+
+    def explode(*args: object) -> None:
+        raise RuntimeError("canary-in-the-message")
+
+    monkeypatch.setattr(module, "project_status", explode)
+    answer = ktx("status", "--json")
+    assert answer.code == 1
+    assert check_envelope(answer.out, "status", 1)["error"]["code"] == "internal"
+    assert "Traceback" in ktx("status", "--debug").err
+    assert "Traceback" not in ktx("status").err
