@@ -226,7 +226,7 @@ class ContractGroup(TyperGroup):
         argv = list(args) if args is not None else sys.argv[1:]
         name = prog_name or "ktx"
         if f"_{name.upper()}_COMPLETE" in os.environ:
-            from typer.completion import completion_init
+            from typer._completion_classes import completion_init
 
             completion_init()
         self._main_shell_completion(extra, name, complete_var)

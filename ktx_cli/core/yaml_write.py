@@ -29,10 +29,15 @@ _WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a file indents: `step` columns a mapping level, `offset` columns from a key to the dashes below it."""
+    """How a file is laid out.
+
+    `step`: columns a mapping level (1 to 9). `offset`: columns from a key to the dashes below it. `literals`:
+    multi-line texts become literal blocks where that is possible; else they are double-quoted.
+    """
 
     step: int = 2
     offset: int = 2
+    literals: bool = True
 
 
 FILE_LAYOUT: Final = Layout()
@@ -101,7 +106,7 @@ def _mapping(out: list[str], value: dict[Any, Any], column: int, layout: Layout,
 
 def _after_colon(out: list[str], value: Any, column: int, layout: Layout, depth: int) -> None:
     if isinstance(value, str):
-        out.append(" " + _text(value, column, layout.step))
+        out.append(" " + _text(value, column, layout.step, layout))
     elif isinstance(value, dict) and value:
         out.append("\n" + " " * (column + layout.step))
         _mapping(out, value, column + layout.step, layout, depth + 1)
@@ -120,7 +125,7 @@ def _sequence(out: list[str], value: Any, column: int, layout: Layout, depth: in
         out.append("- " if first else margin + "- ")
         first = False
         if isinstance(item, str):
-            out.append(_text(item, column, 2))
+            out.append(_text(item, column, 2, layout))
         elif isinstance(item, dict) and item:
             _mapping(out, item, column + 2, layout, depth + 1)
         elif isinstance(item, list | tuple) and item:
@@ -168,9 +173,9 @@ def _float(value: float) -> str:
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
-def _text(value: str, column: int, inset: int) -> str:
+def _text(value: str, column: int, inset: int, layout: Layout) -> str:
     """Return a text as a block's value: a literal block whose parent stands at `column` where that is possible."""
-    if "\n" not in value or not _can_be_literal(value):
+    if "\n" not in value or not layout.literals or not _can_be_literal(value):
         return _quoted_if_needed(str(value), False)
     body = value.removesuffix("\n")
     chomping = "-" if body == value else "+" if body.endswith("\n") else ""

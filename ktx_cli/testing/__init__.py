@@ -1,0 +1,1 @@
+"""Helpers for testing ktx and what is built on it; no product code imports them."""

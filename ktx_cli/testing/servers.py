@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -38,7 +39,7 @@ def find_binary(name: str, folders: str) -> Path | None:
     return Path(on_path) if on_path else None
 
 
-class TestServer:
+class TestServer(ABC):
     """What both servers share: a data folder of their own user's, one process, one port, a log.
 
     `account` is the system user they run as when the tests run as root (servers refuse to be root).
@@ -96,11 +97,13 @@ class TestServer:
     ) -> None:
         self.stop()
 
+    @abstractmethod
     def _initialise(self) -> None:
-        raise AssertionError("a server says how its data folder is made")
+        """Fill the data folder; raises `ServerMissingError`."""
 
+    @abstractmethod
     def _command(self) -> list[str]:
-        raise AssertionError("a server says how it is started")
+        """Return the command that runs the server in the foreground."""
 
     def _stop_signal(self) -> signal.Signals:
         return signal.SIGTERM

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -108,7 +107,7 @@ def test_broken_configuration(command: str, mode: str, ktx: Run, work: Path) -> 
     (work / "ktx.yaml").write_text("llm:\n  provider: {backend: [\n")
     answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode])
     check_failure(answer, command, mode, 2, "config")
-    assert os.listdir(work) == ["ktx.yaml"], "nothing else was made"
+    assert [p.name for p in work.iterdir()] == ["ktx.yaml"], "nothing else was made"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -120,7 +119,7 @@ def test_unknown_option(command: str, mode: str, ktx: Run, work: Path) -> None:
         return
     answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode], "--nonsense")
     check_failure(answer, command, mode, 2, "usage")
-    assert os.listdir(work) == []
+    assert list(work.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["human", "json", "plain"])

@@ -26,7 +26,8 @@ def register(app: typer.Typer) -> None:
         shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")],
     ) -> None:
         """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
-        from typer.completion import completion_init, get_completion_script
+        from typer._completion_classes import completion_init
+        from typer._completion_shared import get_completion_script
 
         completion_init()
         script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)

@@ -87,7 +87,7 @@ def _generated_part(entry: Entry) -> Entry:
 
 
 def _generated_column(column: dict[str, Any]) -> dict[str, Any]:
-    part = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
+    part: dict[str, Any] = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
     if "db" in _mapping(column.get("descriptions")):
         part["descriptions"] = {"db": column["descriptions"]["db"]}
     return part

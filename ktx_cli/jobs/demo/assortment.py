@@ -22,9 +22,20 @@ CATEGORIES: tuple[tuple[str, str, int, int, str], ...] = (
 """Name, department, lowest and highest price in euros, product names."""
 
 TAGS = (
-    "pet safe|low light|bright light|easy care|fragrant|edible|air humidity|gift|new|handmade|outdoor|slow growing"
-).split("|")
-_VARIANTS = "mini|small|classic|large|duo|white|sage|terracotta".split("|")
+    "pet safe",
+    "low light",
+    "bright light",
+    "easy care",
+    "fragrant",
+    "edible",
+    "air humidity",
+    "gift",
+    "new",
+    "handmade",
+    "outdoor",
+    "slow growing",
+)
+_VARIANTS = ("mini", "small", "classic", "large", "duo", "white", "sage", "terracotta")
 _FIRST_PRODUCT_ID = 101
 
 

@@ -1,18 +1,19 @@
-"""The demo's dbt project, and as much of dbt's compiler as its models need: `source()` and ephemeral `ref()`s."""
+"""The demo's dbt project, and as much of dbt's compiler as its models need: `source`, `ref` and `var`."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+from ktx_cli.core.yaml import load
 from ktx_cli.jobs.demo.files import copy_packaged, packaged_names, packaged_text
 
 FOLDER = "dbt"
-MARTS = {"order_revenue": "finance", "customer_value": "finance", "days": "finance"}
-"""The models that are views of the warehouse, with their schema; the others are ephemeral."""
+MARTS = {"order_revenue": "finance.order_revenue", "customer_value": "finance.customer_value", "days": "finance.days"}
+"""The models that are views of the warehouse, in the order they can be created; the others are ephemeral."""
 
-_CALL = re.compile(r"\{\{\s*(ref|source)\(([^)]*)\)\s*\}\}")
-_CONFIG = re.compile(r"\{\{\s*config\([^)]*\)\s*\}\}\s*")
+_CALL = re.compile(r"\{\{\s*(ref|source|var)\(([^)]*)\)\s*\}\}")
 
 
 def write_dbt_project(folder: Path) -> list[Path]:
@@ -25,14 +26,23 @@ def write_dbt_project(folder: Path) -> list[Path]:
 
 def model_files() -> dict[str, str]:
     """Return the path of every model inside the project, by model name."""
-    return {name.rpartition("/")[2].removesuffix(".sql"): name for name in packaged_names(FOLDER) if name.endswith(".sql")}
+    paths = (name for name in packaged_names(FOLDER) if name.endswith(".sql"))
+    return {Path(path).stem: path for path in paths}
 
 
 def compiled_sql(model: str) -> str:
-    """Return the SQL of a model as dbt would run it; every model it refers to is put in as a subquery."""
-    text = _CONFIG.sub("", packaged_text(f"{FOLDER}/{model_files()[model]}"))
-    return _CALL.sub(lambda call: _relation(call[1], re.findall(r"'([^']*)'", call[2])), text).strip()
+    """Return the SQL of a model as dbt would run it; an ephemeral model it refers to is put in as a subquery."""
+    variables = load(packaged_text(f"{FOLDER}/dbt_project.yml"), where="dbt_project.yml")["vars"]
+    return _compile(model, model_files(), variables)
 
 
-def _relation(function: str, arguments: list[str]) -> str:
-    return ".".join(arguments) if function == "source" else f"({compiled_sql(arguments[0])})"
+def _compile(model: str, paths: dict[str, str], variables: dict[str, Any]) -> str:
+    def value_of(call: re.Match[str]) -> str:
+        arguments = re.findall(r"'([^']*)'", call[2])
+        if call[1] == "source":
+            return ".".join(arguments)
+        if call[1] == "var":
+            return str(variables[arguments[0]])
+        return MARTS.get(arguments[0]) or f"({_compile(arguments[0], paths, variables)})"
+
+    return _CALL.sub(value_of, packaged_text(f"{FOLDER}/{paths[model]}")).strip()

@@ -73,9 +73,12 @@ def _refunds_of(dice: Dice, order: Order) -> Iterator[Row]:
     elif order.status == "delivered" and order.day < DAY_COUNT - 60 and dice.chance(0.05):
         line, reason = dice.pick(order.lines), dice.pick(REFUND_REASONS)
         day = order.day + dice.between(8, 30)
+        if dice.chance(0.5):
+            yield _refund(order, line, day, reason, line.revenue)
+            return
         half = line.revenue // 2
-        yield _refund(order, line, day, reason, half if dice.chance(0.5) else line.revenue - half)
-        if dice.chance(0.2):
+        yield _refund(order, line, day, reason, half)
+        if dice.chance(0.4):
             yield _refund(order, line, day + dice.between(3, 25), reason, half // 2)
 
 

@@ -10,18 +10,31 @@ from datetime import date, timedelta
 from ktx_cli.jobs.demo.days import DAY_COUNT, FIRST_DAY, Row, day_at
 from ktx_cli.jobs.demo.dice import Dice, Weighted
 
-FIRST_NAMES = (
+_FIRST_NAMES = (
     "Ada Aino Amir Anouk Ben Bruno Carla Chidi Clara Dario Dina Edith Elif Emil Esme Felix Freya Gita Goran Hana "
     "Hugo Ida Imani Ines Ivo Jana Jonas Juno Kaito Karim Lena Leif Linus Lucía Mae Malik Mara Milo Nadia Nils "
     "Noor Olive Omar Orla Paula Pavel Priya Quinn Rafi Rosa Rune Sanne Selma Silas Tariq Thea Tove Uma Vera Yara"
-).split()
-LAST_NAMES = (
+)
+_LAST_NAMES = (
     "Abara Åkerlund Aldana Amsel Barrow Bekele Birch Bramble Castell Cole Dahl Danso Devlin Drury Eklund Ellery "
     "Farrow Fenn Gale Garrido Greaves Hallam Haruki Hartog Ibsen Ilves Jarrow Joshi Kaplan Kestrel Kovac Lark "
     "Lindqvist Loomis Marsh Mbeki Merrow Moss Nair Núñez Oduya Okoro Pell Pine Quist Rahman Reeve Rowan Sable "
     "Santos Sedge Sorrel Tamm Thorne Ueda Vance Varga Wick Wren Yilmaz Zeman"
-).split()
-STREETS = "Bark Lane|Canal Row|Chapel Hill|Elder Street|Fern Close|Garden Road|Hazel Walk|Mill Lane|Orchard Way|Quay Street"
+)
+FIRST_NAMES = _FIRST_NAMES.split()
+LAST_NAMES = _LAST_NAMES.split()
+STREETS = (
+    "Bark Lane",
+    "Canal Row",
+    "Chapel Hill",
+    "Elder Street",
+    "Fern Close",
+    "Garden Road",
+    "Hazel Walk",
+    "Mill Lane",
+    "Orchard Way",
+    "Quay Street",
+)
 
 REGIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "NOR": ("North", ("Coldbeck Vale", "Harrowmere", "Stonewick Moor")),
@@ -131,7 +144,7 @@ def _sign_up(clientele: Clientele, dice: Dice, number: int, signup: int) -> None
 def _add_address(clientele: Clientele, dice: Dice, customer_id: int) -> int:
     address_id = _FIRST_ADDRESS_ID + len(clientele.address_rows)
     region = Weighted(_REGION_WEIGHTS).draw(dice)
-    street = f"{dice.pick(STREETS.split('|'))} {dice.between(1, 140)}"
+    street = f"{dice.pick(STREETS)} {dice.between(1, 140)}"
     postal_code = f"{region[0]}{dice.between(100, 999)}"
     clientele.address_rows.append((address_id, customer_id, street, dice.pick(REGIONS[region][1]), postal_code, region))
     return address_id

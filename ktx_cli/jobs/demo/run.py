@@ -13,7 +13,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.demo.company import build_company
+from ktx_cli.jobs.demo.company import WAREHOUSE, build_company
 from ktx_cli.jobs.demo.questions import QUESTIONS, Question
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
@@ -24,7 +24,6 @@ from ktx_cli.project.layout import PRIVATE_NAME, Layout
 from ktx_cli.project.repository import Repository
 
 CONNECTION = "warehouse"
-WAREHOUSE = "warehouse.duckdb"
 
 
 @dataclass(frozen=True, slots=True)

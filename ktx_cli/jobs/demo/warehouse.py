@@ -67,8 +67,8 @@ def write_warehouse(path: Path, tables: Tables) -> None:
                 connection.execute(packaged_text("schema.sql"))
                 for table, rows in tables.items():
                     _load(connection, table, rows, Path(scratch) / "rows.csv")
-                for mart, schema in MARTS.items():
-                    connection.execute(f"CREATE VIEW {schema}.{mart} AS {compiled_sql(mart)}")
+                for mart, view in MARTS.items():
+                    connection.execute(f"CREATE VIEW {view} AS {compiled_sql(mart)}")
             os.replace(draft, path)
     except OSError as error:
         raise storage_error(path, error) from error

@@ -1,0 +1,108 @@
+"""What all connectors share: their errors, the limits of a session, and the draft a table is gathered in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.connectors.port import (
+    Column,
+    ConnectionSpec,
+    ForeignKey,
+    Index,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
+from ktx_cli.core.errors import SourceError
+from ktx_cli.core.text import one_line
+
+STATEMENT_SECONDS = 30.0
+"""How long one statement may run before it is stopped."""
+
+CONNECT_SECONDS = 10
+"""How long reaching a server may take."""
+
+
+@dataclass(slots=True)
+class TableDraft:
+    """A table while its parts come in from several catalog queries."""
+
+    ref: TableRef
+    kind: TableKind
+    columns: list[Column] = field(default_factory=list)
+    comment: str | None = None
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: list[ForeignKey] = field(default_factory=list)
+    unique_keys: list[UniqueKey] = field(default_factory=list)
+    indexes: list[Index] = field(default_factory=list)
+    row_estimate: int | None = None
+    view_sql: str | None = None
+
+    def finish(self) -> Table:
+        """Return the table."""
+        return Table(
+            ref=self.ref,
+            kind=self.kind,
+            columns=tuple(self.columns),
+            comment=self.comment,
+            primary_key=self.primary_key,
+            foreign_keys=tuple(self.foreign_keys),
+            unique_keys=tuple(self.unique_keys),
+            indexes=tuple(self.indexes),
+            row_estimate=self.row_estimate,
+            view_sql=self.view_sql,
+        )
+
+
+class BaseConnector:
+    """Names the connection in errors and closes it; the dialects do the rest."""
+
+    dialect: str = ""
+    placeholder: str = "?"
+    """How a parameter is written in `query`; where it is `%s`, a literal `%` beside parameters is written `%%`."""
+
+    def __init__(self, spec: ConnectionSpec, place: str) -> None:
+        self.id = spec.id
+        self.place = place
+
+    @property
+    def where(self) -> str:
+        """How messages name this connection: its id and its place (a path, or host:port/database)."""
+        return f"connection `{self.id}` ({self.place})"
+
+    def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
+        """Return the error for this connection; `message` becomes one line behind its name."""
+        return SourceError(
+            f"{self.where}: {one_line(message).rstrip('.')}",
+            hint=hint,
+            details={"connection": self.id},
+            code=code,
+        )
+
+    def timeout(self) -> SourceError:
+        """Return the error for a statement that ran too long."""
+        return self.failure(
+            f"the statement was stopped after {STATEMENT_SECONDS:g} seconds",
+            hint="narrow it: add a WHERE clause or a LIMIT",
+            code="timeout",
+        )
+
+    def close(self) -> None:
+        """Give the session back; harmless when called twice."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    """Run `action` and return how long it took, in milliseconds."""
+    start = time.perf_counter()
+    action()
+    return (time.perf_counter() - start) * 1000

@@ -1,0 +1,142 @@
+"""Reads the structure of a DuckDB database from its catalog functions."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.connectors.base import TableDraft
+from ktx_cli.connectors.port import (
+    Column,
+    ForeignKey,
+    Index,
+    ObjectProblem,
+    Scope,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
+from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.types import semantic_type
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_MINE = "NOT internal AND database_name = current_database()"
+_RELATIONS = f"""
+SELECT schema_name, table_name, 'table', comment, estimated_size, NULL FROM duckdb_tables() WHERE {_MINE}
+UNION ALL
+SELECT schema_name, view_name, 'view', comment, NULL, sql FROM duckdb_views() WHERE {_MINE}
+"""
+_COLUMNS = f"""
+SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment, is_generated
+FROM duckdb_columns() WHERE {_MINE} ORDER BY schema_name, table_name, column_index
+"""
+_CONSTRAINTS = """
+SELECT schema_name, table_name, constraint_type, constraint_name, constraint_column_names, referenced_table,
+       referenced_column_names
+FROM duckdb_constraints() WHERE database_name = current_database() ORDER BY constraint_index
+"""
+_INDEXES = """
+SELECT schema_name, table_name, index_name, is_unique, expressions::VARCHAR[]
+FROM duckdb_indexes() WHERE database_name = current_database() AND NOT is_primary ORDER BY index_oid
+"""
+
+
+def list_relations(cursor: DuckDBPyConnection) -> list[TableDraft]:
+    """Return all tables and views of the database but DuckDB's own."""
+    return [
+        TableDraft(
+            TableRef(schema, name),
+            TableKind(kind),
+            comment=comment or None,
+            row_estimate=size,
+            view_sql=sql,
+        )
+        for schema, name, kind, comment, size, sql in cursor.execute(_RELATIONS).fetchall()
+    ]
+
+
+class DuckDbCatalog:
+    """One reading of a database's structure; `problems` holds what could not be read."""
+
+    def __init__(self, cursor: DuckDBPyConnection) -> None:
+        self.cursor = cursor
+        self.problems: list[ObjectProblem] = []
+
+    def read(self, scope: Scope, *, catalog: str | None = None) -> tuple[Table, ...]:
+        """Return everything in scope, sorted; a view that errors becomes a problem."""
+        drafts = {draft.ref: draft for draft in list_relations(self.cursor)}
+        chosen = select(drafts, scope, catalog=catalog)
+        self.problems += chosen.problems
+        drafts = {ref: drafts[ref] for ref in chosen.refs}
+        self._drop_broken_views(drafts)
+        self._columns(drafts)
+        self._constraints(drafts)
+        self._indexes(drafts)
+        return tuple(draft.finish() for _, draft in sorted(drafts.items()))
+
+    def _drop_broken_views(self, drafts: dict[TableRef, TableDraft]) -> None:
+        import duckdb
+
+        # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
+        for ref in [ref for ref, draft in drafts.items() if draft.kind is TableKind.VIEW]:
+            try:
+                self.cursor.execute(f"EXPLAIN SELECT * FROM {quoted(ref.schema or 'main')}.{quoted(ref.name)}")
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error as error:
+                del drafts[ref]
+                self.problems.append(ObjectProblem(ref, "view", str(error).partition("\n")[0]))
+
+    def _columns(self, drafts: dict[TableRef, TableDraft]) -> None:
+        rows = self.cursor.execute(_COLUMNS).fetchall()
+        for (schema, table), group in groupby(rows, key=lambda row: (row[0], row[1])):
+            draft = drafts.get(TableRef(schema, table))
+            if draft is not None:
+                draft.columns = [_column(row[2:]) for row in group]
+
+    def _constraints(self, drafts: dict[TableRef, TableDraft]) -> None:
+        for schema, table, kind, name, columns, target, targets in self.cursor.execute(_CONSTRAINTS).fetchall():
+            draft = drafts.get(TableRef(schema, table))
+            if draft is None:
+                continue
+            if kind == "PRIMARY KEY":
+                draft.primary_key = tuple(columns)
+            elif kind == "UNIQUE":
+                draft.unique_keys.append(UniqueKey(tuple(columns), name))
+            elif kind == "FOREIGN KEY":
+                # DuckDB has no foreign keys from one schema to another.
+                ref = TableRef(schema, target)
+                draft.foreign_keys.append(ForeignKey(tuple(columns), ref, tuple(targets), name))
+
+    def _indexes(self, drafts: dict[TableRef, TableDraft]) -> None:
+        for schema, table, name, unique, expressions in self.cursor.execute(_INDEXES).fetchall():
+            draft = drafts.get(TableRef(schema, table))
+            if draft is None:
+                continue
+            names = {spelling: each.name for each in draft.columns for spelling in (each.name, quoted(each.name))}
+            columns = tuple(names[expression] for expression in expressions if expression in names)
+            if unique and len(columns) == len(expressions):
+                draft.unique_keys.append(UniqueKey(columns, name))
+            elif columns and not unique:
+                draft.indexes.append(Index(columns, name))
+
+
+def quoted(name: str) -> str:
+    """Return the name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    name, native, nullable, default, comment, generated = row
+    return Column(
+        name=name,
+        native_type=native,
+        type=semantic_type("duckdb", native),
+        nullable=bool(nullable),
+        comment=comment or None,
+        default=None if generated else default,
+        generated=bool(generated),
+    )

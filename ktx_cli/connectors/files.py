@@ -1,0 +1,248 @@
+"""Reads a folder of CSV, Parquet and JSON files as tables, through DuckDB."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.connectors import base
+from ktx_cli.connectors.duckdb import CLOSED_SETTINGS, DuckDbSession
+from ktx_cli.connectors.duckdb_catalog import quoted
+from ktx_cli.connectors.paths import source_path, unreadable
+from ktx_cli.connectors.port import (
+    Column,
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+    Table,
+    TableKind,
+    TableRef,
+)
+from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.types import semantic_type
+from ktx_cli.core.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckdb import DuckDBPyConnection
+
+READERS = {
+    ".csv": "read_csv({})",
+    ".csv.gz": "read_csv({})",
+    ".tsv": "read_csv({}, delim = '\t')",
+    ".tsv.gz": "read_csv({}, delim = '\t')",
+    ".parquet": "read_parquet({})",
+    ".json": "read_json({})",
+    ".json.gz": "read_json({})",
+    ".ndjson": "read_json({}, format = 'newline_delimited')",
+    ".ndjson.gz": "read_json({}, format = 'newline_delimited')",
+    ".jsonl": "read_json({}, format = 'newline_delimited')",
+    ".jsonl.gz": "read_json({}, format = 'newline_delimited')",
+}
+"""How DuckDB reads a file, by the end of its name (`{}` is its path)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file and the table it becomes: `sales/2024.csv` is the table `sales/2024`."""
+
+    ref: TableRef
+    path: Path
+    suffix: str
+
+
+class FilesConnector(DuckDbSession):
+    """A folder of data files, each one table of an in-memory DuckDB that may read exactly these files.
+
+    The folder is listed when the connection opens; the files are looked into at the first introspection or query.
+    """
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self.folder = source_path(spec)
+        super().__init__(spec, str(self.folder))
+        self._require_folder(spec)
+        self._files, self._problems = find_data_files(self.folder)
+        self._lock = threading.Lock()
+        self._ready = False
+        self._connection = self._open()
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Count the files in scope; latency is one `SELECT 1`."""
+        with self._cursor() as cursor:
+            latency = base.milliseconds(lambda: cursor.execute("SELECT 1").fetchone())
+            version = self._version(cursor)
+        found = select((file.ref for file in self._files), scope)
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=version,
+            tables=len(found.refs),
+            can_write=False,
+            privileges=("the files are only read",),
+        )
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the columns of every file in scope.
+
+        A file that cannot be read is a problem and no table. Row numbers are exact for Parquet, None otherwise.
+        """
+        broken = self._prepare()
+        files = {file.ref: file for file in self._files}
+        found = select(files, scope)
+        problems = [*self._problems, *found.problems, *(broken[ref] for ref in found.refs if ref in broken)]
+        with self._cursor() as cursor:
+            columns = _columns(cursor)
+            tables = tuple(
+                Table(ref, TableKind.TABLE, columns.get(ref.name, ()), row_estimate=_row_count(cursor, files[ref]))
+                for ref in found.refs
+                if ref not in broken
+            )
+            return DatabaseSchema(tables, tuple(problems), self._version(cursor))
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Run one SELECT over the files' tables (`"sales/2024"`)."""
+        self._prepare()
+        return super().query(sql, parameters, max_rows=max_rows)
+
+    def _prepare(self) -> dict[TableRef, ObjectProblem]:
+        """Make a view of every file, once; return the files that cannot be read."""
+        import duckdb
+
+        with self._lock:
+            if not self._ready:
+                self._broken: dict[TableRef, ObjectProblem] = {}
+                for file in self._files:
+                    try:
+                        with self._session().cursor() as cursor:
+                            cursor.execute(f"CREATE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}")
+                    except duckdb.Error as error:
+                        message = str(error).partition("\n")[0]
+                        self._broken[file.ref] = ObjectProblem(file.ref, "file", message)
+                self._ready = True
+            return self._broken
+
+    def _open(self) -> DuckDBPyConnection:
+        import duckdb
+
+        settings: dict[str, Any] = dict(CLOSED_SETTINGS)
+        # The paths must be set while external access and the configuration are still open.
+        closing = {name: settings.pop(name) for name in ("enable_external_access", "lock_configuration")}
+        connection = duckdb.connect(":memory:", config=settings)
+        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in self._files]])
+        for name, value in closing.items():
+            connection.execute(f"SET {name} = {value}")
+        return connection
+
+    def _require_folder(self, spec: ConnectionSpec) -> None:
+        hint = f"ktx config set connections.{spec.id}.path FOLDER"
+        details = {"path": str(self.folder)}
+        try:
+            if not self.folder.is_dir():
+                missing = "is not a folder" if self.folder.exists() else "does not exist"
+                message = f"connection `{spec.id}`: {self.folder} {missing}"
+                raise SourceError(message, hint=hint, details=details)
+            os.scandir(self.folder).close()
+        except OSError as error:
+            raise unreadable(spec, self.folder, error) from error
+
+    @staticmethod
+    def _version(cursor: DuckDBPyConnection) -> str:
+        row = cursor.execute("SELECT version()").fetchone()
+        return f"DuckDB {row[0] if row else ''}"
+
+
+def find_data_files(folder: Path) -> tuple[list[DataFile], list[ObjectProblem]]:
+    """Return the data files below a folder and what there is to say about others.
+
+    Hidden files and folders are passed over. A table is named by its path without the ending; where two files would
+    have one name, both keep the ending. Links that leave the folder, unreadable sub-folders and names that DuckDB
+    takes for patterns are problems.
+    """
+    problems: list[ObjectProblem] = []
+    found: list[tuple[PurePosixPath, Path, str]] = []
+    inside = folder.resolve()
+
+    def unreadable_folder(error: OSError) -> None:
+        problems.append(ObjectProblem(None, "folder", f"cannot read {error.filename}: {error.strerror}"))
+
+    for where, folders, names in os.walk(folder, onerror=unreadable_folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(where)
+        for name in folders:
+            if (here / name).is_symlink() and not (here / name).resolve().is_relative_to(inside):
+                problems.append(_left_out(folder, here / name, "is a link out of the folder"))
+        for name in sorted(names):
+            suffix = _suffix(name)
+            path = here / name
+            if name.startswith(".") or suffix is None:
+                continue
+            reason = _unusable(path, inside)
+            if reason is None:
+                found.append((PurePosixPath(path.relative_to(folder).as_posix()), path.resolve(), suffix))
+            else:
+                problems.append(_left_out(folder, path, reason))
+    return _named(found), problems
+
+
+def _named(found: Iterable[tuple[PurePosixPath, Path, str]]) -> list[DataFile]:
+    entries = [(str(name), str(name)[: -len(suffix)], path, suffix) for name, path, suffix in found]
+    used = Counter(stem for _, stem, _, _ in entries)
+    return [
+        DataFile(TableRef(None, stem if used[stem] == 1 else whole), path, suffix)
+        for whole, stem, path, suffix in entries
+    ]
+
+
+def _suffix(name: str) -> str | None:
+    ends = [suffix for suffix in READERS if name.lower().endswith(suffix) and len(name) > len(suffix)]
+    return max(ends, key=len, default=None)
+
+
+def _unusable(path: Path, inside: Path) -> str | None:
+    target = path.resolve()
+    if not target.is_relative_to(inside):
+        return "is a link out of the folder"
+    if not target.is_file():
+        return "is not a file"
+    try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    # DuckDB would read every file such a name matches as a pattern.
+    return "has one of * ? [ in its path, which DuckDB takes for a pattern" if set("*?[") & set(str(target)) else None
+
+
+def _left_out(folder: Path, path: Path, reason: str) -> ObjectProblem:
+    name = path.relative_to(folder).as_posix().encode(errors="replace").decode()
+    return ObjectProblem(TableRef(None, name), "file", f"{name} {reason}")
+
+
+def _reader(file: DataFile) -> str:
+    literal = "'" + str(file.path).replace("'", "''") + "'"
+    return READERS[file.suffix].format(literal)
+
+
+def _columns(cursor: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
+    rows = cursor.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal "
+        "ORDER BY table_name, column_index"
+    ).fetchall()
+    found: dict[str, list[Column]] = {}
+    for table, name, native in rows:
+        found.setdefault(table, []).append(Column(name, native, semantic_type("duckdb", native)))
+    return {table: tuple(columns) for table, columns in found.items()}
+
+
+def _row_count(cursor: DuckDBPyConnection, file: DataFile) -> int | None:
+    if file.suffix != ".parquet":
+        return None
+    row = cursor.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(file.path)]).fetchone()
+    return int(row[0]) if row else None

@@ -1,0 +1,72 @@
+"""Finds the file or folder a connection names: `path` or `url`, relative to the project, `~` expanded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ktx_cli.connectors.port import ConnectionSpec
+from ktx_cli.core.errors import ConfigError, SourceError
+
+
+def source_path(spec: ConnectionSpec) -> Path:
+    """Return the absolute path of a connection's `path`, or of its `url` (`sqlite:///x`, `duckdb:///x`, `file:x`).
+
+    Three slashes before a path mean relative, four absolute, as in SQLAlchemy. Raises `ConfigError` when neither is
+    given, or when it names a database in memory.
+    """
+    given = spec.options.get("path") or spec.options.get("url")
+    if not isinstance(given, str) or not given.strip():
+        raise ConfigError(
+            f"connection `{spec.id}` names no file", hint=f"ktx config set connections.{spec.id}.path PATH"
+        )
+    text = _path_of(given.strip())
+    if text in ("", ":memory:"):
+        raise ConfigError(
+            f"connection `{spec.id}` names a database in memory, which is always empty",
+            hint=f"ktx config set connections.{spec.id}.path PATH",
+        )
+    base = spec.options.get("project_dir") or ""
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"connection `{spec.id}`: there is no home folder for {text}", hint="write the whole path"
+        ) from error
+    return Path(os.path.normpath(Path(base) / path)).absolute()
+
+
+def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
+    """Raise `SourceError` unless `path` is a file this user can read; `kind` is what it should be."""
+    where = f"connection `{spec.id}`"
+    hint = f"ktx config set connections.{spec.id}.path PATH"
+    try:
+        if path.is_dir():
+            raise SourceError(f"{where}: {path} is a folder, not a {kind}", hint=hint, details={"path": str(path)})
+        with path.open("rb"):
+            pass
+    except (FileNotFoundError, NotADirectoryError):
+        raise SourceError(f"{where}: there is no file {path}", hint=hint, details={"path": str(path)}) from None
+    except OSError as error:
+        raise unreadable(spec, path, error) from error
+
+
+def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
+    """Return the error for a path the system does not let us read."""
+    return SourceError(
+        f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}",
+        hint=f"give this user access, for example: chmod u+r {path}",
+        details={"path": str(path)},
+    )
+
+
+def _path_of(given: str) -> str:
+    scheme, colon, rest = given.partition(":")
+    if not colon or scheme.lower() not in ("file", "sqlite", "duckdb"):
+        return given
+    if scheme.lower() == "file":
+        parts = urlsplit(given)
+        return unquote(parts.path) if "mode=memory" not in parts.query else ":memory:"
+    # sqlite:///relative, sqlite:////absolute, sqlite:relative
+    return rest.removeprefix("//").removeprefix("/").partition("?")[0]

@@ -1,0 +1,181 @@
+"""Reads Postgres through psycopg, its catalog through pg_catalog, so that a role that may only SELECT sees keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.connectors import base
+from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope
+from ktx_cli.connectors.postgres_catalog import PostgresCatalog, list_relations
+from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
+from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.tagging import tagged_postgres_cursor
+from ktx_cli.core.text import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KEPT_PARAMETERS = frozenset(
+    {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslpassword", "sslnegotiation", "channel_binding"}
+    | {"gssencmode", "krbsrvname", "target_session_attrs", "require_auth", "service", "passfile", "hostaddr"}
+)
+_USER = """
+SELECT current_user::text, rolsuper,
+       has_database_privilege(current_database(), 'CREATE'), current_setting('server_version'), current_database()
+FROM pg_roles WHERE rolname = current_user
+"""
+_WRITES = """
+SELECT coalesce(bool_or(has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
+       OR coalesce((SELECT bool_or(has_schema_privilege(s.oid, 'CREATE')) FROM pg_namespace AS s
+                    WHERE s.oid IN (SELECT relnamespace FROM pg_class WHERE oid = ANY(%s::oid[]))), false)
+FROM pg_class WHERE oid = ANY(%s::oid[])
+"""
+
+
+class PostgresConnector(ServerConnector):
+    """Read-only sessions on a Postgres database."""
+
+    dialect = "postgres"
+    default_port = 5432
+    engine_url = "postgresql+psycopg://"
+    reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(
+            "",
+            **self._parameters(),
+            autocommit=True,
+            prepare_threshold=None,
+            cursor_factory=tagged_postgres_cursor(),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        address = self.address
+        kept = {name: value for name, value in address.parameters.items() if name in _KEPT_PARAMETERS}
+        kept.update(_tls(self.options, address.parameters))
+        limit = int(base.STATEMENT_SECONDS * 1000)
+        settings = f"-c default_transaction_read_only=on -c statement_timeout={limit} -c lock_timeout={limit}"
+        given = {"dbname": address.database, "user": address.user, "password": address.password}
+        return {
+            **kept,
+            **{name: value for name, value in given.items() if value},
+            "host": address.host,
+            "port": address.port,
+            "connect_timeout": base.CONNECT_SECONDS,
+            "application_name": "ktx",
+            "client_encoding": "utf8",
+            "options": f"{address.parameters.get('options', '')} {settings}".strip(),
+        }
+
+    def _reusable(self, session: Any) -> bool:
+        from psycopg.pq import TransactionStatus
+
+        return not session.closed and session.info.transaction_status == TransactionStatus.IDLE
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        with session.cursor() as cursor:
+            cursor.execute("BEGIN READ ONLY")
+            try:
+                # stream() uses the extended protocol, which takes one statement only, and stops the server early.
+                rows = cursor.stream(sql, parameters)
+                kept = _take(rows, max_rows + 1)
+                columns = tuple(each.name for each in cursor.description or ())
+                rows.close()
+            finally:
+                if not session.broken:
+                    cursor.execute("ROLLBACK")
+        return QueryResult(columns, tuple(tuple(row) for row in kept[:max_rows]), len(kept) > max_rows)
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        ((user, superuser, creates, version, database),) = read(_USER)
+        relations = list_relations(read)
+        found = select(relations, scope, catalog=database)
+        chosen = [relations[ref] for ref in found.refs]
+        oids = [relation.oid for relation in chosen]
+        ((writes,),) = read(_WRITES, (oids, oids))
+        closed = [str(relation.draft.ref) for relation in chosen if not relation.readable]
+        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
+        facts += [f"no SELECT on {listing(closed)}"] if closed else []
+        facts += ["superuser"] if superuser else []
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=f"PostgreSQL {version}",
+            tables=len(chosen),
+            can_write=bool(superuser or creates or writes),
+            user=user,
+            privileges=tuple(facts),
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        ((_, _, _, version, database),) = read(_USER)
+        parts = PartReader(read, self._driver_error())
+        tables, problems = PostgresCatalog(read, parts).read(scope, catalog=database)
+        return DatabaseSchema(tables, (*problems, *parts.problems), f"PostgreSQL {version}")
+
+    def _driver_error(self) -> type[Exception]:
+        import psycopg
+
+        return psycopg.Error
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        import psycopg
+
+        state = getattr(error, "sqlstate", None) or ""
+        text = str(error).partition("\nLINE ")[0]
+        if state == "57014":
+            return "", None, "timeout"
+        if state in ("25006", "2F002", "2F003"):
+            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+        if state and not state.startswith(("08", "57P", "28", "3D000")):
+            return text, None, "query"
+        if isinstance(error, psycopg.OperationalError) or state:
+            return text, self._connection_hint(text), "connection"
+        return text, None, "query"
+
+    def _connection_hint(self, text: str) -> str:
+        key = f"connections.{self.id}"
+        hints = {
+            "password authentication failed": f"check {key}.username and {key}.password",
+            "no password supplied": f"set {key}.password, for example to env:PGPASSWORD",
+            "does not exist": f"check {key}.database and {key}.username",
+            "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
+            "server does not support SSL": f"set {key}.ssl to false, or {key}.sslmode to prefer",
+            "certificate verify failed": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
+            "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
+            "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
+            "too many": f"lower {key}.maxConnections",
+            "could not translate host name": f"check {key}.host",
+            "Connection refused": f"start the server, or check {key}.host and {key}.port",
+            "timeout": f"check {key}.host and {key}.port, and that no firewall is in between",
+        }
+        return next((hint for part, hint in hints.items() if part in text), f"ktx connection test {self.id}")
+
+
+def _tls(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
+    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them."""
+    mode = str(options.get("sslmode") or parameters.get("sslmode") or "")
+    if mode == "no-verify":
+        return {"sslmode": "require"}
+    if mode:
+        return {"sslmode": mode}
+    ssl = option_flag(options, "ssl")
+    if ssl is None:
+        ssl = option_flag(parameters, "ssl")
+    if ssl is None:
+        return {}
+    if not ssl:
+        return {"sslmode": "disable"}
+    if option_flag(options, "rejectUnauthorized") is False:
+        return {"sslmode": "require"}
+    return {"sslmode": "verify-full", "sslrootcert": parameters.get("sslrootcert") or "system"}
+
+
+def _take(rows: Iterator[Any], count: int) -> list[Any]:
+    taken: list[Any] = []
+    for row in rows:
+        taken.append(row)
+        if len(taken) >= count:
+            break
+    return taken

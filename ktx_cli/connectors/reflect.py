@@ -1,0 +1,267 @@
+"""What the connectors of database servers share: a pool of tagged read-only sessions, bulk catalog reads, errors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ktx_cli.connectors import base
+from ktx_cli.connectors.port import (
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+)
+from ktx_cli.connectors.statements import require_reading
+from ktx_cli.core.errors import ConfigError, SourceError
+from ktx_cli.core.text import one_line
+
+MAX_CONNECTIONS = 10
+"""Sessions a connection opens at most, unless `maxConnections` says otherwise."""
+
+
+class Reader(Protocol):
+    """Runs one of our own catalog queries."""
+
+    def __call__(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is and who asks, from `url` or from single fields (which win over the URL's parts)."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str = field(repr=False)
+    parameters: dict[str, str] = field(default_factory=dict)
+    """The URL's query."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.database}" if self.database else f"{self.host}:{self.port}"
+
+
+class ServerConnector(base.BaseConnector, ABC):
+    """Up to `maxConnections` sessions on one server; `query` may be called from several threads at once.
+
+    A session is in autocommit mode and read-only, every statement is tagged, and a statement of the user's runs in a
+    read-only transaction of its own that is always rolled back.
+    """
+
+    placeholder = "%s"
+    default_port: ClassVar[int]
+    engine_url: ClassVar[str]
+    """What SQLAlchemy calls the dialect and its driver."""
+    reading: ClassVar[frozenset[str]]
+    """The words a reading statement begins with."""
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self.address = server_address(spec, self.default_port)
+        super().__init__(spec, str(self.address))
+        self.options = spec.options
+        self._closed = False
+        self._engine = self._make_engine(_session_limit(spec))
+        try:
+            with self._rows():
+                pass
+        except BaseException:
+            self.close()
+            raise
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Make one round trip, look at version, user and privileges."""
+        with self._rows() as read:
+            latency = base.milliseconds(lambda: read("SELECT 1"))
+            return self._test(read, scope, latency)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope with a handful of catalog queries."""
+        with self._rows() as read:
+            return self._introspect(read, scope)
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred."""
+        require_reading(sql, self.reading, self.where)
+        with self._session(sql) as session:
+            return self._query(session, sql, tuple(parameters) or None, max_rows)
+
+    def close(self) -> None:
+        """Close all sessions; harmless when called twice."""
+        self._closed = True
+        self._engine.dispose()
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Return a new DB-API connection: tagged, autocommit, read-only, with limits."""
+
+    @abstractmethod
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        """Gather what `test` returns; `latency` is in milliseconds."""
+
+    @abstractmethod
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        """Read the catalog."""
+
+    @abstractmethod
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        """Run the statement in a read-only transaction and roll it back."""
+
+    @abstractmethod
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        """Return (message, hint, error code) for a driver's error."""
+
+    @abstractmethod
+    def _reusable(self, session: Any) -> bool:
+        """Whether a session on which a statement failed is as good as new."""
+
+    @abstractmethod
+    def _driver_error(self) -> type[Exception]:
+        """Return the base class of the driver's errors."""
+
+    def _make_engine(self, limit: int) -> Any:
+        from sqlalchemy import create_engine
+
+        return create_engine(
+            self.engine_url,
+            creator=self._connect,
+            pool_size=limit,
+            max_overflow=0,
+            pool_timeout=base.STATEMENT_SECONDS,
+        )
+
+    @contextmanager
+    def _rows(self) -> Iterator[Reader]:
+        """Yield a function that runs one of our own catalog queries and returns its rows."""
+        with self._session(None) as session:
+
+            def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                with session.cursor() as cursor:
+                    cursor.execute(sql, tuple(parameters) or None)
+                    return [tuple(row) for row in cursor.fetchall()]
+
+            yield read
+
+    @contextmanager
+    def _session(self, sql: str | None) -> Iterator[Any]:
+        """Yield a DB-API connection of the pool; `sql` is the user's statement, for its errors.
+
+        A session that broke is thrown away, so the next call gets a new one.
+        """
+        from sqlalchemy.exc import DBAPIError
+        from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+        if self._closed:
+            raise self.failure("the connection is closed")
+        try:
+            proxy = self._engine.raw_connection()
+        except DBAPIError as error:
+            raise self._translated(error.orig or error, None) from None
+        except (self._driver_error(), OSError) as error:
+            raise self._translated(error, None) from None
+        except PoolTimeout as error:
+            raise self.failure("all sessions are busy", hint=f"raise connections.{self.id}.maxConnections") from error
+        try:
+            yield proxy.driver_connection
+        except (self._driver_error(), OSError, UnicodeError) as error:
+            if not self._reusable(proxy.driver_connection):
+                proxy.invalidate()
+            raise self._translated(error, sql) from None
+        except BaseException:
+            proxy.invalidate()
+            raise
+        finally:
+            proxy.close()
+
+    def _translated(self, error: BaseException, sql: str | None) -> SourceError:
+        message, hint, code = self._describe(error if isinstance(error, Exception) else Exception(str(error)))
+        if code == "timeout":
+            return self.timeout()
+        if code == "query" and sql is None:
+            code = "connection"
+        return self.failure(self._redacted(message), hint=hint, code=code)
+
+    def _redacted(self, text: str) -> str:
+        secret = self.address.password
+        for form in (secret, repr(secret)[1:-1]) if secret else ():
+            text = text.replace(form, "***")
+        return text
+
+
+class PartReader:
+    """Reads the parts of tables one kind at a time, so that a kind that fails costs only itself."""
+
+    def __init__(self, read: Reader, driver_error: type[Exception]) -> None:
+        self._read = read
+        self._error = driver_error
+        self.problems: list[ObjectProblem] = []
+
+    def __call__(self, what: str, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows, or none and a problem that says what could not be read."""
+        try:
+            return self._read(sql, parameters)
+        except self._error as error:
+            self.problems.append(ObjectProblem(None, what, one_line(str(error))))
+            return []
+
+
+def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
+    """Return where a connection's `url` or its `host`, `port`, `database`, `username` (or `user`), `password` lead.
+
+    Raises `ConfigError` for a URL or a port that cannot be read, or when no host is given. It never shows the URL.
+    """
+    options = spec.options
+    try:
+        parts = urlsplit(str(options.get("url") or ""))
+        port = int(options.get("port") or parts.port or default_port)
+        host = str(options.get("host") or parts.hostname or "")
+    except ValueError:
+        raise _bad_address(spec, "its `url` or `port` cannot be read") from None
+    if options.get("url") and not (parts.scheme and parts.netloc):
+        raise _bad_address(spec, "its `url` cannot be read")
+    if not host:
+        raise _bad_address(spec, "it names no host")
+    return ServerAddress(
+        host=unquote(host),
+        port=port,
+        database=str(options.get("database") or unquote(parts.path.removeprefix("/"))),
+        user=str(options.get("username") or options.get("user") or unquote(parts.username or "")),
+        password=str(options.get("password") or unquote(parts.password or "")),
+        parameters=dict(parse_qsl(parts.query)),
+    )
+
+
+def option_flag(options: Mapping[str, Any], key: str) -> bool | None:
+    """Return a yes-or-no option, given as a boolean or as text; None when it is not given."""
+    value = options.get(key)
+    if value is None or isinstance(value, bool):
+        return value
+    return str(value).strip().lower() in ("true", "1", "yes", "on")
+
+
+def _session_limit(spec: ConnectionSpec) -> int:
+    value = spec.options.get("maxConnections")
+    if value is None:
+        return MAX_CONNECTIONS
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ConfigError(
+        f"connection `{spec.id}`: `maxConnections` must be a number above 0",
+        hint=f"ktx config set connections.{spec.id}.maxConnections {MAX_CONNECTIONS}",
+    )
+
+
+def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
+    scheme = "postgresql" if spec.driver == "postgres" else "mysql"
+    return ConfigError(
+        f"connection `{spec.id}`: {what}",
+        hint=f"set connections.{spec.id}.url to {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters "
+        "in the password percent-encoded",
+    )

@@ -1,0 +1,72 @@
+"""Which drivers there are, and how one is opened; a driver's library is imported when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from ktx_cli.connectors.port import ConnectionSpec, Connector
+from ktx_cli.connectors.scope import scope_from_options
+from ktx_cli.core.errors import ConfigError, NotSupportedError
+from ktx_cli.core.text import did_you_mean, listing
+
+__all__ = ["DRIVERS", "connect", "dialect_of", "scope_from_options"]
+
+
+class _Driver(NamedTuple):
+    """Where a driver's connector is, the sqlglot dialect it speaks and the package it needs (None: always there)."""
+
+    module: str
+    connector: str
+    dialect: str
+    package: str | None = None
+
+
+_REGISTRY: Mapping[str, _Driver] = MappingProxyType(
+    {
+        "sqlite": _Driver("sqlite", "SqliteConnector", "sqlite"),
+        "duckdb": _Driver("duckdb", "DuckDbConnector", "duckdb"),
+        "files": _Driver("files", "FilesConnector", "duckdb"),
+        "postgres": _Driver("postgres", "PostgresConnector", "postgres", "psycopg"),
+        "mysql": _Driver("mysql", "MySqlConnector", "mysql", "pymysql"),
+    }
+)
+
+DRIVERS: tuple[str, ...] = tuple(_REGISTRY)
+"""The drivers `connect` knows, by their name in `ktx.yaml`."""
+
+
+def connect(spec: ConnectionSpec) -> Connector:
+    """Open a connection, read-only; the caller closes it.
+
+    Raises `NotSupportedError` for a driver this version has no code for, `ConfigError` for options that cannot be
+    used or a package that is not installed, `SourceError` when the source cannot be reached or read.
+    """
+    driver = _driver(spec)
+    if driver.package is not None and find_spec(driver.package) is None:
+        raise ConfigError(
+            f"driver `{spec.driver}` needs the package {driver.package}",
+            hint=f"pip install 'ktx-cli[{spec.driver}]'",
+            details={"connection": spec.id, "package": driver.package},
+        )
+    module = import_module(f"ktx_cli.connectors.{driver.module}")
+    make = cast(Callable[[ConnectionSpec], Connector], getattr(module, driver.connector))
+    return make(spec)
+
+
+def dialect_of(driver: str) -> str | None:
+    """Return the sqlglot dialect of a driver, or None for one this version has no code for."""
+    return _REGISTRY[driver].dialect if driver in _REGISTRY else None
+
+
+def _driver(spec: ConnectionSpec) -> _Driver:
+    if spec.driver not in _REGISTRY:
+        near = did_you_mean(spec.driver, DRIVERS)
+        raise NotSupportedError(
+            f"connection `{spec.id}`: this version reads no `{spec.driver}` databases",
+            hint=f"did you mean `{near}`?" if near else f"drivers: {listing(DRIVERS, len(DRIVERS))}",
+        )
+    return _REGISTRY[spec.driver]

@@ -1,0 +1,204 @@
+"""Connections to databases: what all have in common, and those this version can read."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
+
+from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
+from ktx_cli.project.config.query_history import ConnectionContext
+from ktx_cli.project.secrets import is_reference
+
+ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+RESERVED_IDS: Final = (
+    "list", "test", "add", "remove", "read", "write", "validate", "query", "explain", "import", "export", "show",
+    "lint", "relationships", "diagram",
+)  # fmt: skip
+"""Connection ids that would read as a subcommand."""
+
+
+def _check_id(connection: str) -> str:
+    if connection in RESERVED_IDS:
+        raise wrong(
+            "is an id that is also a subcommand of ktx", hint=f"rename the connection, for example `{connection}-db`"
+        )
+    if not re.fullmatch(ID_PATTERN.strip("^$"), connection):
+        raise wrong(
+            "is not a safe connection id",
+            hint="an id begins with a letter or a digit and has only letters, digits, `_` and `-`",
+        )
+    return connection
+
+
+ConnectionId = Annotated[str, AfterValidator(_check_id)]
+
+
+def _port(value: Any) -> Any:
+    if isinstance(value, str) and is_reference(value):
+        return value
+    number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value) else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 65535:
+        raise wrong("must be a port number from 1 to 65535")
+    return number
+
+
+Port = Annotated[
+    int | str,
+    PlainValidator(_port),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"type": "string"}]}),
+]
+"""A port number; as a text of digits or a secret reference too, as other versions take it."""
+
+
+def _ssl(value: Any) -> Any:
+    if isinstance(value, bool | dict):
+        return value
+    raise wrong("must be true, false or a mapping of TLS options")
+
+
+Ssl = Annotated[
+    bool | dict[str, Any],
+    PlainValidator(_ssl),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "object"}]}),
+]
+
+
+class Connection(Block):
+    """One entry of `connections`."""
+
+    _id: str = PrivateAttr("")
+
+    driver: str = setting(REQUIRED, "What kind of connection it is.")
+
+    @property
+    def id(self) -> str:
+        """Return the connection's id; empty for one that is in no configuration."""
+        return self._id
+
+    def needs_one_of(self, *keys: str) -> None:
+        """Raise unless one of these settings is given and not empty."""
+        if not any(getattr(self, key) for key in keys):
+            words = " or ".join(f"`{key}`" for key in keys)
+            raise wrong(f"needs {words}", hint=f"add {words} to the connection")
+
+
+class Database(Connection):
+    """A connection to tables."""
+
+    include: list[str] = setting(
+        [], "Patterns of the tables wanted, over `schema.table`; empty: all.", example=["mart.*"]
+    )
+    exclude: list[str] = setting([], "Patterns of tables not wanted; stronger than `include`.", example=["*_tmp"])
+    enabled_tables: list[str] | None = setting(
+        None, "Exact names of the tables wanted, `schema.table` or `table`. Without it: all.", example=["mart.orders"]
+    )
+    query_policy: Literal["any", "semantic-layer-only"] = setting(
+        "any", "What agents may ask: any read-only SQL, or semantic-layer queries alone.", status="later"
+    )
+    historic_sql: Any = setting(
+        None,
+        "Documented once for other versions; `context.queryHistory` is the one.",
+        alias="historicSql",
+        status="dead",
+    )
+
+
+class SqliteConnection(Database):
+    """A SQLite file."""
+
+    driver: Literal["sqlite"] = setting(REQUIRED, "SQLite.")
+    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.sqlite")
+    url: str | None = setting(
+        None, "The same as `sqlite:///PATH` or a `file:` URI.", path=True, example="sqlite:///data/shop.sqlite"
+    )
+
+    @model_validator(mode="after")
+    def _has_file(self) -> SqliteConnection:
+        self.needs_one_of("path", "url")
+        return self
+
+
+class DuckDbConnection(Database):
+    """A DuckDB file."""
+
+    driver: Literal["duckdb"] = setting(REQUIRED, "DuckDB.")
+    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.duckdb")
+    url: str | None = setting(None, "The same as `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["main"])
+
+    @model_validator(mode="after")
+    def _has_file(self) -> DuckDbConnection:
+        self.needs_one_of("path", "url")
+        return self
+
+
+class FilesConnection(Database):
+    """A folder of CSV, TSV, Parquet and JSON files; each file is a table."""
+
+    driver: Literal["files"] = setting(REQUIRED, "A folder of data files.")
+    path: str = setting(
+        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="data/exports", min_length=1
+    )
+
+
+class Server(Database):
+    """A database server, reached by `url` or by its parts."""
+
+    url: str | None = setting(
+        None,
+        "Address with user and password, as a secret reference. Or give its parts.",
+        secret=True,
+        example="env:WAREHOUSE_URL",
+    )
+    host: str | None = setting(None, "Host name or address.", example="db.example.com")
+    database: str | None = setting(None, "Database.", example="shop")
+    username: str | None = setting(None, "User.", example="ktx_reader")
+    password: str | None = setting(None, "Password.", secret=True, example="env:WAREHOUSE_PASSWORD")
+
+
+class PostgresConnection(Server):
+    """A PostgreSQL server."""
+
+    driver: Literal["postgres"] = setting(REQUIRED, "PostgreSQL.")
+    port: Port | None = setting(None, "Port. Without it: 5432.", example=5432)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS, as libpq names it; `no-verify` as `require`. Without it: the server's and libpq's choice.",
+        example="verify-full",
+    )
+    ssl: Ssl | None = setting(None, "TLS on or off, or a mapping with `ca`, `rejectUnauthorized`.", example=True)
+    reject_unauthorized: bool | None = setting(
+        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", status="later", gt=0)
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
+
+    @model_validator(mode="after")
+    def _has_address(self) -> PostgresConnection:
+        self.needs_one_of("url", "host")
+        return self
+
+
+class MysqlConnection(Server):
+    """A MySQL or MariaDB server."""
+
+    driver: Literal["mysql"] = setting(REQUIRED, "MySQL or MariaDB.")
+    port: Port | None = setting(None, "Port. Without it: 3306.", example=3306)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(
+        None, "Databases of the server to read. Without it: `database` alone.", example=["shop"]
+    )
+    schema_: str | None = setting(None, "One database of the server to read.", alias="schema", example="shop")
+    ssl: Ssl | None = setting(None, "TLS on or off, or a mapping with `ca`, `cert`, `key`.", example=True)
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", status="later", gt=0)
+
+    @model_validator(mode="after")
+    def _has_address(self) -> MysqlConnection:
+        self.needs_one_of("url", "host")
+        return self

@@ -1,0 +1,47 @@
+"""Connections to documents: Notion, Confluence, a folder of files. None has code in this version."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project.config.base import REQUIRED, setting
+from ktx_cli.project.config.sources import Source, WebAddress
+
+
+class NotionSource(Source):
+    """A Notion workspace."""
+
+    driver: Literal["notion"] = setting(REQUIRED, "Notion.")
+    auth_token: str | None = setting(None, "Token of the integration.", secret=True, example="env:NOTION_TOKEN")
+    auth_token_ref: str | None = setting(
+        None, "The same, as older versions name it.", secret=True, example="env:NOTION_TOKEN"
+    )
+    crawl_mode: Literal["selected_roots", "all_accessible"] = setting(
+        "selected_roots", "What is read: the roots named here and what is below, or all the token sees."
+    )
+    root_page_ids: list[str] = setting([], "Pages to begin with, by id.", example=["0123456789abcdef0123456789abcdef"])
+    root_database_ids: list[str] = setting([], "Databases to begin with, by id.")
+    root_data_source_ids: list[str] = setting([], "Data sources to begin with, by id.")
+    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    max_knowledge_creates: int = setting(25, "Most wiki pages a run may create from here.", ge=0, le=25)
+    max_knowledge_updates: int = setting(20, "Most wiki pages a run may change from here.", ge=0, le=100)
+
+
+class ConfluenceSource(Source):
+    """A Confluence site."""
+
+    driver: Literal["confluence"] = setting(REQUIRED, "Confluence.")
+    base_url: WebAddress = setting(REQUIRED, "Address of the site.", example="https://example.atlassian.net/wiki")
+    email: str | None = setting(None, "Account of the API token.", example="ktx@example.com")
+    api_token: str | None = setting(None, "API token.", secret=True, example="env:CONFLUENCE_TOKEN")
+    space_keys: list[str] = setting([], "Spaces to read; empty: all the token sees.", example=["DATA"])
+    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+
+
+class DocumentsSource(Source):
+    """A folder of documents: Markdown and text."""
+
+    driver: Literal["documents"] = setting(REQUIRED, "A folder of documents.")
+    path: str = setting(
+        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="handbook", min_length=1
+    )

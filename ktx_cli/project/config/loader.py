@@ -1,0 +1,92 @@
+"""Reads a `ktx.yaml`: every error and warning at once, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import ConfigError, NoProjectError, ResultWarning
+from ktx_cli.core.text import listing, plural
+from ktx_cli.project.config.checks import key_warnings, literal_secrets, rule_warnings
+from ktx_cli.project.config.issues import Issue, errors_of, key_text, placed
+from ktx_cli.project.config.root import KtxConfig
+from ktx_cli.project.files import read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A valid `ktx.yaml`: the settings, the warnings about the file, and its data as it stands there."""
+
+    path: Path
+    config: KtxConfig
+    issues: tuple[Issue, ...]
+    raw: dict[str, Any]
+
+    def warnings(self) -> list[ResultWarning]:
+        """Return the warnings for a command; those about settings without effect yet are one."""
+        waiting = [issue for issue in self.issues if issue.code == "not_yet"]
+        warnings = [issue.to_warning() for issue in self.issues if issue not in waiting]
+        if len(waiting) == 1:
+            warnings.append(waiting[0].to_warning())
+        elif waiting:
+            paths = [issue.path for issue in waiting]
+            message = (
+                f"{plural(len(waiting), 'setting')} of ktx.yaml have no effect in this version yet: {listing(paths)}"
+            )
+            warnings.append(ResultWarning("config_not_yet", message, hint="ktx config validate", paths=paths))
+        return warnings
+
+
+def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
+    """Load and check a `ktx.yaml`; `data` is its content when it is not (yet) what is on disk.
+
+    An empty file is an empty configuration. Raises `NoProjectError` when there is no file, `ConfigError` with all
+    errors in `details["issues"]` when it is not valid.
+    """
+    text = read_bytes(path) if data is None else data
+    if text is None:
+        raise NoProjectError(f"there is no {path}", hint="ktx setup")
+    value = yaml.load(text, where=str(path))
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(
+            f"{path}:1: the file must be a mapping of settings",
+            hint="begin with a block, for example `connections:`",
+            details={"path": str(path), "line": 1, "column": 1},
+        )
+    raw: dict[str, Any] = _with_text_keys(value or {})
+    issues = list(key_warnings(raw))
+    try:
+        config = KtxConfig.model_validate(raw)
+    except ValidationError as error:
+        raise _config_error(path, placed([*issues, *errors_of(error)], text)) from None
+    return LoadedConfig(path, config, placed([*issues, *rule_warnings(config), *literal_secrets(config)], text), raw)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key_text(key): _with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(item) for item in value]
+    return value
+
+
+def _config_error(path: Path, issues: Sequence[Issue]) -> ConfigError:
+    """Return the error for an invalid file; `issues` begins with the errors."""
+    errors = [issue for issue in issues if issue.severity == "error"]
+    first, more = errors[0], len(errors) - 1
+    place = f"{path}:{first.line}:{first.column}" if first.line else str(path)
+    return ConfigError(
+        f"{place}: {first.message}" + (f" (and {more} more)" if more else ""),
+        hint=first.hint,
+        details={
+            "path": str(path),
+            "line": first.line,
+            "column": first.column,
+            "issues": [issue.to_json() for issue in issues],
+        },
+    )

@@ -1,0 +1,112 @@
+"""The whole of `ktx.yaml` as one model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from ktx_cli.core.errors import KtxError, NotSupportedError
+from ktx_cli.project.config.base import Block, setting
+from ktx_cli.project.config.connections import Connection, ConnectionId, Database
+from ktx_cli.project.config.drivers import is_supported, parse_connection
+from ktx_cli.project.config.ingest import Ingest
+from ktx_cli.project.config.llm import SUPPORTED_BACKENDS, Llm
+from ktx_cli.project.config.scan import Scan
+from ktx_cli.project.config.sources import Source
+
+
+class Setup(Block):
+    """What `ktx setup` chose."""
+
+    database_connection_ids: list[str] = setting(
+        [], "The databases that matter most, by connection id.", example=["my-postgres"]
+    )
+
+
+class GitStorage(Block):
+    """How runs commit."""
+
+    author: str = setting("ktx <ktx@example.com>", "Author of ktx's commits, `Name <address>`.", min_length=1)
+    auto_commit: Any = setting(None, "Of older versions: a run always commits.", status="dead")
+
+
+class Storage(Block):
+    """Where ktx keeps what it knows."""
+
+    state: Literal["sqlite", "postgres"] = setting(
+        "sqlite", "Of other versions: the state is always a SQLite file under `.ktx/`.", status="dead"
+    )
+    search: Literal["sqlite-fts5", "postgres-hybrid"] = setting(
+        "sqlite-fts5", "Of other versions: the search index is always in the state database.", status="dead"
+    )
+    git: GitStorage = setting(GitStorage, "How runs commit.")
+
+
+class RunResearch(Block):
+    """The research agent of other versions."""
+
+    enabled: bool = setting(False, "Run it.", status="dead")
+    max_iterations: int = setting(20, "Its turns.", status="dead", ge=0)
+    default_toolset: list[str] = setting(["sl_query", "wiki_search", "sl_read_source"], "Its tools.", status="dead")
+
+
+class Agent(Block):
+    """An agent of other versions."""
+
+    run_research: RunResearch = setting(RunResearch, "The research agent.", status="dead")
+
+
+class KtxConfig(Block):
+    """The settings of one project."""
+
+    setup: Setup = setting(Setup, "What `ktx setup` chose.")
+    connections: dict[
+        ConnectionId, Annotated[Connection, PlainValidator(parse_connection), WithJsonSchema({"type": "object"})]
+    ] = setting({}, "Databases and context sources, by id.")
+    llm: Llm = setting(Llm, "Models.")
+    ingest: Ingest = setting(Ingest, "How a run works.", status="later")
+    scan: Scan = setting(Scan, "How databases are read.", status="later")
+    storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
+    agent: Agent = setting(Agent, "Of other versions.", status="dead")
+    memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Tell each connection its id."""
+        for connection_id, connection in self.connections.items():
+            connection._id = connection_id
+
+    def databases(self) -> dict[str, Database]:
+        """Return the connections to databases by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, Database)}
+
+    def sources(self) -> dict[str, Source]:
+        """Return the connections to context sources by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, Source)}
+
+
+def supported_databases(config: KtxConfig) -> dict[str, Database]:
+    """Return the databases this version can read, by id."""
+    return {key: entry for key, entry in config.databases().items() if is_supported(entry)}
+
+
+def llm_backend_problem(config: KtxConfig) -> KtxError | None:
+    """Return why no model can run with this configuration, None when one can."""
+    backend = config.llm.provider.backend
+    if backend == "none":
+        return KtxError(
+            "no LLM backend is configured (`llm.provider.backend` is `none`)",
+            hint="ktx setup --llm-backend claude-code",
+            code="no_backend",
+        )
+    if backend not in SUPPORTED_BACKENDS:
+        return NotSupportedError(
+            f"the LLM backend `{backend}` is not supported",
+            hint=f"set `llm.provider.backend` to one of {', '.join(SUPPORTED_BACKENDS)}",
+            details={"backend": backend},
+        )
+    return NotSupportedError(
+        f"the LLM backend `{backend}` is configured, but this version cannot run models yet",
+        hint="--no-llm does the part that needs no model",
+        details={"backend": backend},
+    )

@@ -1,0 +1,105 @@
+"""The `scan` block: descriptions, found relationships, what values may be used for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema, model_validator
+
+from ktx_cli.project.config.base import Block, setting, wrong
+from ktx_cli.project.config.ingest import Embeddings
+
+
+def _budget(value: Any) -> Any:
+    if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise wrong("must be `all` or a whole number of at least 0")
+
+
+ValidationBudget = Annotated[
+    int | Literal["all"],
+    PlainValidator(_budget),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
+]
+
+
+class Enrichment(Block):
+    """Descriptions of tables and columns."""
+
+    mode: Literal["none", "deterministic", "llm"] = setting(
+        "none", "Who writes descriptions: nobody, rules, or the model.", status="later"
+    )
+    embeddings: Embeddings | None = setting(
+        None, "Vectors of descriptions. Without it: those of `ingest.embeddings`.", status="later"
+    )
+
+
+class Relationships(Block):
+    """Joins that no key declares: proposed from names and values, then checked on the data."""
+
+    enabled: bool = setting(True, "Look for relationships.", status="later")
+    llm_proposals: bool = setting(True, "Let the model propose some.", alias="llmProposals", status="later")
+    validation_required_for_manifest: bool = setting(
+        True, "Keep only what the data confirmed.", alias="validationRequiredForManifest", status="later"
+    )
+    accept_threshold: float = setting(
+        0.85,
+        "Score, 0 to 1, from which a relationship is taken.",
+        alias="acceptThreshold",
+        status="later",
+        ge=0,
+        le=1,
+    )
+    review_threshold: float = setting(
+        0.55,
+        "Score, 0 to 1, from which one is put up for review. At most `acceptThreshold`.",
+        alias="reviewThreshold",
+        status="later",
+        ge=0,
+        le=1,
+    )
+    max_llm_tables_per_batch: int = setting(
+        40, "Tables in one question to the model.", alias="maxLlmTablesPerBatch", status="later", gt=0
+    )
+    max_candidates_per_column: int = setting(
+        25, "Targets considered for one column.", alias="maxCandidatesPerColumn", status="later", gt=0
+    )
+    profile_sample_rows: int = setting(
+        10000, "Rows read from a table to profile it.", alias="profileSampleRows", status="later", gt=0
+    )
+    profile_concurrency: int = setting(
+        4, "Tables profiled at the same time.", alias="profileConcurrency", status="later", gt=0
+    )
+    validation_concurrency: int = setting(
+        4, "Relationships checked at the same time.", alias="validationConcurrency", status="later", gt=0
+    )
+    validation_budget: ValidationBudget | None = setting(
+        None,
+        "Checks a scan may run, or `all`. Without it: twice the number of tables, at most 1000.",
+        alias="validationBudget",
+        status="later",
+        example="all",
+    )
+
+    @model_validator(mode="after")
+    def _thresholds_in_order(self) -> Relationships:
+        if self.accept_threshold < self.review_threshold:
+            raise wrong(
+                f"is {self.accept_threshold:g}, less than the reviewThreshold of {self.review_threshold:g}",
+                hint="set acceptThreshold to reviewThreshold or more",
+                key="acceptThreshold",
+            )
+        return self
+
+
+class Scan(Block):
+    """How databases are read."""
+
+    privacy: Literal["off", "local", "strict"] = setting(
+        "local",
+        "What may happen with values of rows: `off`: no restriction, `local`: values that look personal stay on this"
+        " machine, `strict`: no value of a row leaves this machine.",
+        status="later",
+    )
+    enrichment: Enrichment = setting(Enrichment, "Descriptions.", status="later")
+    relationships: Relationships = setting(Relationships, "Joins that no key declares.", status="later")

@@ -1,0 +1,87 @@
+"""The JSON Schema of `ktx.yaml`, for editors and `ktx config schema`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from ktx_cli.project.config.base import STATUS_KEY, Block, settings_of
+from ktx_cli.project.config.connections import ID_PATTERN, RESERVED_IDS
+from ktx_cli.project.config.drivers import MODELS, SUPPORTED_DRIVERS
+from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.root import KtxConfig
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+NEEDS_ONE_OF: Final = {
+    "sqlite": ("path", "url"),
+    "duckdb": ("path", "url"),
+    "postgres": ("url", "host"),
+    "mysql": ("url", "host"),
+    "dbt": ("source_dir", "repo_url"),
+}
+"""The rule of `Connection.needs_one_of` by driver, as JSON Schema has to say it."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
+    definitions = _definitions()
+    root = definitions.pop(KtxConfig.__name__)
+    root["properties"]["connections"] |= _connections()
+    return {"$schema": DIALECT, **root, "title": "ktx.yaml", "$defs": definitions}
+
+
+def _definitions() -> dict[str, Any]:
+    models: list[type[Block]] = [KtxConfig, *MODELS.values()]
+    _, schema = models_json_schema([(model, "validation") for model in models])
+    definitions: dict[str, Any] = schema["$defs"]
+    for driver, keys in NEEDS_ONE_OF.items():
+        definitions[MODELS[driver].__name__]["anyOf"] = [{"required": [key]} for key in keys]
+    for driver in MODELS.keys() - set(SUPPORTED_DRIVERS):
+        for model in _with_nested(MODELS[driver]):
+            _mark_later(definitions[model.__name__])
+    models_of_roles = definitions["Llm"]["properties"]["models"]
+    models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
+    return definitions
+
+
+def _connections() -> dict[str, Any]:
+    """Return the part that chooses a connection's schema by its `driver`."""
+    cases = [
+        {
+            "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
+            "then": {"$ref": f"#/$defs/{model.__name__}"},
+        }
+        for driver, model in MODELS.items()
+    ]
+    return {
+        "propertyNames": {"pattern": ID_PATTERN, "not": {"enum": list(RESERVED_IDS)}},
+        "additionalProperties": {
+            "type": "object",
+            "required": ["driver"],
+            "properties": {"driver": {"enum": list(MODELS), "description": "What kind of connection it is."}},
+            "allOf": cases,
+        },
+    }
+
+
+def _with_nested(model: type[Block]) -> Iterator[type[Block]]:
+    yield model
+    for declared in settings_of(model).values():
+        if declared.block is not None:
+            yield from _with_nested(declared.block)
+
+
+def _mark_later(definition: dict[str, Any]) -> None:
+    for item in definition["properties"].values():
+        if item.get(STATUS_KEY) == "used":
+            item[STATUS_KEY] = "later"
+
+
+@functools.cache
+def block_properties() -> dict[str, dict[str, Any]]:
+    """Return the schema of every setting: class name of its block -> key -> schema."""
+    definitions = _definitions()
+    return {name: definition["properties"] for name, definition in definitions.items()}

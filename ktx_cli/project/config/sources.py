@@ -1,0 +1,177 @@
+"""Connections to context sources: BI tools, dbt, documents. None has code in this version."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
+
+from ktx_cli.project.config.base import REQUIRED, Block, checked, setting, wrong
+from ktx_cli.project.config.connections import Connection
+from ktx_cli.project.secrets import is_reference
+
+_GIT_TOKEN: Final = "Token for a private repository, as a secret reference."
+
+
+def _is_web_address(value: str) -> bool:
+    return is_reference(value) or re.match(r"https?://[^/\s]+", value) is not None
+
+
+WebAddress = Annotated[
+    str,
+    checked(
+        _is_web_address, "must be a URL that begins with https:// or http://", hint="for example https://bi.example.com"
+    ),
+]
+
+
+class Source(Connection):
+    """A connection to something that explains tables."""
+
+
+class MetabaseSelections(Block):
+    """What of Metabase is read."""
+
+    collections: list[Any] = setting([], "Collections, by id.")
+    items: list[Any] = setting([], "Cards and dashboards, by id.")
+
+
+def _database_ids(value: Any) -> Any:
+    if isinstance(value, dict) and not all(re.fullmatch(r"[1-9][0-9]*", str(key)) for key in value):
+        raise wrong("must have database ids of Metabase (whole numbers from 1) as keys")
+    return value
+
+
+class MetabaseMappings(Block):
+    """Which database of Metabase is which connection, and what is read."""
+
+    database_mappings: Annotated[
+        dict[str, str | None],
+        BeforeValidator(_database_ids),
+        WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "null"]}}),
+    ] = setting(
+        {},
+        "Connection by database id of Metabase; null: not read.",
+        alias="databaseMappings",
+        example={"1": "warehouse"},
+    )
+    sync_enabled: Any = setting(None, "Whether to read, by database id of Metabase.", alias="syncEnabled")
+    sync_mode: str = setting("ALL", "`ALL`, or only the selections.", alias="syncMode")
+    selections: MetabaseSelections = setting(MetabaseSelections, "What is read.")
+    default_tag_names: list[str] = setting([], "Tags given to what comes from here.", alias="defaultTagNames")
+
+
+class MetabaseSource(Source):
+    """Metabase."""
+
+    driver: Literal["metabase"] = setting(REQUIRED, "Metabase.")
+    api_url: WebAddress = setting(REQUIRED, "Address of Metabase.", example="https://metabase.example.com")
+    api_key: str | None = setting(None, "API key.", secret=True, example="env:METABASE_API_KEY")
+    api_key_ref: str | None = setting(
+        None, "The same, as older versions name it.", secret=True, example="env:METABASE_API_KEY"
+    )
+    network_proxy: Any = setting(None, "Proxy on the way to Metabase.")
+    mappings: MetabaseMappings = setting(MetabaseMappings, "Its databases, and what is read.")
+
+
+class LookerMappings(Block):
+    """Which connection of Looker is which connection here."""
+
+    connection_mappings: dict[str, str | None] = setting(
+        {},
+        "Connection by Looker's name; null: not read.",
+        alias="connectionMappings",
+        example={"looker_dwh": "warehouse"},
+    )
+
+
+class LookerSource(Source):
+    """A Looker instance, over its API."""
+
+    driver: Literal["looker"] = setting(REQUIRED, "Looker.")
+    base_url: WebAddress = setting(REQUIRED, "Address of Looker.", example="https://looker.example.com")
+    client_id: str = setting(REQUIRED, "Client id of the API key.", example="env:LOOKER_CLIENT_ID", min_length=1)
+    client_secret: str | None = setting(
+        None, "Client secret of the API key.", secret=True, example="env:LOOKER_CLIENT_SECRET"
+    )
+    client_secret_ref: str | None = setting(
+        None, "The same, as older versions name it.", secret=True, example="env:LOOKER_CLIENT_SECRET"
+    )
+    mappings: LookerMappings = setting(LookerMappings, "Its connections.")
+
+
+class LookMlMappings(Block):
+    """What the project says about Looker."""
+
+    expected_looker_connection_name: str | None = setting(
+        None,
+        "Looker's name of the connection its models use.",
+        alias="expectedLookerConnectionName",
+        example="looker_dwh",
+    )
+
+
+class LookMlSource(Source):
+    """A repository of LookML."""
+
+    driver: Literal["lookml"] = setting(REQUIRED, "LookML.")
+    repo_url: str = setting(
+        REQUIRED,
+        "Git URL, `git@host:org/repo.git` or a local path.",
+        alias="repoUrl",
+        path=True,
+        example="https://git.example.com/bi/lookml.git",
+        min_length=1,
+    )
+    branch: str = setting("main", "Branch.")
+    path: str | None = setting(None, "Folder in the repository.", path=True, example="models")
+    auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+    mappings: LookMlMappings = setting(LookMlMappings, "What the project says about Looker.")
+
+
+class DbtSource(Source):
+    """A dbt project: a folder, or a repository."""
+
+    driver: Literal["dbt"] = setting(REQUIRED, "dbt.")
+    source_dir: str | None = setting(None, "Folder of the dbt project.", path=True, example="dbt")
+    repo_url: str | None = setting(
+        None,
+        "Git URL, `git@host:org/repo.git` or a local path.",
+        path=True,
+        example="https://git.example.com/data/dbt.git",
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    path: str | None = setting(None, "Folder in the repository.", path=True, example="transform")
+    auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+    profiles_path: str | None = setting(None, "The `profiles.yml`.", path=True, example="dbt/profiles.yml")
+    target: str | None = setting(None, "Target of the profile.", example="prod")
+    project_name: str | None = setting(None, "Name of the project, where it differs.", example="shop")
+
+    @model_validator(mode="after")
+    def _has_project(self) -> DbtSource:
+        self.needs_one_of("source_dir", "repo_url")
+        return self
+
+
+class MetricFlowRepository(Block):
+    """Where the MetricFlow definitions are."""
+
+    repo_url: str = setting(
+        REQUIRED,
+        "Git URL, `git@host:org/repo.git` or a local path.",
+        alias="repoUrl",
+        path=True,
+        example="https://git.example.com/data/metrics.git",
+        min_length=1,
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    path: str | None = setting(None, "Folder in the repository.", path=True, example="metrics")
+    auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+
+
+class MetricFlowSource(Source):
+    """A repository of MetricFlow definitions."""
+
+    driver: Literal["metricflow"] = setting(REQUIRED, "MetricFlow.")
+    metricflow: MetricFlowRepository = setting(REQUIRED, "Where the definitions are.")

@@ -1,0 +1,143 @@
+"""`ktx config get/set`: settings by their dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import UsageError
+from ktx_cli.core.text import did_you_mean
+from ktx_cli.project.config.base import Block, Setting, settings_of
+from ktx_cli.project.config.drivers import MODELS
+from ktx_cli.project.config.issues import errors_of
+from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.loader import LoadedConfig
+from ktx_cli.project.config.masking import shown
+from ktx_cli.project.config.root import KtxConfig
+
+
+def shown_config(loaded: LoadedConfig, *, reveal: bool = False) -> dict[str, Any]:
+    """Return all settings in effect by `ktx.yaml` key, defaults included, literal secrets masked."""
+    result: dict[str, Any] = shown(loaded.config, reveal=reveal)
+    return result
+
+
+def get_value(loaded: LoadedConfig, dotted: str, *, reveal: bool = False) -> Any:
+    """Return the value in effect of a setting or a block, None when it has none; literal secrets masked.
+
+    Raises `UsageError` for a path that is no setting.
+    """
+    value: Any = loaded.config
+    declared: Setting | None = None
+    keys = dotted.split(".")
+    for position in range(len(keys)):
+        value, declared = _step(value, declared, keys[: position + 1])
+        if value is None and position + 1 < len(keys):
+            _require_known_below(declared, keys, position + 1)
+            return None
+    return shown(value, declared, keys[-1], reveal=reveal)
+
+
+def _step(value: Any, declared: Setting | None, keys: Sequence[str]) -> tuple[Any, Setting | None]:
+    """Return the value one key further down, and its setting."""
+    key = keys[-1]
+    if isinstance(value, Block):
+        known = settings_of(type(value))
+        extra = value.model_extra or {}
+        if key in known:
+            return getattr(value, known[key].attribute), known[key]
+        if key in extra:
+            return extra[key], None
+        raise _unknown(keys, [*known, *extra])
+    if isinstance(value, dict):
+        if key in value:
+            return value[key], declared
+        if keys[:-1] == ["llm", "models"] and key in ROLES:
+            return None, declared
+        raise _unknown(keys, value)
+    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        return value[int(key)], declared
+    raise _unknown(keys, ())
+
+
+def _require_known_below(declared: Setting | None, keys: Sequence[str], position: int) -> None:
+    """Raise unless the rest of a path exists below a block that is not set."""
+    block = declared.block if declared is not None else None
+    for depth in range(position, len(keys)):
+        known = settings_of(block) if block is not None else {}
+        if keys[depth] not in known:
+            raise _unknown(keys[: depth + 1], known)
+        block = known[keys[depth]].block
+
+
+def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any:
+    """Return the value a text on the command line stands for, by the setting's type.
+
+    A text setting takes the text as it is; a list takes `a,b` or YAML; every other YAML. `driver` is that of the
+    connection; without it the key may be that of any driver. Raises `UsageError` for a path that is no setting, a
+    whole block, or a value of the wrong type.
+    """
+    settings, rest = _declared(dotted, driver)
+    problems: list[str] = []
+    for declared in settings:
+        if declared.block is not None:
+            raise UsageError(
+                f"`{dotted}` is a block of settings",
+                hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}",
+            )
+        adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
+        for candidate in _candidates(text, dotted):
+            try:
+                value = adapter.validate_python({rest: candidate} if rest else candidate)
+            except ValidationError as error:
+                problems.append(errors_of(error)[0].message.split("` ", 1)[-1])
+            else:
+                return value[rest] if rest else value
+    raise UsageError(f"`{dotted}` {problems[0]}", hint="ktx config schema says what every setting takes")
+
+
+def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
+    """Return the settings a path may mean, and its rest where the setting is a mapping of free keys."""
+    keys = dotted.split(".")
+    if keys[0] != "connections":
+        return _find([KtxConfig], keys, 0)
+    if len(keys) < 3:
+        raise UsageError(f"`{dotted}` is a block of settings", hint="set one of its own, as connections.ID.KEY")
+    return _find([MODELS[driver]] if driver in MODELS else list(MODELS.values()), keys, 2)
+
+
+def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> tuple[list[Setting], str]:
+    found = [known[keys[position]] for known in map(settings_of, models) if keys[position] in known]
+    if not found:
+        raise _unknown(keys[: position + 1], dict.fromkeys(key for model in models for key in settings_of(model)))
+    below = keys[position + 1 :]
+    blocks = [declared.block for declared in found if declared.block is not None]
+    if below and blocks:
+        return _find(blocks, keys, position + 1)
+    if below and not any(isinstance(declared.default, dict) for declared in found):
+        raise _unknown(keys[: position + 2], ())
+    if below and list(keys[: position + 1]) == ["llm", "models"] and below[0] not in ROLES:
+        raise _unknown(keys, ROLES)
+    return found, ".".join(below)
+
+
+def _candidates(text: str, dotted: str) -> Iterable[Any]:
+    """Yield what a text may stand for: itself, the YAML it is, a list of its parts."""
+    yield text
+    value = yaml.load(text, where=dotted)
+    yield value
+    if not isinstance(value, list | dict):
+        yield [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
+    choices = list(known)
+    near = did_you_mean(keys[-1], choices)
+    if near:
+        hint = f"did you mean `{'.'.join([*keys[:-1], near])}`?"
+    else:
+        hint = f"known here: {', '.join(choices)}" if choices else "ktx config show lists what is set"
+    return UsageError(f"`{'.'.join(keys)}` is no setting of ktx.yaml", hint=hint)

@@ -1,0 +1,231 @@
+"""Secret references (`env:`, `file:`, `keyring:`): the only resolver in the program, and the redaction of secrets."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from ktx_cli.core.errors import ResultWarning, SecretError
+
+KINDS: Final = ("env", "file", "keyring")
+MAX_FILE_BYTES: Final = 1_000_000
+MASK: Final = "***"
+
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))")
+_BRACED = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_PARAMETER = re.compile(
+    r"(?P<key>(?:^|[?&;\s])(?:ssl|api|access|auth|client|private)?[_-]?(?:password|passwd|pwd|passphrase|token|secret|key)=)"
+    r"(?P<value>[^&#;\s]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """A reference to a secret. `kind` is `env`, `file` or `keyring`; `name` what it names, without blanks around."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> SecretRef | None:
+        """Return the reference `text` is, or None for a literal value."""
+        kind, colon, name = text.strip().partition(":")
+        return cls(kind, name.strip()) if colon and kind in KINDS else None
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+def is_reference(value: object) -> bool:
+    """Say whether a value is a secret reference."""
+    return isinstance(value, str) and SecretRef.parse(value) is not None
+
+
+def resolve(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
+    """Return the value a reference stands for, a literal as it is.
+
+    `where` names the setting in errors. Raises `SecretError` when the reference names nothing, nothing readable or
+    something empty.
+    """
+    reference = SecretRef.parse(value)
+    if reference is None:
+        return value
+    if not reference.name:
+        raise _error(reference, where, "names nothing", f"write `{_EXAMPLES[reference.kind]}`")
+    if reference.kind == "env":
+        return _from_environment(reference, environ, where)
+    if reference.kind == "file":
+        return _from_file(reference, project_dir, where)
+    return _from_keyring(reference, where)
+
+
+def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
+    """Return a warning when others may read the file a reference names; None for every other value."""
+    reference = SecretRef.parse(value)
+    if reference is None or reference.kind != "file" or not reference.name:
+        return None
+    path = secret_path(reference, project_dir)
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None  # `resolve` says what is wrong with it
+    if not mode & 0o077:
+        return None
+    return ResultWarning(
+        "secret_permissions",
+        f"others may read {path}, which holds the secret of {where} (mode {mode:04o})",
+        hint=f"chmod 600 {path}",
+    )
+
+
+def secret_path(reference: SecretRef, project_dir: Path) -> Path:
+    """Return the file of a `file:` reference: `~` is the home folder, a relative path starts at the project."""
+    try:
+        return project_dir / Path(reference.name).expanduser()
+    except RuntimeError:  # no home folder for this user
+        return project_dir / reference.name
+
+
+def variable_named(value: str) -> str | None:
+    """Return NAME when a value is `$NAME` or `${NAME}`, or has a `${NAME}` in it: ktx replaces none of them."""
+    whole = _VARIABLE.fullmatch(value.strip())
+    if whole is not None:
+        return whole["braced"] or whole["bare"]
+    inside = _BRACED.search(value)
+    return inside["name"] if inside else None
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` with every occurrence of a secret masked, also as it stands encoded in a URL."""
+    spans: list[tuple[int, int]] = []
+    for secret in secrets:
+        for form in {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)} if secret.strip() else ():
+            start = text.find(form)
+            while start >= 0:
+                spans.append((start, start + len(form)))
+                start = text.find(form, start + 1)
+    pieces, position = [], 0
+    for start, end in _merged(spans):
+        pieces += [text[position:start], MASK]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def redact_url(url: str) -> str:
+    """Return a URL with its password masked, in front of the host and among the parameters."""
+    found = _password_span(url)
+    if found is not None:
+        url = url[: found[0]] + MASK + url[found[1] :]
+    return _SECRET_PARAMETER.sub(lambda match: match["key"] + MASK, url)
+
+
+def has_password(url: str) -> bool:
+    """Say whether a URL holds a password of its own."""
+    return redact_url(url) != url
+
+
+_EXAMPLES: Final = {"env": "env:NAME", "file": "file:PATH", "keyring": "keyring:SERVICE/NAME"}
+
+
+def _error(reference: SecretRef, where: str, problem: str, hint: str) -> SecretError:
+    return SecretError(
+        f"the secret reference `{reference}` of {where} {problem}",
+        hint=hint,
+        details={"reference": str(reference), "setting": where},
+    )
+
+
+def _from_environment(reference: SecretRef, environ: Mapping[str, str], where: str) -> str:
+    value = environ.get(reference.name)
+    if value is None:
+        raise _error(reference, where, "names a variable that is not set", f"export {reference.name}=...")
+    if not value.strip():
+        raise _error(reference, where, "names a variable that is empty", f"export {reference.name}=...")
+    return value
+
+
+def _from_file(reference: SecretRef, project_dir: Path, where: str) -> str:
+    path = secret_path(reference, project_dir)
+    try:
+        if path.exists() and not path.is_file():
+            raise _error(
+                reference, where, f"names {path}, which is no regular file", "name a file with the secret in it"
+            )
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError as error:
+        raise _error(reference, where, f"names {path}, which is not there", f"write the secret to {path}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _error(reference, where, f"names {path}, which cannot be read: {reason}", f"chmod u+r {path}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise _error(reference, where, f"names {path}, which is larger than 1 MB", "name a file with the secret alone")
+    try:
+        value = data.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise _error(reference, where, f"names {path}, which is not UTF-8", f"save {path} as UTF-8") from None
+    if not value.strip():
+        raise _error(reference, where, f"names {path}, which is empty", f"write the secret to {path}")
+    return value
+
+
+def _from_keyring(reference: SecretRef, where: str) -> str:
+    service, slash, name = reference.name.rpartition("/")
+    if not slash or not service or not name:
+        raise _error(reference, where, "is not of the form keyring:SERVICE/NAME", "write `keyring:SERVICE/NAME`")
+    try:
+        import keyring
+        import keyring.errors
+    except ImportError as error:
+        raise _error(reference, where, "needs the package keyring", "pip install 'ktx-cli[keyring]'") from error
+    try:
+        value = keyring.get_password(service, name)
+    except keyring.errors.NoKeyringError as error:
+        raise _error(
+            reference, where, "cannot be looked up: this machine has no keyring", "use env:NAME or file:PATH"
+        ) from error
+    except Exception as error:  # a backend raises whatever its system gives it
+        raise _error(
+            reference, where, f"cannot be looked up: {type(error).__name__}", "unlock the keyring, then try again"
+        ) from error
+    if value is None or not value.strip():
+        raise _error(reference, where, "names nothing in the keyring", f"keyring set {service} {name}")
+    return value
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _password_span(url: str) -> tuple[int, int] | None:
+    """Return where the password in `scheme://user:password@host` stands.
+
+    A password may hold `/`, `?`, `#` or `@` that nobody encoded; it then ends at the last `@`. Digits up to the next
+    delimiter are a port, not a password.
+    """
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    if scheme is None:
+        return None
+    rest = url[scheme.end() :]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    at = authority.rfind("@")
+    if at < 0:
+        if re.fullmatch(r"(?:[^:]*|\[[^]]*\])(?::[0-9]*)?", authority):
+            return None
+        at = rest.rfind("@")
+    colon = rest.find(":")
+    if at < 0 or not 0 <= colon < at or colon + 1 == at:
+        return None
+    return scheme.end() + colon + 1, scheme.end() + at

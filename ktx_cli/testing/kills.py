@@ -1,0 +1,197 @@
+"""Kills the installed `ktx ingest` with SIGKILL at seeded moments and looks at what is left.
+
+A moment lies before the commit (while databases are read), during it (from the event that begins it), or after it. The
+process and its whole process group are killed in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktx_cli.core import yaml
+
+BEFORE, DURING, AFTER, TOO_LATE = "before", "during", "after", "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds from the start of an undisturbed run to the beginning of its commit, its end, and the exit."""
+
+    commit: float
+    committed: float
+    exit: float
+
+
+@dataclass(slots=True)
+class SweepResult:
+    """How many kills fell where, and what was wrong afterwards (nothing, it should say)."""
+
+    fell: Counter[str] = field(default_factory=Counter)
+    how: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+
+def installed_ktx() -> str:
+    """Return the path of the `ktx` beside this interpreter."""
+    return str(Path(sys.executable).with_name("ktx"))
+
+
+def sweep(
+    template: Path,
+    scratch: Path,
+    *,
+    kills: int,
+    seed: int,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None] = lambda line: None,
+) -> SweepResult:
+    """Kill `kills` runs of `ktx ingest`, each on a fresh copy of the project `template`.
+
+    After each kill: every YAML file parses, `git fsck` is clean, the next `ktx ingest` needs no help, ends with 0,
+    leaves a clean status and no lock, and its tree equals that of a run nobody disturbed.
+    """
+    timing, wanted = _undisturbed(template, scratch / "undisturbed", environ)
+    result = SweepResult()
+    for number, (phase, moment) in enumerate(_moments(kills, seed, timing)):
+        project = scratch / f"kill-{number}"
+        shutil.copytree(template, project, symlinks=True)
+        group = number % 2 == 1
+        fell = _kill_one(project, phase, moment, environ, group=group)
+        result.fell[fell] += 1
+        result.how["group" if group else "process"] += 1
+        problems = [*broken_files(project, environ), *_next_run(project, wanted, environ)]
+        result.violations += [f"kill {number} ({fell}, {'group' if group else 'process'}): {p}" for p in problems]
+        progress(f"{number + 1}/{kills} {fell}{' VIOLATION' if problems else ''}")
+        shutil.rmtree(project)
+    return result
+
+
+def broken_files(project: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is not valid in a project: YAML files that do not parse, what `git fsck` says."""
+    for path in sorted(project.rglob("*.yaml")):
+        if ".git" in path.relative_to(project).parts:
+            continue
+        try:
+            yaml.load(path.read_bytes(), where=str(path))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the file is the finding
+            yield f"{path}: {error}"
+    done = _git(project, environ, "fsck", "--strict", "--no-dangling")
+    if done.returncode:
+        yield f"git fsck: {done.stdout}{done.stderr}"
+
+
+def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> tuple[Timing, str]:
+    shutil.copytree(template, project, symlinks=True)
+    started = time.monotonic()
+    process = _start(project, environ)
+    marks = {name: at - started for name, at in _marks(process)}
+    process.wait()
+    ended = time.monotonic() - started
+    if process.returncode:
+        raise RuntimeError(f"an undisturbed ktx ingest ended with {process.returncode}")
+    return Timing(marks["step_started"], marks["step_finished"], ended), _tree(project, environ)
+
+
+def _moments(kills: int, seed: int, timing: Timing) -> Iterator[tuple[str, float]]:
+    """Yield phase and seconds: a third each from the start, from the commit's beginning, from its end."""
+    dice = random.Random(seed)
+    spans = {
+        BEFORE: timing.commit,
+        DURING: (timing.committed - timing.commit) * 1.1,
+        AFTER: (timing.exit - timing.committed) * 1.1,
+    }
+    for number in range(kills):
+        phase = (BEFORE, DURING, AFTER)[number % 3]
+        yield phase, dice.uniform(0, spans[phase])
+
+
+def _start(project: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [installed_ktx(), "ingest", "--progress", "jsonl"],
+        cwd=project,
+        env=dict(environ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _marks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, float]]:
+    """Yield the commit step's events with the time they arrived."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(b"{"):
+            event = json.loads(line)
+            if event.get("step") == "commit":
+                yield event["event"], time.monotonic()
+
+
+def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, str], *, group: bool) -> str:
+    """Run, kill at the moment, and return where the kill fell, judged by what is left."""
+    tip = _tip(project, environ)
+    process = _start(project, environ)
+    wanted = {DURING: "step_started", AFTER: "step_finished"}.get(phase)
+    if wanted is not None:
+        for event, _ in _marks(process):
+            if event == wanted:
+                break
+    time.sleep(moment)
+    finished = process.poll() is not None
+    if not finished:
+        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stderr is not None
+    process.stderr.close()
+    if finished:
+        return TOO_LATE
+    if (project / ".ktx" / "journal.json").exists():
+        return DURING
+    if _tip(project, environ) != tip:
+        return AFTER
+    return DURING if phase == DURING else BEFORE
+
+
+def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterator[str]:
+    done = subprocess.run(
+        [installed_ktx(), "ingest", "--json"],
+        cwd=project,
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        yield f"the next run ended with {done.returncode}: {done.stdout} {done.stderr}"
+        return
+    yield from broken_files(project, environ)
+    if _tree(project, environ) != wanted:
+        yield "the next run ended in another tree"
+    status = _git(project, environ, "status", "--porcelain").stdout
+    if status:
+        yield f"git status is not clean: {status}"
+    locks = [str(path) for path in project.rglob("*.lock")] + [str(path) for path in project.rglob("*.ktx-tmp")]
+    if locks:
+        yield f"left behind: {locks}"
+
+
+def _tree(project: Path, environ: Mapping[str, str]) -> str:
+    return _git(project, environ, "rev-parse", "HEAD^{tree}").stdout.strip()
+
+
+def _tip(project: Path, environ: Mapping[str, str]) -> str:
+    return _git(project, environ, "rev-parse", "--verify", "-q", "HEAD").stdout.strip()
+
+
+def _git(project: Path, environ: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *args], cwd=project, env=dict(environ), capture_output=True, text=True, check=False)

@@ -1,0 +1,331 @@
+"""`ktx ingest` on real databases and real repositories, beside a user at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import yaml
+
+Run = Callable[..., Any]
+Git = Callable[..., str]
+KTX = str(Path(sys.executable).with_name("ktx"))
+SHARD = "semantic-layer/warehouse/_schema/main.yaml"
+
+
+def tables(project: Path) -> dict[str, Any]:
+    document = yaml.load((project / SHARD).read_bytes(), where=SHARD)
+    found: dict[str, Any] = document["tables"]
+    return found
+
+
+def add_table(project: Path, name: str = "extra") -> None:
+    database = sqlite3.connect(project / "shop.sqlite")
+    database.execute(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY)')
+    database.commit()
+    database.close()
+
+
+def test_first_ingest(ktx: Run, project: Path, git: Git) -> None:
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0
+    report = answer.data
+    assert report["status"] == "done"
+    assert report["connections"][0]["added"] == ['"Order Lines"', "customers", "orders"]
+    assert git(project, "rev-parse", "HEAD").strip() == report["commit"]
+    assert git(project, "status", "--porcelain", "--", ":!shop.sqlite") == ""
+    assert set(tables(project)) == {"customers", "orders", "Order Lines"}
+    assert {j["to"] for j in tables(project)["orders"]["joins"]} == {"customers", "Order Lines"}
+    stored = json.loads((project / ".ktx" / "runs" / f"{report['run_id']}.json").read_text())
+    assert stored["commit"] == report["commit"]
+
+
+def test_nothing_changed_makes_no_commit_and_says_so(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    tip = git(project, "rev-parse", "HEAD")
+    answer = ktx("ingest")
+    assert answer.code == 0
+    assert "nothing changed" in answer.out
+    assert git(project, "rev-parse", "HEAD") == tip
+
+
+def test_state_is_disposable(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    tip = git(project, "rev-parse", "HEAD")
+    shutil.rmtree(project / ".ktx")
+    assert ktx("ingest", "--json").data["status"] == "unchanged"
+    assert git(project, "rev-parse", "HEAD") == tip
+    assert (project / ".ktx" / "state.sqlite").exists()
+
+
+def test_a_dropped_table_is_removed_and_reported(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    database = sqlite3.connect(project / "shop.sqlite")
+    database.execute('DROP TABLE "Order Lines"')
+    database.close()
+    answer = ktx("ingest", "--json")
+    assert answer.data["connections"][0]["removed"] == ['"Order Lines"']
+    assert "Order Lines" not in tables(project)
+
+
+def test_dry_run_writes_nothing(ktx: Run, project: Path, git: Git) -> None:
+    before = sorted(p.relative_to(project) for p in project.rglob("*"))
+    answer = ktx("ingest", "--dry-run", "--json")
+    assert answer.code == 0
+    assert len(answer.data["connections"][0]["added"]) == 3
+    assert sorted(p.relative_to(project) for p in project.rglob("*")) == before
+
+
+def test_the_users_work_survives(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    git(project, "config", "commit.gpgsign", "true")
+    git(project, "config", "gpg.program", "false")
+    for hook in ("pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change"):
+        path = project / ".git" / "hooks" / hook
+        path.write_text(f"#!/bin/sh\necho {hook} >> {project}/hooks-ran\nexit 1\n")
+        path.chmod(0o755)
+    (project / "staged.txt").write_text("staged")
+    (project / "mine.txt").write_text("committed")
+    subprocess.run(["git", "-c", "core.hooksPath=/dev/null", "add", "staged.txt"], cwd=project, check=True)
+    (project / "untracked.txt").write_text("untracked")
+    index = subprocess.run(["git", "ls-files", "-s"], cwd=project, capture_output=True, check=True).stdout
+    add_table(project)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert not (project / "hooks-ran").exists()
+    changed = git(project, "show", "--name-only", "--format=", "HEAD").split()
+    assert changed
+    assert all(path.startswith(("semantic-layer/", "raw-sources/")) for path in changed)
+    after = subprocess.run(["git", "ls-files", "-s"], cwd=project, capture_output=True, check=True).stdout
+    assert [line for line in index.splitlines() if b"staged.txt" in line] == [
+        line for line in after.splitlines() if b"staged.txt" in line
+    ]
+    status = git(project, "-c", "core.hooksPath=/dev/null", "status", "--porcelain").splitlines()
+    assert "A  staged.txt" in status
+    assert "?? untracked.txt" in status
+    assert not [line for line in status if "semantic-layer" in line or "raw-sources" in line]
+
+
+def test_a_file_the_user_edits_is_left_alone_and_offered_again(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    edited = shard.read_text() + "# my note\n"
+    shard.write_text(edited)
+    add_table(project)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 7
+    assert answer.envelope["error"]["code"] == "partial"
+    assert answer.data["held"] == [{"path": SHARD, "reason": "modified"}]
+    assert shard.read_text() == edited
+    assert "extra" not in git(project, "show", f"HEAD:{SHARD}")
+    git(project, "checkout", "--", SHARD)
+    again = ktx("ingest", "--json")
+    assert again.code == 0
+    assert "extra" in tables(project)
+
+
+def test_what_people_wrote_into_a_shard_survives(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"]["customers"]["descriptions"] = {"user": "People: who pay"}
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "describe customers")
+    add_table(project)
+    assert ktx("ingest").code == 0
+    assert tables(project)["customers"]["descriptions"] == {"user": "People: who pay"}
+    assert "extra" in tables(project)
+
+
+def test_ignored_paths_are_written_and_reported(ktx: Run, project: Path, git: Git) -> None:
+    (project / ".gitignore").write_text("semantic-layer/\n")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0
+    assert answer.data["ignored"] == [SHARD]
+    assert [w["code"] for w in answer.envelope["warnings"]] == ["ignored_paths"]
+    assert "customers" in tables(project)
+    assert "semantic-layer" not in git(project, "ls-tree", "-r", "--name-only", "HEAD")
+    add_table(project)
+    assert ktx("ingest", "--json").code == 0
+    assert "extra" in tables(project)
+
+
+@pytest.mark.parametrize("state", ["detached", "merge"])
+def test_a_repository_in_the_middle_of_something_is_refused(ktx: Run, project: Path, git: Git, state: str) -> None:
+    ktx("ingest")
+    if state == "detached":
+        git(project, "checkout", "-q", "--detach")
+    else:
+        (project / ".git" / "MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"))
+    tip = git(project, "rev-parse", "HEAD")
+    add_table(project)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 1
+    assert answer.envelope["error"]["code"] == "git"
+    assert answer.envelope["error"]["hint"]
+    assert git(project, "rev-parse", "HEAD") == tip
+    assert "extra" not in tables(project)
+
+
+@pytest.mark.parametrize("layout", ["sha256", "linked-worktree", "subfolder", "unborn"])
+def test_every_layout_of_a_repository(ktx: Run, shop: Path, git: Git, layout: str, tmp_path: Path) -> None:
+    work = shop.parent
+    project = work
+    if layout == "sha256":
+        git(work, "init", "-q", "--object-format=sha256")
+    elif layout == "unborn":
+        git(work, "init", "-q")
+    elif layout == "subfolder":
+        git(work, "init", "-q")
+        project = work / "analytics" / "context"
+        project.mkdir(parents=True)
+        shutil.copy(shop, project)
+    else:
+        main = tmp_path / "main-repository"
+        main.mkdir()
+        git(main, "init", "-q")
+        git(main, "commit", "-q", "--allow-empty", "-m", "first")
+        project = tmp_path / "linked"
+        git(main, "worktree", "add", "-q", str(project))
+        shutil.copy(shop, project)
+    here = ("--project-dir", str(project))
+    assert ktx("setup", "--database", "sqlite", "--database-path", "shop.sqlite", *here).code == 0
+    answer = ktx("ingest", "--json", *here)
+    assert answer.code == 0, answer
+    assert answer.data["created_repository"] is False
+    names = git(project, "ls-tree", "-r", "--name-only", "--full-tree", "HEAD").split()
+    prefix = "analytics/context/" if layout == "subfolder" else ""
+    assert f"{prefix}{SHARD}" in names
+    assert all(n.startswith((f"{prefix}semantic-layer", f"{prefix}raw-sources", f"{prefix}ktx.yaml")) for n in names)
+    assert git(project, "status", "--porcelain", "--", ".", ":!shop.sqlite") == ""
+    git(project, "fsck", "--strict")
+
+
+def test_without_git_reading_works_and_ingest_says_what_to_install(
+    ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ktx("ingest")
+    monkeypatch.setenv("PATH", str(project / "no-programs-here"))
+    assert ktx("status", "--json").envelope["schema"] == "ktx/status/v1"
+    assert ktx("connection", "list").code == 0
+    assert ktx("config", "show").code == 0
+    answer = ktx("ingest", "--json")
+    assert answer.code == 1
+    assert answer.envelope["error"]["code"] == "git_missing"
+    assert "install" in answer.envelope["error"]["hint"]
+
+
+def test_two_at_once(project: Path, ktx: Run, tmp_path: Path) -> None:
+    """A run that is held up in its scan holds the lease; after kill -9 of it the next run starts."""
+    pipe = project / "shop.sqlite"
+    pipe.unlink()
+    database = sqlite3.connect(pipe)
+    database.execute("PRAGMA journal_mode=DELETE")
+    database.execute("CREATE TABLE t (id INTEGER)")
+    database.commit()
+    database.execute("BEGIN EXCLUSIVE")
+    holder = subprocess.Popen([KTX, "ingest", "--progress", "jsonl"], cwd=project, stderr=subprocess.PIPE, text=True)
+    assert holder.stderr is not None
+    for line in holder.stderr:
+        if '"run_started"' in line:
+            break
+    second = ktx("ingest", "--json")
+    assert second.code == 6
+    details = second.envelope["error"]["details"]
+    assert details["pid"] == holder.pid
+    assert details["host"]
+    assert details["since"]
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stderr.close()
+    database.rollback()
+    database.close()
+    assert ktx("ingest", "--json").code == 0
+
+
+def test_one_unreachable_database_does_not_stop_the_others(ktx: Run, project: Path) -> None:
+    (project / "ktx.yaml").write_text(
+        (project / "ktx.yaml").read_text() + "  broken:\n    driver: sqlite\n    path: missing.sqlite\n"
+    )
+    answer = ktx("ingest", "--json")
+    assert answer.code == 7
+    status = {c["connection"]: c["status"] for c in answer.data["connections"]}
+    assert status == {"broken": "failed", "warehouse": "done"}
+    alone = ktx("ingest", "broken", "--json")
+    assert alone.code == 4
+    assert alone.envelope["error"]["code"] == "connection"
+
+
+def test_a_driver_of_a_later_version_says_so(ktx: Run, project: Path) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + "  lake:\n    driver: snowflake\n    account: x\n")
+    assert ktx("ingest", "lake", "--json").code == 2
+    both = ktx("ingest", "--json")
+    assert both.code == 7
+    assert "not supported" in both.envelope["error"]["message"]
+
+
+@pytest.mark.parametrize("backend", ["claude-code", "codex", "anthropic"])
+def test_a_configured_backend_that_cannot_run_stops_before_anything_is_written(
+    ktx: Run, project: Path, git: Git, backend: str
+) -> None:
+    assert ktx("config", "set", "llm.provider.backend", backend).code == 0
+    tip = git(project, "rev-parse", "HEAD")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 2
+    assert "--no-llm" in answer.envelope["error"]["hint"] or backend == "codex"
+    assert git(project, "rev-parse", "HEAD") == tip
+    assert not (project / "semantic-layer").exists()
+    assert ktx("ingest", "--no-llm", "--json").data["llm"] == "none"
+
+
+def test_unknown_connection(ktx: Run, project: Path) -> None:
+    answer = ktx("ingest", "warehous", "--json")
+    assert answer.code == 2
+    assert "warehouse" in answer.envelope["error"]["hint"]
+
+
+def test_sigterm_ends_in_order(project: Path) -> None:
+    database = sqlite3.connect(project / "shop.sqlite")
+    database.execute("PRAGMA journal_mode=DELETE")
+    database.execute("BEGIN EXCLUSIVE")
+    run = subprocess.Popen([KTX, "ingest", "--progress", "jsonl"], cwd=project, stderr=subprocess.PIPE, text=True)
+    assert run.stderr is not None
+    for line in run.stderr:
+        if '"run_started"' in line:
+            break
+    time.sleep(0.2)
+    run.terminate()
+    text = run.stderr.read()
+    run.wait()
+    run.stderr.close()
+    database.rollback()
+    database.close()
+    assert run.returncode == 130, text
+    assert "Traceback" not in text
+
+
+def test_secrets_never_appear(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = "canary-hunter2"
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://u:{canary}@127.0.0.1:1/x")
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + "  pg:\n    driver: postgres\n    url: env:DATABASE_URL\n")
+    for mode in ("--json", "--debug", "--verbose"):
+        answer = ktx("ingest", mode)
+        assert answer.code == 7
+        assert canary not in answer.out + answer.err
+    for path in (project / ".ktx").rglob("*"):
+        if path.is_file():
+            assert canary.encode() not in path.read_bytes(), path
+    assert canary not in os.popen(f"git -C {project} log -p").read()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktx_cli.core.text import did_you_mean, file_stem, listing, one_line, plural
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("statsu", ["status", "scan"], "status"),
+        ("Backend", ["backend"], "backend"),
+        ("xyz", ["status"], None),
+        ("a", [], None),
+    ],
+)
+def test_did_you_mean(word: str, known: list[str], near: str | None) -> None:
+    assert did_you_mean(word, known) == near
+
+
+def test_plural() -> None:
+    assert [plural(n, "table") for n in (0, 1, 2, 1204)] == ["0 tables", "1 table", "2 tables", "1,204 tables"]
+    assert plural(2, "query", "queries") == "2 queries"
+
+
+def test_listing() -> None:
+    assert listing("abc") == "a, b, c"
+    assert listing("abcdefg", 3) == "a, b, c and 4 more"
+
+
+@pytest.mark.parametrize("evil", ["a\x1b[31mb", "a\nb", "a\x00b", "a\u202eb", "a\u200bb", "a\x9bb"])
+def test_one_line_takes_the_teeth_out(evil: str) -> None:
+    flat = one_line(evil)
+    assert flat in ("a b", "a [31mb")
+
+
+def test_one_line_cuts() -> None:
+    assert one_line("x" * 20, 10) == "x" * 9 + "…"
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [("orders", "orders"), ("order_details", "order_details"), ("public", "public")],
+)
+def test_plain_names_are_their_own_file(name: str, stem: str) -> None:
+    assert file_stem(name) == stem
+
+
+@pytest.mark.parametrize(
+    "name", ["Orders", "Order Details", "con", "a.b", "../../etc/passwd", "", "📦", "x" * 65, "a/b"]
+)
+def test_other_names_get_a_safe_unique_file(name: str) -> None:
+    stem = file_stem(name)
+    assert stem != name
+    assert all(c.isascii() and (c.isalnum() or c in "_-") for c in stem)
+
+
+@given(st.sets(st.text(), min_size=2))
+def test_different_names_never_share_a_file(names: set[str]) -> None:
+    stems = {file_stem(name).lower() for name in names}
+    assert len(stems) == len(names)
