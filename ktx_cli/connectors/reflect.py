@@ -89,7 +89,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred."""
-        require_reading(sql, self.reading, self.where)
+        self._check(sql)
         with self._session(sql) as session:
             return self._query(session, sql, tuple(parameters) or None, max_rows)
 
@@ -97,6 +97,10 @@ class ServerConnector(base.BaseConnector, ABC):
         """Close all sessions; harmless when called twice."""
         self._closed = True
         self._engine.dispose()
+
+    def _check(self, sql: str) -> None:
+        """Raise `SourceError` for a statement that does not read."""
+        require_reading(sql, self.reading, self.where)
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -120,7 +124,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @abstractmethod
     def _reusable(self, session: Any) -> bool:
-        """Whether a session on which a statement failed is as good as new."""
+        """Whether a session is open and idle, as a new one is."""
 
     @abstractmethod
     def _driver_error(self) -> type[Exception]:
@@ -135,6 +139,8 @@ class ServerConnector(base.BaseConnector, ABC):
             pool_size=limit,
             max_overflow=0,
             pool_timeout=base.STATEMENT_SECONDS,
+            # Every statement's transaction is ended where it began.
+            pool_reset_on_return=None,
         )
 
     @contextmanager
@@ -168,16 +174,14 @@ class ServerConnector(base.BaseConnector, ABC):
             raise self._translated(error, None) from None
         except PoolTimeout as error:
             raise self.failure("all sessions are busy", hint=f"raise connections.{self.id}.maxConnections") from error
+        session = proxy.driver_connection
         try:
-            yield proxy.driver_connection
+            yield session
         except (self._driver_error(), OSError, UnicodeError) as error:
-            if not self._reusable(proxy.driver_connection):
-                proxy.invalidate()
             raise self._translated(error, sql) from None
-        except BaseException:
-            proxy.invalidate()
-            raise
         finally:
+            if not self._reusable(session):
+                proxy.invalidate()
             proxy.close()
 
     def _translated(self, error: BaseException, sql: str | None) -> SourceError:
@@ -220,11 +224,13 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
     options = spec.options
     try:
         parts = urlsplit(str(options.get("url") or ""))
-        port = int(options.get("port") or parts.port or default_port)
-        host = str(options.get("host") or parts.hostname or "")
+        parameters = dict(parse_qsl(parts.query))
+        port = int(options.get("port") or parts.port or parameters.get("port") or default_port)
+        host = str(options.get("host") or parts.hostname or parameters.get("host") or "")
     except ValueError:
         raise _bad_address(spec, "its `url` or `port` cannot be read") from None
-    if options.get("url") and not (parts.scheme and parts.netloc):
+    # A reserved character in a password that is not encoded ends the host too early: part of it would be shown.
+    if (options.get("url") and not parts.scheme) or parts.fragment or "@" in parts.path + parts.query:
         raise _bad_address(spec, "its `url` cannot be read")
     if not host:
         raise _bad_address(spec, "it names no host")
@@ -234,7 +240,7 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
         database=str(options.get("database") or unquote(parts.path.removeprefix("/"))),
         user=str(options.get("username") or options.get("user") or unquote(parts.username or "")),
         password=str(options.get("password") or unquote(parts.password or "")),
-        parameters=dict(parse_qsl(parts.query)),
+        parameters=parameters,
     )
 
 

@@ -52,12 +52,15 @@ def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
     from pymysql.connections import Connection
     from pymysql.constants import COMMAND
 
-    class TaggedConnection(Connection[Any]):
+    # Generic only in its type stubs.
+    base: Any = Connection
+
+    class TaggedConnection(base):  # type: ignore[misc]
         def _execute_command(self, command: int, sql: str | bytes) -> None:
             if command == COMMAND.COM_QUERY:
                 # Not every encoding of a connection can be taken for granted, but the comment is ASCII in all.
                 text = sql if isinstance(sql, bytes) else sql.encode(self.encoding, "surrogateescape")
                 sql = TAG.encode() + b" " + text
-            super()._execute_command(command, sql)  # type: ignore[misc]
+            super()._execute_command(command, sql)
 
     return TaggedConnection

@@ -48,7 +48,7 @@ def merge_file(
     survive. Where a merge by lines gives the same values, its text is taken: it keeps the comments of both. Other
     files, and YAML that does not parse, are merged by `text_merge` alone.
     """
-    if ours == theirs or ours == base:
+    if ours in (theirs, base):
         return theirs
     if theirs == base:
         return ours

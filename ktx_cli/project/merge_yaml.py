@@ -51,22 +51,22 @@ class _Merge:
         if _same(theirs, base):
             return ours
         if ours is _MISSING or theirs is _MISSING:
-            who = "deleted" if ours is _MISSING else "changed"
-            return self.decide(where, f"one side {who} it, the other did not", ours, theirs)
+            return self.decide(where, "one side deleted it, the other changed it", ours, theirs)
         if isinstance(ours, dict) and isinstance(theirs, dict):
             return self.mapping(base if isinstance(base, dict) else {}, ours, theirs, where)
         if isinstance(ours, list) and isinstance(theirs, list):
             merged = self.named_list(base if isinstance(base, list) else [], ours, theirs, where)
             if merged is not None:
                 return merged
-        return self.decide(where, "both sides changed it differently", ours, theirs)
+        done = "added" if base is _MISSING else "changed"
+        return self.decide(where, f"both sides {done} it differently", ours, theirs)
 
     def mapping(self, base: dict[Any, Any], ours: dict[Any, Any], theirs: dict[Any, Any], where: str) -> Any:
         """Merge entry by entry, in the order of theirs; what only ours has comes last."""
         merged = {}
         for key in [*theirs, *(key for key in ours if key not in theirs)]:
-            sides = (side.get(key, _MISSING) for side in (base, ours, theirs))
-            value = self.value(*sides, f"{where}.{key}" if where else str(key))
+            base_value, our_value, their_value = (side.get(key, _MISSING) for side in (base, ours, theirs))
+            value = self.value(base_value, our_value, their_value, f"{where}.{key}" if where else str(key))
             if value is not _MISSING:
                 merged[key] = value
         return merged
@@ -81,8 +81,8 @@ class _Merge:
         )
         merged = []
         for key in _order(*keys):
-            sides = (side.get(key, _MISSING) for side in (in_base, in_ours, in_theirs))
-            value = self.value(*sides, f"{where}[{_shown(key)}]")
+            base_item, our_item, their_item = (side.get(key, _MISSING) for side in (in_base, in_ours, in_theirs))
+            value = self.value(base_item, our_item, their_item, f"{where}[{_shown(key)}]")
             if value is not _MISSING:
                 merged.append(value)
         return merged
@@ -118,18 +118,16 @@ def _order(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
 
     What the leading side does not have stands behind the item it followed.
     """
-    ours_moved = _moved(base, ours)
-    leading, following = (ours, theirs) if ours_moved and not _moved(base, theirs) else (theirs, ours)
-    order = list(leading)
+    leading, following = (ours, theirs) if _moved(base, ours) and not _moved(base, theirs) else (theirs, ours)
     known = set(leading)
-    place = 0
+    behind: dict[Any, list[Any]] = {}
+    last: Any = _MISSING
     for key in following:
         if key in known:
-            place = order.index(key) + 1
+            last = key
         else:
-            order.insert(place, key)
-            place += 1
-    return order
+            behind.setdefault(last, []).append(key)
+    return [*behind.get(_MISSING, []), *(every for key in leading for every in (key, *behind.get(key, [])))]
 
 
 def _moved(base: list[Any], side: list[Any]) -> bool:

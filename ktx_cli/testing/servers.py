@@ -168,7 +168,7 @@ class TestServer(ABC):
 
 
 class PostgresServer(TestServer):
-    """A Postgres server that logs every statement; superuser `postgres` with the password `postgres`."""
+    """A Postgres server that logs every statement behind its session's application name; superuser `postgres` with the password `postgres`."""
 
     account = "postgres"
     user = "postgres"
@@ -219,7 +219,7 @@ class PostgresServer(TestServer):
             "unix_socket_directories": "",
             "fsync": "off",
             "log_statement": "all",
-            "log_line_prefix": "",
+            "log_line_prefix": "%a|",
             "max_connections": "50",
             "shared_buffers": "16MB",
             "autovacuum": "off",
@@ -300,8 +300,9 @@ class MariaDBServer(TestServer):
     def _command(self) -> list[str]:
         return [
             str(self.find()), "--no-defaults", f"--datadir={self.folder / 'data'}", f"--port={self.port}",
-            f"--bind-address={self.host}", f"--socket={self.folder / 'socket'}", f"--init-file={self.folder / 'start.sql'}",
-            "--skip-name-resolve", "--general-log", f"--general-log-file={self.folder / 'general.log'}",
+            f"--bind-address={self.host}", f"--socket={self.folder / 'socket'}", "--skip-name-resolve",
+            f"--init-file={self.folder / 'start.sql'}", "--general-log",
+            f"--general-log-file={self.folder / 'general.log'}",
             "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--skip-log-bin",
             "--innodb-file-per-table=0",
         ]  # fmt: skip

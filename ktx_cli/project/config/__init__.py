@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ktx_cli.project.config.checks import literal_secrets
-from ktx_cli.project.config.connections import RESERVED_IDS, Connection, Database
+from ktx_cli.project.config.connections import RESERVED_IDS, Connection, Database, Source
 from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS, is_supported, require_supported
 from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.loader import LoadedConfig, load_config
 from ktx_cli.project.config.options import resolve_options
 from ktx_cli.project.config.root import KtxConfig, llm_backend_problem, supported_databases
-from ktx_cli.project.config.sources import Source
 
 __all__ = [
     "RESERVED_IDS",

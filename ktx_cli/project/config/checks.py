@@ -7,9 +7,8 @@ from typing import Any
 
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.documents import NotionSource
-from ktx_cli.project.config.drivers import MODELS, SUPPORTED_DRIVERS
-from ktx_cli.project.config.issues import Issue
+from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.issues import Issue, named
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.masking import is_literal_secret
 from ktx_cli.project.config.root import KtxConfig
@@ -24,18 +23,17 @@ def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
     connections = raw.get("connections")
     for connection, entry in connections.items() if isinstance(connections, dict) else ():
         driver = entry.get("driver") if isinstance(entry, dict) else None
-        model = MODELS.get(driver) if isinstance(driver, str) else None
-        if model is None:
+        if driver not in DRIVERS:
             continue  # the model says what is wrong
         keys = ("connections", connection)
         if driver not in SUPPORTED_DRIVERS:
             yield _warning(
                 "driver_not_supported",
                 (*keys, "driver"),
-                f"driver `{driver}` of connection `{connection}` is not supported by this version yet",
+                f"driver `{driver}` of connection {named([connection])} is not supported by this version yet",
                 "the connection is kept and not read",
             )
-        yield from _block_warnings(model, entry, keys, supported=driver in SUPPORTED_DRIVERS)
+        yield from _block_warnings(model_of(driver), entry, keys, supported=driver in SUPPORTED_DRIVERS)
     yield from _role_warnings(raw)
 
 
@@ -76,19 +74,20 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
             near = did_you_mean(connection, config.connections)
             hint = f"did you mean `{near}`?" if near else "ktx connection list"
             yield _warning(
-                "unknown_connection", keys, f"`{keys[0]}.{keys[1]}` names `{connection}`, which is no connection", hint
+                "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is no connection", hint
             )
         elif connection not in config.databases():
-            says = f"`{keys[0]}.{keys[1]}` names `{connection}`, which is a context source, not a database"
+            says = f"{named(keys[:2])} names `{connection}`, which is a context source, not a database"
             yield _warning("unknown_connection", keys, says, "take it out of the list")
     for connection, entry in config.sources().items():
-        if isinstance(entry, NotionSource) and _has_no_roots(entry):
+        if entry.driver == "notion" and _has_no_roots(entry):
             says = f"connection `{connection}` reads selected roots and names none"
             hint = "add root_page_ids, root_database_ids or root_data_source_ids, or set crawl_mode: all_accessible"
             yield _warning("incomplete", ("connections", connection), says, hint)
 
 
-def _has_no_roots(notion: NotionSource) -> bool:
+def _has_no_roots(notion: Any) -> bool:
+    """Say it of a `NotionSource`, whose module a file without one does not import."""
     roots = notion.root_page_ids or notion.root_database_ids or notion.root_data_source_ids
     return notion.crawl_mode == "selected_roots" and not roots
 
@@ -117,21 +116,21 @@ def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
     for keys, declared, value in values_of(config):
         if not isinstance(value, str):
             continue
-        name, path = variable_named(value), ".".join(keys)
+        name, path = variable_named(value), named(keys)
         if name is not None:
             yield _warning(
                 "variable",
                 keys,
-                f"`{path}` holds a variable in the shell's way, which ktx takes as it stands",
+                f"{path} holds a variable in the shell's way, which ktx takes as it stands",
                 f"did you mean env:{name}?",
             )
         elif has_password(value):
-            says = f"the password in `{path}` stands in ktx.yaml, which is committed"
+            says = f"the password in {path} stands in ktx.yaml, which is committed"
             yield _warning(
                 "literal_secret", keys, says, "put the whole URL into a variable or a file: env:NAME, file:PATH"
             )
         elif is_literal_secret(declared, keys[-1], value):
-            says = f"the secret `{path}` stands in ktx.yaml, which is committed"
+            says = f"the secret {path} stands in ktx.yaml, which is committed"
             yield _warning(
                 "literal_secret", keys, says, "put it into a variable, a file or the keyring: env:NAME, file:PATH"
             )
@@ -162,20 +161,20 @@ def _values(value: Any, declared: Setting | None, at: Keys) -> Iterator[tuple[Ke
 def _unknown(keys: Keys, known: Mapping[str, Any]) -> Issue:
     near = did_you_mean(keys[-1], known)
     hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
-    return _warning("unknown_key", keys, f"`{'.'.join(keys)}` is no setting ktx knows; it has no effect", hint)
+    return _warning("unknown_key", keys, f"{named(keys)} is no setting ktx knows; it has no effect", hint)
 
 
 def _without_effect(keys: Keys) -> Issue:
-    return _warning("no_effect", keys, f"`{'.'.join(keys)}` has no effect", "it is a setting of other versions of ktx")
+    return _warning("no_effect", keys, f"{named(keys)} has no effect", "it is a setting of other versions of ktx")
 
 
 def _not_yet(keys: Keys) -> Issue:
-    return _warning("not_yet", keys, f"`{'.'.join(keys)}` has no effect in this version yet", None)
+    return _warning("not_yet", keys, f"{named(keys)} has no effect in this version yet", None)
 
 
 def _incomplete(keys: Keys, hint: str) -> Issue:
     backend = keys[2] if keys[1] == "provider" else "configured"
-    return _warning("incomplete", keys, f"`{'.'.join(keys)}` is not set; the {backend} backend needs it", hint)
+    return _warning("incomplete", keys, f"{named(keys)} is not set; the {backend} backend needs it", hint)
 
 
 def _warning(code: str, keys: Keys, message: str, hint: str | None) -> Issue:

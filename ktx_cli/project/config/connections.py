@@ -106,6 +106,10 @@ class Database(Connection):
     )
 
 
+class Source(Connection):
+    """A connection to something that explains tables."""
+
+
 class SqliteConnection(Database):
     """A SQLite file."""
 

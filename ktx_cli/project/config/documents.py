@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from ktx_cli.project.config.base import REQUIRED, setting
-from ktx_cli.project.config.sources import Source, WebAddress
+from ktx_cli.project.config.connections import Source
+from ktx_cli.project.config.sources import WebAddress
 
 
 class NotionSource(Source):

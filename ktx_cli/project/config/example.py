@@ -8,7 +8,7 @@ from typing import Any
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.connections import Database
-from ktx_cli.project.config.drivers import DATABASE_MODELS, MODELS, SUPPORTED_DRIVERS
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SUPPORTED_DRIVERS, model_of
 from ktx_cli.project.config.root import KtxConfig
 
 WIDTH = 110
@@ -43,14 +43,14 @@ class _Example:
     def _connections(self, declared: Setting) -> None:
         self._comment(declared.description, 0)
         self._lines.append("connections:")
-        for driver in MODELS:
+        for driver in DRIVERS:
             self._connection(driver)
             self._lines.append("")
 
     def _connection(self, driver: str) -> None:
         """Write one connection; what every database takes stands in the first alone."""
-        model, supported = MODELS[driver], driver in SUPPORTED_DRIVERS
-        shared = settings_of(Database) if driver in DATABASE_MODELS else {}
+        model, supported = model_of(driver), driver in SUPPORTED_DRIVERS
+        shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
         is_first = Database not in self._shown
         self._comment((model.__doc__ or "") + ("" if supported else " (later)"), 2)
         self._lines += [f"  my-{driver}:", f"    driver: {driver}"]

@@ -90,6 +90,11 @@ def key_text(key: Any) -> str:
     return "null" if key is None else str(key)
 
 
+def named(keys: Sequence[str]) -> str:
+    """Return a setting's path as it stands in a message; a key may hold anything."""
+    return f"`{one_line('.'.join(keys), 120)}`"
+
+
 def errors_of(error: ValidationError) -> list[Issue]:
     """Return pydantic's errors in our words."""
     return [_issue(item) for item in error.errors(include_url=False)]
@@ -103,7 +108,7 @@ def _issue(item: Mapping[str, Any]) -> Issue:
     says, hint = _wording(item["type"], context, item["input"])
     if says is None:
         says = f"is not valid: {item['msg']}"
-    return Issue(keys, f"`{'.'.join(keys)}` {says}", hint)
+    return Issue(keys, f"{named(keys)} {says}", hint)
 
 
 _KINDS: Final = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktx_cli.project.config.base import Block, Setting, Status, settings_of
-from ktx_cli.project.config.drivers import MODELS, SUPPORTED_DRIVERS
+from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS, model_of
 from ktx_cli.project.config.root import KtxConfig
 
 
@@ -46,4 +46,4 @@ def root_entries() -> Iterator[Entry]:
 
 def driver_entries(driver: str) -> Iterator[Entry]:
     """Yield every setting of a connection with this driver; of a driver without code, none is read yet."""
-    return block_entries(MODELS[driver], None if driver in SUPPORTED_DRIVERS else "later")
+    return block_entries(model_of(driver), None if driver in SUPPORTED_DRIVERS else "later")

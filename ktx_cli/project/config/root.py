@@ -8,12 +8,11 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from ktx_cli.core.errors import KtxError, NotSupportedError
 from ktx_cli.project.config.base import Block, setting
-from ktx_cli.project.config.connections import Connection, ConnectionId, Database
+from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source
 from ktx_cli.project.config.drivers import is_supported, parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import SUPPORTED_BACKENDS, Llm
 from ktx_cli.project.config.scan import Scan
-from ktx_cli.project.config.sources import Source
 
 
 class Setup(Block):

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from ktx_cli.project.config.base import STATUS_KEY, Block, settings_of
 from ktx_cli.project.config.connections import ID_PATTERN, RESERVED_IDS
-from ktx_cli.project.config.drivers import MODELS, SUPPORTED_DRIVERS
+from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.root import KtxConfig
 
@@ -34,13 +34,13 @@ def json_schema() -> dict[str, Any]:
 
 
 def _definitions() -> dict[str, Any]:
-    models: list[type[Block]] = [KtxConfig, *MODELS.values()]
+    models: list[type[Block]] = [KtxConfig, *map(model_of, DRIVERS)]
     _, schema = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = schema["$defs"]
     for driver, keys in NEEDS_ONE_OF.items():
-        definitions[MODELS[driver].__name__]["anyOf"] = [{"required": [key]} for key in keys]
-    for driver in MODELS.keys() - set(SUPPORTED_DRIVERS):
-        for model in _with_nested(MODELS[driver]):
+        definitions[model_of(driver).__name__]["anyOf"] = [{"required": [key]} for key in keys]
+    for driver in set(DRIVERS) - set(SUPPORTED_DRIVERS):
+        for model in _with_nested(model_of(driver)):
             _mark_later(definitions[model.__name__])
     models_of_roles = definitions["Llm"]["properties"]["models"]
     models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
@@ -52,16 +52,16 @@ def _connections() -> dict[str, Any]:
     cases = [
         {
             "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
-            "then": {"$ref": f"#/$defs/{model.__name__}"},
+            "then": {"$ref": f"#/$defs/{model_of(driver).__name__}"},
         }
-        for driver, model in MODELS.items()
+        for driver in DRIVERS
     ]
     return {
         "propertyNames": {"pattern": ID_PATTERN, "not": {"enum": list(RESERVED_IDS)}},
         "additionalProperties": {
             "type": "object",
             "required": ["driver"],
-            "properties": {"driver": {"enum": list(MODELS), "description": "What kind of connection it is."}},
+            "properties": {"driver": {"enum": list(DRIVERS), "description": "What kind of connection it is."}},
             "allOf": cases,
         },
     }

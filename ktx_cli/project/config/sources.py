@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from ktx_cli.project.config.base import REQUIRED, Block, checked, setting, wrong
-from ktx_cli.project.config.connections import Connection
+from ktx_cli.project.config.connections import Source
 from ktx_cli.project.secrets import is_reference
 
 _GIT_TOKEN: Final = "Token for a private repository, as a secret reference."
@@ -24,10 +24,6 @@ WebAddress = Annotated[
         _is_web_address, "must be a URL that begins with https:// or http://", hint="for example https://bi.example.com"
     ),
 ]
-
-
-class Source(Connection):
-    """A connection to something that explains tables."""
 
 
 class MetabaseSelections(Block):

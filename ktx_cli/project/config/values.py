@@ -11,7 +11,7 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.drivers import MODELS
+from ktx_cli.project.config.drivers import DRIVERS, model_of
 from ktx_cli.project.config.issues import errors_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.loader import LoadedConfig
@@ -106,7 +106,7 @@ def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
         return _find([KtxConfig], keys, 0)
     if len(keys) < 3:
         raise UsageError(f"`{dotted}` is a block of settings", hint="set one of its own, as connections.ID.KEY")
-    return _find([MODELS[driver]] if driver in MODELS else list(MODELS.values()), keys, 2)
+    return _find([model_of(name) for name in ([driver] if driver in DRIVERS else DRIVERS)], keys, 2)
 
 
 def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> tuple[list[Setting], str]:

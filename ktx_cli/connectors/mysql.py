@@ -1,0 +1,228 @@
+"""Reads MySQL and MariaDB through PyMySQL; a schema is what these servers call a database."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import Any
+
+from ktx_cli.connectors import base
+from ktx_cli.connectors.mysql_catalog import MySqlCatalog, list_relations
+from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, TableRef
+from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
+from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.statements import read_only_error
+from ktx_cli.connectors.tagging import tagged_mysql_connection
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.text import listing
+
+_TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
+_RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
+_GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
+_WRITING = re.compile(r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|SUPER|FILE)\b")
+_STOPPED = (1969, 3024, 1317)
+_REFUSED_WRITES = (1792, 1290, 1836)
+_LOST = (2006, 2013, 2014, 2055, 1053, 1927, 4031)
+
+
+class MySqlConnector(ServerConnector):
+    """Read-only sessions on a MySQL or MariaDB server."""
+
+    dialect = "mysql"
+    default_port = 3306
+    engine_url = "mysql+pymysql://"
+    reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
+
+    def _check(self, sql: str) -> None:
+        super()._check(sql)
+        # A read-only transaction does not stop a statement from writing a file on the server.
+        if _TO_FILE.search(sql):
+            raise read_only_error(self.where, "a statement with OUTFILE or DUMPFILE is")
+
+    def _connect(self) -> Any:
+        address = self.address
+        connection: Any = tagged_mysql_connection()(
+            host=address.host,
+            port=address.port,
+            user=address.user or None,
+            # PyMySQL encodes text as Latin-1.
+            password=address.password.encode(),
+            database=address.database or None,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=base.CONNECT_SECONDS,
+            read_timeout=base.STATEMENT_SECONDS + base.CONNECT_SECONDS,
+            program_name="ktx",
+            **self._tls(),
+        )
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                if "MariaDB" in connection.server_version:
+                    cursor.execute(f"SET SESSION max_statement_time = {base.STATEMENT_SECONDS:g}")
+                else:
+                    cursor.execute(f"SET SESSION max_execution_time = {int(base.STATEMENT_SECONDS * 1000)}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _tls(self) -> dict[str, Any]:
+        """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL's."""
+        given = self.options.get("ssl")
+        fields = given if isinstance(given, dict) else {}
+        mode = str(self.address.parameters.get("ssl-mode") or self.address.parameters.get("sslmode") or "").upper()
+        wanted = True if fields else option_flag(self.options, "ssl")
+        if wanted is None:
+            wanted = option_flag(self.address.parameters, "ssl")
+        if mode.replace("-", "_") in ("REQUIRED", "REQUIRE", "VERIFY_CA", "VERIFY_IDENTITY", "VERIFY_FULL"):
+            wanted = True
+        if wanted is False or mode in ("DISABLED", "DISABLE"):
+            return {"ssl_disabled": True}
+        if not wanted:
+            return {}
+        verified = option_flag(fields, "rejectUnauthorized")
+        if verified is None:
+            verified = option_flag(self.options, "rejectUnauthorized")
+        if verified is None and mode in ("REQUIRED", "REQUIRE"):
+            verified = False
+        return {"ssl": self._context(fields, verified is not False)}
+
+    def _context(self, fields: dict[str, Any], verified: bool) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=fields.get("ca"))
+            if not verified:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            if fields.get("cert"):
+                context.load_cert_chain(fields["cert"], keyfile=fields.get("key"))
+        except OSError as error:
+            raise ConfigError(
+                f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}",
+                hint=f"check connections.{self.id}.ssl.ca, .cert and .key",
+            ) from error
+        return context
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        from pymysql.cursors import SSCursor
+
+        # The server stops early by itself unless the statement brings a larger LIMIT.
+        session.query(f"SET SESSION sql_select_limit = {max_rows + 1}")
+        session.query("START TRANSACTION READ ONLY")
+        cursor = session.cursor(SSCursor)
+        try:
+            cursor.execute(sql, parameters)
+            rows = list(cursor.fetchmany(max_rows + 1))
+            columns = tuple(each[0] for each in cursor.description or ())
+            more = bool(rows) and cursor.fetchone() is not None
+        except BaseException:
+            _cut_off(session)
+            raise
+        if more:
+            # Reading on would transfer all the rest; the pool replaces the session.
+            _cut_off(session)
+        else:
+            cursor.close()
+            session.rollback()
+            session.query("SET SESSION sql_select_limit = DEFAULT")
+        return QueryResult(columns, tuple(tuple(row) for row in rows[:max_rows]), len(rows) > max_rows)
+
+    def _reusable(self, session: Any) -> bool:
+        return bool(session.open)
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        ((version, comment, user),) = read("SELECT version(), @@version_comment, current_user()")
+        relations = list_relations(read)
+        found = select(relations, self._within(scope))
+        rights = _column_rights(read, {ref.schema for ref in found.refs})
+        # A view that errors shows no columns, so nothing is known of it.
+        known = {ref: rights[ref] for ref in found.refs if ref in rights}
+        closed = [str(ref) for ref, allowed in known.items() if "select" not in allowed]
+        writes = any({"insert", "update"} & allowed for allowed in known.values())
+        facts = [f"SELECT on {len(known) - len(closed)} of {len(known)} tables"]
+        facts += [f"no SELECT on {listing(closed)}"] if closed else []
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=_server_version(version, comment),
+            tables=len(found.refs),
+            can_write=writes or _grants_writing(read, {ref.schema for ref in found.refs}),
+            user=user,
+            privileges=tuple(facts),
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        ((version, comment),) = read("SELECT version(), @@version_comment")
+        parts = PartReader(read, self._driver_error())
+        tables, problems = MySqlCatalog(read, parts).read(self._within(scope))
+        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
+
+    def _within(self, scope: Scope) -> Scope:
+        """The scope, in the connection's own database where it names no schemas."""
+        if scope.schemas is not None or not self.address.database:
+            return scope
+        return Scope((self.address.database,), scope.enabled_tables, scope.include, scope.exclude)
+
+    def _driver_error(self) -> type[Exception]:
+        import pymysql
+
+        return pymysql.Error
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = str(error.args[1]) if len(error.args) > 1 else str(error)
+        if number in _STOPPED:
+            return "", None, "timeout"
+        if number in _REFUSED_WRITES:
+            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+        hint = self._connection_hint(number, text)
+        if hint is not None or number >= 2000 or number in _LOST or isinstance(error, OSError):
+            return text, hint or f"ktx connection test {self.id}", "connection"
+        return text, None, "query"
+
+    def _connection_hint(self, number: int, text: str) -> str | None:
+        key = f"connections.{self.id}"
+        if "SSL" in text or "certificate" in text.lower():
+            return f"set {key}.ssl to {{ca: FILE}}, to {{rejectUnauthorized: false}}, or to false"
+        return {
+            1044: f"check {key}.database and the user's grants",
+            1045: f"check {key}.username and {key}.password",
+            1049: f"check {key}.database",
+            1130: "ask the server's administrator to let this host in",
+            1040: f"lower {key}.maxConnections",
+            1203: f"lower {key}.maxConnections",
+            2003: f"start the server, or check {key}.host and {key}.port",
+            2005: f"check {key}.host",
+            3159: f"set {key}.ssl to true",
+        }.get(number)
+
+
+def _cut_off(session: Any) -> None:
+    """Close the socket with rows still under way, and let PyMySQL not wait for them."""
+    if session._result is not None:
+        session._result.unbuffered_active = False
+    session._force_close()
+
+
+def _server_version(version: str, comment: str) -> str:
+    return version if "MariaDB" in version else f"MySQL {version} ({comment})"
+
+
+def _column_rights(read: Reader, schemas: set[str | None]) -> dict[TableRef, set[str]]:
+    """What the role may do with at least one column of each table: `select`, `insert`, `update`, `references`."""
+    found: dict[TableRef, set[str]] = {}
+    # DISTINCT would take names that differ only in case for one.
+    rows = read(_RIGHTS, (tuple(schemas),)) if schemas else []
+    for schema, table, privileges in rows:
+        found.setdefault(TableRef(schema, table), set()).update(str(privileges).split(","))
+    return found
+
+
+def _grants_writing(read: Reader, schemas: set[str | None]) -> bool:
+    for (line,) in read("SHOW GRANTS"):
+        grant = _GRANT.match(str(line))
+        if grant is None or not _WRITING.search(grant["rights"]):
+            continue
+        schema = grant["place"].rpartition(".")[0].strip("`").replace("\\_", "_")
+        if schema == "*" or schema in schemas:
+            return True
+    return False

@@ -1,0 +1,275 @@
+"""The only module that runs the git binary: its environment, its processes, its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from ktx_cli.core.errors import BusyError, GitError, GitMissingError, KtxError
+from ktx_cli.core.text import one_line
+from ktx_cli.project.files import storage_error
+
+MINIMUM: Final = (2, 31)
+"""The oldest git that has all we use (`rev-parse --path-format`)."""
+
+_INSTALL: Final = "install git 2.31 or newer: `apt install git`, `brew install git`, or https://git-scm.com/downloads"
+_SETTINGS: Final = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "core.safecrlf=false",
+    "core.filesRefLockTimeout=3000",
+    "i18n.commitEncoding=UTF-8",
+    "advice.updateSparsePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_OPTIONS: Final = ("--no-pager", *(part for setting in _SETTINGS for part in ("-c", setting)))
+_STRIPPED: Final = frozenset(
+    (
+        "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_NAMESPACE "
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_GLOB_PATHSPECS "
+        "GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS GIT_REF_PARANOIA GIT_FLUSH"
+    ).split()
+)
+"""Never passed on, whatever this git counts among its local variables; the pathspec ones contradict ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitBinary:
+    """A git that is new enough: where it is and `2.39.5`."""
+
+    path: Path
+    version: str
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version for comparisons: `(2, 39)`."""
+        return tuple(int(part) for part in self.version.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a git process said: exit code (negative: the signal that ended it), stdout, stderr."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+def find_git(search_path: str | None = None) -> GitBinary:
+    """Return the git on `search_path` (default: `PATH`).
+
+    Raises `GitMissingError` when there is none, it does not run, or it is older than `MINIMUM`.
+    """
+    found = shutil.which("git", path=search_path)
+    if found is None:
+        raise GitMissingError("there is no git on the PATH", hint=_INSTALL)
+    return _checked(Path(found))
+
+
+@functools.lru_cache(maxsize=8)
+def _checked(path: Path) -> GitBinary:
+    try:
+        said = subprocess.run([path, "version"], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise GitMissingError(f"{path} does not run: {error.strerror}", hint=_INSTALL) from error
+    match = re.search(rb"(\d+)\.(\d+)(?:\.\d+)*", said.stdout)
+    if said.returncode or match is None:
+        reason = condensed(said.stderr) or "it does not say its version"
+        raise GitMissingError(f"{path} cannot be used: {reason}", hint=_INSTALL)
+    binary = GitBinary(path, match.group().decode("ascii"))
+    if binary.number < MINIMUM:
+        wanted = ".".join(map(str, MINIMUM))
+        raise GitMissingError(f"{path} is git {binary.version}, and ktx needs {wanted} or newer", hint=_INSTALL)
+    return binary
+
+
+@functools.lru_cache(maxsize=8)
+def _local_variables(path: Path) -> frozenset[str]:
+    said = subprocess.run(
+        [path, "rev-parse", "--local-env-vars"], capture_output=True, stdin=subprocess.DEVNULL, check=False
+    )
+    return _STRIPPED | frozenset(said.stdout.decode("ascii", "replace").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Runs git in one folder, so that no setting, variable or hook of the user's changes what it does.
+
+    `guard`: a file descriptor that writing children inherit, so that its lock outlives a killed ktx for as long as
+    one of them is at work.
+    """
+
+    binary: GitBinary
+    folder: Path
+    guard: int | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+
+    def guarded(self, descriptor: int) -> Git:
+        """Return the same git whose writing children hold `descriptor` open."""
+        return dataclasses.replace(self, guard=descriptor)
+
+    def read(self, *arguments: str | bytes, stdin: bytes = b"", ok: Collection[int] = (0,)) -> Answer:
+        """Run a command that changes nothing; an exit code not in `ok` raises as `failure` says."""
+        return self._run(arguments, stdin, ok, self.environment(), session=False)
+
+    def write(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes | IO[bytes] = b"",
+        ok: Collection[int] = (0,),
+        index: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Run a command that changes something, in a session of its own: signals to our group do not reach it.
+
+        `index` is used in place of the repository's own. An interrupted call waits for its child before it raises.
+        """
+        environment = self.environment() | dict(variables or {})
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = str(index)
+        return self._run(arguments, stdin, ok, environment, session=True)
+
+    def start_reader(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command that answers questions on its stdin; its stderr is dropped."""
+        return subprocess.Popen(
+            self._command(arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment git gets."""
+        dropped = _local_variables(self.binary.path)
+        kept = {
+            name: value
+            for name, value in self.environ.items()
+            if name not in dropped and not name.startswith(("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
+        }
+        kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1"}
+        return kept
+
+    def _command(self, arguments: Collection[str | bytes]) -> list[str | bytes]:
+        return [str(self.binary.path), *_OPTIONS, *arguments]
+
+    def _run(
+        self,
+        arguments: tuple[str | bytes, ...],
+        stdin: bytes | IO[bytes],
+        ok: Collection[int],
+        environment: Mapping[str, str],
+        *,
+        session: bool,
+    ) -> Answer:
+        piped = isinstance(stdin, bytes)
+        try:
+            process = subprocess.Popen(
+                self._command(arguments),
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.PIPE if piped else stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=session,
+                pass_fds=(self.guard,) if session and self.guard is not None else (),
+            )
+        except OSError as error:
+            raise storage_error(Path(error.filename or self.folder), error, "use") from error
+        with process:
+            try:
+                out, err = process.communicate(stdin if piped else None)
+            except BaseException:
+                # A child that writes must not be killed half-way: it would leave git's lock files.
+                if not session:
+                    process.kill()
+                process.communicate()
+                raise
+        if process.returncode not in ok:
+            raise failure(str(arguments[0]), process.returncode, err, self.folder)
+        return Answer(process.returncode, out, err)
+
+
+def condensed(stderr: bytes) -> str:
+    """Return git's reason as one line: the first `fatal:` line, else `error:`, else whatever is no hint or warning."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    for prefix in ("fatal: ", "error: "):
+        for line in lines:
+            if line.startswith(prefix):
+                return one_line(line.removeprefix(prefix)).rstrip(".")
+    plain = [line for line in lines if not line.startswith(("hint:", "warning:"))] or lines
+    return one_line(plain[0]).rstrip(".") if plain else ""
+
+
+_STORAGE: Final = (
+    ("No space left on device", errno.ENOSPC),
+    ("Disk quota exceeded", errno.EDQUOT),
+    ("Read-only file system", errno.EROFS),
+    ("Permission denied", errno.EACCES),
+    ("insufficient permission", errno.EACCES),
+)
+_LOCKED: Final = re.compile(r"Unable to create '(.+?\.lock)': File exists")
+_UNWRITTEN: Final = re.compile(r"unable to (write|create)|failed to write|write error|cannot store|cannot write")
+
+
+def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
+    """Return the error for a failed git command.
+
+    A lock that somebody holds is a `BusyError`, a full or forbidden disk a `StorageError`, the rest a `GitError`.
+    """
+    text = stderr.decode("utf-8", "replace")
+    details = {"command": command, "exit": code, "reason": condensed(stderr)}
+    if locked := _LOCKED.search(text):
+        return lock_error(Path(locked.group(1)), details)
+    if number := _storage_errno(text, folder):
+        return storage_error(_path_in(text) or folder, OSError(number, os.strerror(number)))
+    if "dubious ownership" in text or "unsafe repository" in text:
+        quoted = re.search(r"safe\.directory (.+)", text)
+        where = quoted.group(1).strip() if quoted else str(folder)
+        return GitError(
+            f"git refuses the repository around {folder}, because it belongs to another user",
+            hint=f"git config --global --add safe.directory {where}",
+            details=details,
+        )
+    reason = details["reason"] or (f"ended by signal {-code}" if code < 0 else f"exit code {code}")
+    return GitError(f"git {command} failed in {folder}: {reason}", details=details)
+
+
+def lock_error(lock: Path, details: Mapping[str, object] | None = None) -> BusyError:
+    """Return the error for a lock file of git's that somebody else holds."""
+    return BusyError(
+        f"another git command is at work: {lock} exists",
+        hint=f"wait until it is done; if no git command is running: rm {lock}",
+        details={**(details or {}), "lock": str(lock)},
+    )
+
+
+def _storage_errno(text: str, folder: Path) -> int | None:
+    for sign, number in _STORAGE:
+        if sign in text:
+            return number
+    # git often says only "unable to write new index file"; a full disk tells itself.
+    if _UNWRITTEN.search(text):
+        with contextlib.suppress(OSError):
+            free = os.statvfs(folder)
+            if free.f_bavail * free.f_frsize < 65536:
+                return errno.ENOSPC
+    return None
+
+
+def _path_in(text: str) -> Path | None:
+    quoted = re.search(r"'(/[^'\n]+)'", text) or re.search(r"(?:^|\s)(/[^\s:]+)", text)
+    return Path(quoted.group(1)) if quoted else None

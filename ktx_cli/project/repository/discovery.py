@@ -1,0 +1,161 @@
+"""Finding the repository a project is in, making one, and saying whether a run may commit to it now."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ktx_cli.core.errors import GitError, StorageError
+from ktx_cli.project.files import storage_error
+from ktx_cli.project.git import Git, condensed, failure, find_git
+from ktx_cli.project.repository.config import read_config
+from ktx_cli.project.repository.model import Head, RepositoryLayout
+
+_FACTS = (
+    "--path-format=absolute",
+    "--git-dir",
+    "--git-common-dir",
+    "--show-object-format",
+    "--is-bare-repository",
+    "--is-inside-work-tree",
+)
+_OPERATIONS = (
+    ("MERGE_HEAD", "a merge", "finish it with `git merge --continue`, or give it up with `git merge --abort`"),
+    ("rebase-merge", "a rebase", "finish it with `git rebase --continue`, or give it up with `git rebase --abort`"),
+    ("rebase-apply", "a rebase", "finish it with `git rebase --continue`, or give it up with `git rebase --abort`"),
+    (
+        "CHERRY_PICK_HEAD",
+        "a cherry-pick",
+        "finish it with `git cherry-pick --continue`, or give it up with `git cherry-pick --abort`",
+    ),
+    ("REVERT_HEAD", "a revert", "finish it with `git revert --continue`, or give it up with `git revert --abort`"),
+    ("BISECT_LOG", "a bisection", "end it with `git bisect reset`"),
+)
+
+
+def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
+    """Return the repository around `project_dir`, with a git that runs at its top level; None when there is none.
+
+    Writes nothing. Raises `GitMissingError`, `StorageError` for a folder that cannot be entered, and `GitError`
+    when there is a repository that git does not open.
+    """
+    project = _resolved(project_dir)
+    git = Git(find_git(), project)
+    said = git.read("rev-parse", *_FACTS, ok=range(256))
+    if said.code:
+        return _none_or_error(project, said.code, said.err)
+    git_dir, common_dir, object_format, bare, inside = _lines(said.out, 5, project)
+    if bare == "true" or inside != "true":
+        layout = RepositoryLayout(
+            project, Path(git_dir), "", Path(git_dir), Path(common_dir), object_format, is_bare=True
+        )
+        return Git(git.binary, layout.git_dir), layout
+    top_level = git.read("rev-parse", "--path-format=absolute", "--show-toplevel").out.removesuffix(b"\n")
+    prefix = git.read("rev-parse", "--show-prefix").out.removesuffix(b"\n")
+    layout = RepositoryLayout(
+        project_dir=project,
+        top_level=Path(os.fsdecode(top_level)),
+        prefix=os.fsdecode(prefix),
+        git_dir=Path(git_dir),
+        common_dir=Path(common_dir),
+        object_format=object_format,
+    )
+    top = Git(git.binary, layout.top_level)
+    if layout.is_host:
+        _check_top_level(top, layout)
+    return top, layout
+
+
+def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
+    """Make a repository in `project_dir`, without a commit; one that is there stays as it is.
+
+    Its branch is `main` unless `init.defaultBranch` says otherwise.
+    """
+    project = _resolved(project_dir)
+    git = Git(find_git(), project)
+    branch = () if read_config(git).last("init.defaultbranch") else ("--initial-branch=main",)
+    git.write("init", "--quiet", *branch)
+    found = discover_layout(project)
+    if found is None:
+        raise GitError(f"git made no repository in {project}", hint=f"git -C {project} init")
+    return found
+
+
+def read_head(git: Git, layout: RepositoryLayout) -> Head:
+    """Return where HEAD is. Raises `GitError` for a branch that is there and cannot be read."""
+    said = git.read("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
+    ref = os.fsdecode(said.out.strip()) or None
+    commit = commit_of(git, ref or "HEAD")
+    if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
+        raise GitError(
+            f"{ref or 'HEAD'} of {layout.top_level} does not name a commit", hint=f"git -C {layout.top_level} fsck"
+        )
+    return Head(ref, commit)
+
+
+def commit_of(git: Git, ref: str) -> str | None:
+    """Return the commit a ref names, or None when it names none."""
+    said = git.read("rev-parse", "--quiet", "--verify", ref + "^{commit}", ok=(0, 1))
+    return said.out.decode("ascii").strip() or None
+
+
+def check_writable(layout: RepositoryLayout, head: Head) -> None:
+    """Raise `GitError` with a hint when a commit must not be added now."""
+    if layout.is_bare:
+        raise GitError(
+            f"{layout.project_dir} is in a bare repository or a git directory, which has no working tree",
+            hint="keep the project in a clone of it",
+        )
+    for name, operation, hint in _OPERATIONS:
+        if (layout.git_dir / name).exists():
+            raise GitError(
+                f"{operation} is in progress in {layout.top_level}", hint=hint, details={"operation": operation}
+            )
+    if head.ref is None:
+        raise GitError(
+            f"{layout.top_level} is on no branch (detached HEAD)",
+            hint="git switch BRANCH, or git switch -c NEW-BRANCH to keep what is here",
+        )
+
+
+def _resolved(project_dir: Path) -> Path:
+    try:
+        project = project_dir.resolve(strict=True)
+    except OSError as error:
+        raise storage_error(project_dir, error, "use") from error
+    if not project.is_dir():
+        raise StorageError(f"{project_dir} is not a folder", hint="name the project's folder")
+    return project
+
+
+def _none_or_error(project: Path, code: int, stderr: bytes) -> None:
+    """Return None where there is no repository; raise for one that is there and cannot be opened."""
+    nowhere = b"not a git repository (or any" in stderr
+    if nowhere and not os.path.lexists(project / ".git"):
+        return
+    if nowhere:
+        raise GitError(
+            f"{project / '.git'} is there, but git takes it for no repository",
+            hint=f"git -C {project} init repairs one that is incomplete; or move {project / '.git'} away",
+            details={"reason": condensed(stderr)},
+        )
+    raise failure("rev-parse", code, stderr, project)
+
+
+def _lines(output: bytes, count: int, project: Path) -> list[str]:
+    lines = os.fsdecode(output).removesuffix("\n").split("\n")
+    if len(lines) != count:
+        raise GitError(
+            f"the path of the repository around {project} holds a line break", hint="move it to a plain path"
+        )
+    return lines
+
+
+def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
+    """Raise unless git finds the same repository from the top level (`core.worktree` can point elsewhere)."""
+    said = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
+    if said.code or Path(os.fsdecode(said.out.removesuffix(b"\n"))) != layout.git_dir:
+        raise GitError(
+            f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top",
+            hint=f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own",
+        )

@@ -1,0 +1,199 @@
+"""The project's files on disk: what they are now, staging new contents, putting them in place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktx_cli.project.files import storage_error, sync_directory, write_atomic
+from ktx_cli.project.repository.model import HeldReason, RepositoryLayout
+from ktx_cli.project.repository.paths import ancestors
+
+STAGING_PREFIX = "staging-"
+"""New contents wait in `.ktx/staging-<token>/` until the branch has moved."""
+
+
+@contextlib.contextmanager
+def naming(path: Path, doing: str = "write") -> Iterator[None]:
+    """Turn the system's errors into `StorageError`s that name the path."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(path, error, doing) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What tells a file from one that was touched since: from `lstat`."""
+
+    device: int
+    inode: int
+    mode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @property
+    def executable(self) -> bool:
+        """Whether the owner may execute it."""
+        return bool(self.mode & stat.S_IXUSR)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return stat.S_ISREG(self.mode)
+
+
+def signature_of(path: Path) -> Signature | None:
+    """Return the signature of what is at `path`, or None when nothing is. Does not follow a symbolic link."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error(path, error, "look at") from error
+    return Signature(
+        found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    )
+
+
+def obstacle(project_dir: Path, path: str, found: Signature | None, clear: dict[str, HeldReason | None]) -> (
+    HeldReason | None
+):
+    """Return why no file can stand at `path`, or None. `clear` remembers what is known of folders."""
+    for folder in ancestors(path):
+        if folder not in clear:
+            clear[folder] = _folder_obstacle(project_dir / folder)
+        if clear[folder] is not None:
+            return clear[folder]
+    if found is None or found.is_file:
+        return None
+    if stat.S_ISLNK(found.mode):
+        return HeldReason.SYMLINK
+    return HeldReason.IS_A_DIRECTORY if stat.S_ISDIR(found.mode) else HeldReason.NOT_A_FILE
+
+
+def _folder_obstacle(folder: Path) -> HeldReason | None:
+    found = signature_of(folder)
+    if found is None:
+        return None
+    if stat.S_ISLNK(found.mode):
+        return HeldReason.SYMLINK
+    if not stat.S_ISDIR(found.mode):
+        return HeldReason.NOT_A_DIRECTORY
+    return HeldReason.NESTED_REPOSITORY if os.path.lexists(folder / ".git") else None
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a regular file's bytes, or None when there is none at `path`."""
+    found = signature_of(path)
+    if found is None or not found.is_file:
+        return None
+    with naming(path, "read"), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A file to put in place: only if `expected` is still what is there. `staged` None: the file goes."""
+
+    path: str
+    staged: Path | None
+    expected: Signature | None
+
+
+def stage(folder: Path, contents: Mapping[str, bytes], modes: Mapping[str, int]) -> dict[str, Path]:
+    """Write contents durably into a new staging folder; return path -> staged file.
+
+    `modes`: permission bits per path; a path without gets what the umask leaves of rw-rw-rw-.
+    """
+    staged = {}
+    for number, (path, content) in enumerate(contents.items()):
+        target = folder / str(number)
+        with naming(target):
+            folder.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as stream:
+                if path in modes:
+                    os.fchmod(stream.fileno(), modes[path])
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        staged[path] = target
+    return staged
+
+
+def remove_staging(private: Path) -> list[str]:
+    """Remove all staging folders; return their names. Only for who holds the index lock."""
+    removed = []
+    with naming(private, "remove staging folders of"):
+        for folder in private.glob(f"{STAGING_PREFIX}*"):
+            shutil.rmtree(folder)
+            removed.append(folder.name)
+    return removed
+
+
+def place_all(layout: RepositoryLayout, placements: Iterable[Placement]) -> list[str]:
+    """Put files in place, removals first; return the paths left alone because they were touched meanwhile."""
+    left, folders = [], set()
+    for placement in sorted(placements, key=lambda placement: (placement.staged is not None, placement.path)):
+        target = layout.project_dir / placement.path
+        with naming(target):
+            if not _place(layout.project_dir, placement):
+                left.append(placement.path)
+            folders.add(target.parent)
+    for folder in folders:
+        with naming(folder), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            sync_directory(folder)
+    return left
+
+
+def _place(project_dir: Path, placement: Placement) -> bool:
+    target = project_dir / placement.path
+    if placement.staged is not None:
+        with contextlib.suppress(FileExistsError, NotADirectoryError):
+            target.parent.mkdir(parents=True, exist_ok=True)
+    found = signature_of(target)
+    if found != placement.expected or obstacle(project_dir, placement.path, found, {}) is not None:
+        return False
+    if placement.staged is None:
+        target.unlink(missing_ok=True)
+        _remove_empty(project_dir, placement.path)
+        return True
+    try:
+        os.replace(placement.staged, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        write_atomic(target, placement.staged.read_bytes(), mode=placement.staged.stat().st_mode & 0o7777)
+    return True
+
+
+def _remove_empty(project_dir: Path, path: str) -> None:
+    """Remove the folders above a path that hold nothing any more, but not the project itself."""
+    for folder in reversed(list(ancestors(path))):
+        try:
+            (project_dir / folder).rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+            return
+
+
+def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
+    """Remove what `write_atomic` leaves when it is killed beside the given paths; return the names."""
+    removed = []
+    for folder in {(project_dir / path).parent for path in paths}:
+        with naming(folder, "remove temporary files of"):
+            if not folder.is_dir():
+                continue
+            for temporary in folder.glob(".*.ktx-tmp"):
+                temporary.unlink(missing_ok=True)
+                removed.append(temporary.name)
+    return removed

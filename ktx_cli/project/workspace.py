@@ -1,0 +1,223 @@
+"""An overlay in memory: a base tree and the paths changed on top of it, with child overlays that merge back."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from ktx_cli.core.errors import ConfigError, UsageError
+from ktx_cli.project.merge import Conflict, TextMerge, merge_file
+
+
+class BaseTree(Protocol):
+    """The files an overlay begins with: they do not change while the overlay lives."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, None when there is no such file."""
+        ...
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return the paths of all files that begin with `prefix` (`wiki/`; an empty prefix means every file)."""
+        ...
+
+
+class Workspace:
+    """Files as they would be: what was written or deleted here, above the base tree.
+
+    Nothing reaches the disk. A path is relative, with `/` between its parts, and never leads out of the project
+    or into `.git`: every method normalises what it is given and raises `UsageError` for the rest. Use one
+    workspace in one thread at a time; children of one parent are independent of each other.
+    """
+
+    def __init__(self, base: BaseTree) -> None:
+        self._base = base if isinstance(base, _Snapshot) else _Snapshot(_Listing(base), {}, frozenset())
+        self._changed: dict[str, bytes | None] = {}
+        self._folders: set[str] = set()
+
+    def read(self, path: str) -> bytes | None:
+        """Return the file's content as it is here, None when there is no such file."""
+        path = checked_path(path)
+        return self._changed[path] if path in self._changed else self._base.read(path)
+
+    def read_text(self, path: str) -> str | None:
+        """Return the file's text; `ConfigError` when it is not UTF-8. A byte order mark stays in it."""
+        content = self.read(path)
+        try:
+            return None if content is None else content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", hint=f"save {path} as UTF-8") from error
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is such a file here."""
+        path = checked_path(path)
+        return self._changed[path] is not None if path in self._changed else self._base.has(path)
+
+    def paths(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the paths of all files here that begin with `prefix`, sorted."""
+        found = set(self._base.paths(prefix))
+        for path, content in self._changed.items():
+            if content is None:
+                found.discard(path)
+            elif path.startswith(prefix):
+                found.add(path)
+        return tuple(sorted(found))
+
+    def write(self, path: str, content: bytes | str) -> None:
+        """Put a file here; text is stored as UTF-8.
+
+        Raises `UsageError` when a file stands where the path needs a folder, or the other way round.
+        """
+        path = checked_path(path)
+        clash = self._clash(path)
+        if clash is not None:
+            raise UsageError(f"{path} cannot be written: {clash} is in the way", hint=f"delete {clash} first")
+        self._put(path, content.encode("utf-8") if isinstance(content, str) else content)
+
+    def _put(self, path: str, content: bytes | None) -> None:
+        self._changed[path] = content
+        self._folders.update(_folders(path))
+
+    def delete(self, path: str) -> None:
+        """Take a file away; harmless when there is none."""
+        self._put(checked_path(path), None)
+
+    def drop(self, path: str) -> None:
+        """Forget what was changed at this path: it is again as in the base."""
+        self._changed.pop(checked_path(path), None)
+
+    def changes(self) -> dict[str, bytes | None]:
+        """Return what differs from the base, sorted by path; None for a deleted file."""
+        return {path: content for path, content in sorted(self._changed.items()) if content != self._base.read(path)}
+
+    def child(self) -> Workspace:
+        """Return an overlay on this one as it is now; later changes here do not show in it."""
+        return Workspace(self._base.with_changes(self._changed, self._folders))
+
+    def absorb(self, child: Workspace, *, text_merge: TextMerge | None = None) -> tuple[Conflict, ...]:
+        """Merge the child's changes into this overlay: all of them, or with conflicts none.
+
+        Each file is merged by `merge_file` from the state the child began with; the text here leads, what the
+        child changed goes into it. Returns the conflicts, sorted by path.
+        """
+        merged: dict[str, bytes | None] = {}
+        conflicts: list[Conflict] = []
+        for path, content in child.changes().items():
+            result = merge_file(path, child._base.read(path), content, self.read(path), text_merge=text_merge)
+            if isinstance(result, Conflict):
+                conflicts.append(result)
+            else:
+                merged[path] = result
+        if not conflicts:
+            conflicts = self._clashes(merged)
+        if not conflicts:
+            for path, result in merged.items():
+                self._put(path, result)
+        return tuple(conflicts)
+
+    def _clashes(self, merged: Mapping[str, bytes | None]) -> list[Conflict]:
+        """Return a conflict for every merged file that has no place beside the others."""
+        trial = self.child()
+        for path, content in merged.items():
+            trial._put(path, content)
+        found = ((path, trial._clash(path)) for path, content in merged.items() if content is not None)
+        return [Conflict(path, "", f"{clash} is in the way") for path, clash in found if clash is not None]
+
+    def _clash(self, path: str) -> str | None:
+        """Return the file that leaves no place for one at `path`, None when there is place."""
+        above = next((folder for folder in _folders(path) if self.exists(folder)), None)
+        if above is not None or not (path in self._folders or self._base.may_be_folder(path)):
+            return above
+        return next(iter(self.paths(path + "/")), None)
+
+
+class _Listing:
+    """A base tree whose paths are listed once."""
+
+    def __init__(self, base: BaseTree) -> None:
+        self.read = base.read
+        self._base = base
+
+    @functools.cached_property
+    def _paths(self) -> list[str]:
+        return sorted(set(self._base.paths("")))
+
+    def paths(self, prefix: str) -> Iterator[str]:
+        paths = self._paths
+        for index in range(bisect.bisect_left(paths, prefix), len(paths)):
+            if not paths[index].startswith(prefix):
+                return
+            yield paths[index]
+
+    def has(self, path: str) -> bool:
+        return next(self.paths(path), None) == path
+
+
+class _Snapshot:
+    """A listing with changes that no longer change: what every overlay stands on.
+
+    `folders` are the folders of the changed paths.
+    """
+
+    def __init__(self, listing: _Listing, changed: dict[str, bytes | None], folders: frozenset[str]) -> None:
+        self._listing = listing
+        self._changed = changed
+        self._folders = folders
+
+    def with_changes(self, changed: Mapping[str, bytes | None], folders: set[str]) -> _Snapshot:
+        return _Snapshot(self._listing, {**self._changed, **changed}, self._folders | folders)
+
+    def read(self, path: str) -> bytes | None:
+        return self._changed[path] if path in self._changed else self._listing.read(path)
+
+    def has(self, path: str) -> bool:
+        return self._changed[path] is not None if path in self._changed else self._listing.has(path)
+
+    def paths(self, prefix: str) -> Iterator[str]:
+        yield from (path for path in self._listing.paths(prefix) if path not in self._changed)
+        yield from (path for path, content in self._changed.items() if content is not None and path.startswith(prefix))
+
+    def may_be_folder(self, path: str) -> bool:
+        return path in self._folders or next(self._listing.paths(path + "/"), None) is not None
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yield the folders a path lies in, outermost first."""
+    place = path.find("/")
+    while place >= 0:
+        yield path[:place]
+        place = path.find("/", place + 1)
+
+
+def checked_path(path: str) -> str:
+    """Return a project path in its one form (`wiki/./a//b.md` becomes `wiki/a/b.md`).
+
+    Raises `UsageError` for a path that is empty, absolute, leads upwards or into `.git`, or holds a backslash or
+    a control character.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    problem = None
+    if not parts or path.endswith(("/", "/.")):
+        problem = "names no file"
+    elif path.startswith("/"):
+        problem = "is absolute"
+    elif ".." in parts:
+        problem = "leads upwards"
+    elif "\\" in path or any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
+        problem = "holds a backslash or a control character"
+    elif any(_means_git(part) for part in parts):
+        problem = "leads into .git"
+    if problem is not None:
+        raise UsageError(
+            f"the path {path!r} {problem}", hint="give a path below the project folder, for example wiki/global/a.md"
+        )
+    return "/".join(parts)
+
+
+def _means_git(part: str) -> bool:
+    """Say whether some file system takes this name for `.git`: other case, ignored characters, the 8.3 name."""
+    visible = "".join(character for character in part if unicodedata.category(character) != "Cf")
+    name = visible.partition(":")[0].rstrip(". ").casefold()
+    return name in (".git", "git~1")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def test_list(ktx: Run, project: Path) -> None:
+    assert (
+        ktx("connection", "list", "--plain").out == "id\tdriver\tsupported\tlast scan\nwarehouse\tsqlite\tyes\tnever\n"
+    )
+
+
+def test_test_says_version_latency_and_privileges(ktx: Run, project: Path) -> None:
+    (found,) = ktx("connection", "test", "--json").data["connections"]
+    assert found["ok"] is True
+    assert found["tables"] == 3
+    assert found["latency_ms"] >= 0
+    assert "SQLite" in found["server_version"]
+
+
+def test_test_ends_with_4_when_one_is_unreachable(ktx: Run, project: Path) -> None:
+    (project / "shop.sqlite").unlink()
+    answer = ktx("connection", "test", "warehouse", "--json")
+    assert answer.code == 4
+    assert answer.data["connections"][0]["error"]["code"] == "connection"
+    assert not (project / "shop.sqlite").exists()
+
+
+def test_test_of_an_unknown_id(ktx: Run, project: Path) -> None:
+    answer = ktx("connection", "test", "warehous", "--json")
+    assert answer.code == 2
+    assert "`warehouse`" in answer.envelope["error"]["hint"]
+
+
+def test_add_tests_first_and_keeps_the_file(ktx: Run, project: Path) -> None:
+    config = project / "ktx.yaml"
+    before = "# a comment\r\n" + config.read_text().replace("\n", "\r\n")
+    config.write_bytes(before.encode())
+    assert ktx("connection", "add", "copy", "--driver", "sqlite", "--path", "none.sqlite").code == 4
+    assert config.read_bytes() == before.encode()
+    answer = ktx("connection", "add", "copy", "--driver", "sqlite", "--path", "shop.sqlite", "--json")
+    assert answer.code == 0
+    assert answer.data == {"id": "copy", "tested": True, "tables": 3}
+    assert config.read_bytes().startswith(before.encode())
+    assert b"\n  copy:\r\n    driver: sqlite\r\n" in config.read_bytes()
+
+
+@pytest.mark.parametrize("bad", ["warehouse", "../evil", "list", "a b", ""])
+def test_add_refuses_ids(ktx: Run, project: Path, bad: str) -> None:
+    before = (project / "ktx.yaml").read_bytes()
+    assert ktx("connection", "add", bad, "--driver", "sqlite", "--path", "shop.sqlite").code == 2
+    assert (project / "ktx.yaml").read_bytes() == before
+
+
+def test_add_takes_any_field(ktx: Run, project: Path) -> None:
+    args = ("--driver", "postgres", "--set", "host=localhost", "--set", "port=5433", "--set", "schemas=[a, b]")
+    assert ktx("connection", "add", "pg", *args, "--no-test").code == 0
+    shown = ktx("config", "get", "connections.pg", "--json").data["value"]
+    assert (shown["host"], shown["port"], shown["schemas"]) == ("localhost", 5433, ["a", "b"])
+    assert ktx("connection", "add", "x", "--driver", "postgres", "--set", "nonsense").code == 2
+
+
+def test_remove_keeps_the_context_and_says_so(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    answer = ktx("connection", "remove", "warehouse", "--yes", "--json")
+    assert answer.code == 0
+    assert answer.data["kept"] == ["semantic-layer/warehouse", "raw-sources/warehouse"]
+    assert (project / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").exists()
+    assert ktx("connection", "list", "--json").data["connections"] == []

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+Git = Callable[..., str]
+SQLITE = ("--database", "sqlite", "--database-path", "shop.sqlite")
+
+
+def test_from_nothing(ktx: Run, shop: Path, git: Git) -> None:
+    answer = ktx("setup", "--no-input", *SQLITE, "--include", "o*", "--exclude", "*_tmp", "--json")
+    assert answer.code == 0
+    work = shop.parent
+    data = answer.data
+    assert (data["created_project"], data["created_repository"], data["tables"]) == (True, True, 1)
+    assert (
+        (work / "ktx.yaml")
+        .read_text()
+        .endswith(
+            "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"
+            "    include:\n      - o*\n    exclude:\n      - '*_tmp'\n"
+        )
+    )
+    assert git(work, "show", "--name-only", "--format=%s", "HEAD").split() == ["ktx", "setup", "ktx.yaml"]
+    assert (work / ".ktx" / ".gitignore").read_text() == "*\n"
+    assert git(work, "status", "--porcelain", "--", "ktx.yaml", ".ktx") == ""
+
+
+def test_again_changes_nothing(ktx: Run, project: Path, git: Git) -> None:
+    tip = git(project, "rev-parse", "HEAD")
+    answer = ktx("setup", *SQLITE, "--database-connection-id", "warehouse", "--json")
+    assert answer.code == 0
+    assert answer.data["changed"] is False
+    assert git(project, "rev-parse", "HEAD") == tip
+
+
+def test_flags_change_only_their_slice(ktx: Run, project: Path) -> None:
+    config = project / "ktx.yaml"
+    text = "# mine\n" + config.read_text().replace("path: shop.sqlite", "path: shop.sqlite  # the shop")
+    config.write_text(text)
+    assert ktx("setup", "--llm-backend", "claude-code", "--llm-model", "sonnet").code == 0
+    changed = config.read_text()
+    assert changed == text.replace("backend: none", "backend: claude-code\n  models:\n    default: sonnet")
+
+
+def test_edits_of_the_user_are_saved_into_but_not_committed(ktx: Run, project: Path, git: Git) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + "# half-finished thought\n")
+    tip = git(project, "rev-parse", "HEAD")
+    answer = ktx("setup", "--llm-backend", "claude-code", "--json")
+    assert answer.code == 0
+    assert "config_not_committed" in [w["code"] for w in answer.envelope["warnings"]]
+    assert git(project, "rev-parse", "HEAD") == tip
+    assert "claude-code" in config.read_text()
+    assert "half-finished" in config.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (("--database", "sqlite", "--database-path", "none.sqlite"), 4, "none.sqlite"),
+        (("--database", "sqlit", "--database-path", "shop.sqlite"), 2, "sqlit"),
+        (("--database-path", "shop.sqlite"), 2, "--database"),
+        ((*SQLITE, "--database-connection-id", "../evil"), 2, "../evil"),
+        ((*SQLITE, "--database-connection-id", "list"), 2, "list"),
+        (("--llm-backend", "gpt"), 2, "gpt"),
+        (("--database", "postgres", "--database-url", "env:NOT_SET_ANYWHERE"), 2, "NOT_SET_ANYWHERE"),
+        (("--database", "snowflake"), 2, "snowflake"),
+    ],
+)
+def test_a_wrong_answer_leaves_nothing_behind(ktx: Run, shop: Path, flags: Any, code: int, says: str) -> None:
+    answer = ktx("setup", "--no-input", *flags, "--json")
+    assert answer.code == code, answer
+    assert says in answer.envelope["error"]["message"]
+    assert answer.envelope["error"]["hint"]
+    assert [path.name for path in shop.parent.iterdir()] == ["shop.sqlite"]
+
+
+def test_in_a_subfolder_it_finds_the_project_above(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "deep").mkdir()
+    monkeypatch.chdir(project / "deep")
+    assert ktx("setup", "--json").data["project_dir"] == str(project)
+
+
+def test_a_secret_in_the_url_is_warned_about(ktx: Run, work: Path) -> None:
+    url = "postgresql://u:canary-pw@127.0.0.1:1/x"
+    answer = ktx("setup", "--database", "postgres", "--database-url", url, "--no-test", "--json")
+    assert answer.code == 0
+    assert "canary-pw" not in answer.out
+    assert any("secret" in w["code"] for w in answer.envelope["warnings"])
