@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
+from ktx_cli.cli.help import HelpCommand, HelpGroup
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, use_colour
 from ktx_cli.core.errors import (
     EXIT_OK,
@@ -115,7 +116,7 @@ def command(
                 raise typer.Exit(code)
 
         run.__signature__ = _signature(function)  # type: ignore[attr-defined]
-        app.command(name, hidden=hidden)(run)
+        app.command(name, cls=HelpCommand, hidden=hidden)(run)
         return run
 
     return register
@@ -210,7 +211,7 @@ def _internal(error: Exception) -> KtxError:
     )
 
 
-class ContractGroup(TyperGroup):
+class ContractGroup(HelpGroup):
     """The root group: turns usage errors, closed pipes and interrupts into the contract."""
 
     def main(
@@ -241,11 +242,24 @@ class ContractGroup(TyperGroup):
         except typer.Exit as stop:
             return self._flushed(stop.exit_code)
         except typer.TyperException as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # a group named alone shows what is in it
+                return self._printed(error.format_message())
             return finish(Session(_schema_of(error), settings), Result(error=_usage_error(error)))
         except (typer.Abort, KeyboardInterrupt):
             return finish(Session("cli", settings), Result(error=CancelledError("interrupted")))
-        except (BrokenPipeError, streams.ReaderGoneError, SystemExit):  # rich exits by itself on a broken pipe
+        except (
+            BrokenPipeError,
+            streams.ReaderGoneError,
+        ):
             streams.silence_stdout()
+            return EXIT_READER_GONE
+        return EXIT_OK
+
+    @staticmethod
+    def _printed(text: str) -> int:
+        try:
+            streams.write_out(text.rstrip() + "\n")
+        except streams.ReaderGoneError:
             return EXIT_READER_GONE
         return EXIT_OK
 

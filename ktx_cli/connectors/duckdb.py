@@ -47,8 +47,8 @@ class DuckDbSession(base.BaseConnector):
         Times with a zone come back in UTC.
         """
         with self._cursor(sql) as cursor:
-            self._require_reading(cursor, sql)
-            return _fetch(cursor, sql, list(parameters), max_rows)
+            statement = self._reading_statement(cursor, sql)
+            return _fetch(cursor, statement, list(parameters), max_rows)
 
     def close(self) -> None:
         """Close the database; harmless when called twice."""
@@ -87,7 +87,8 @@ class DuckDbSession(base.BaseConnector):
         message = text.partition("\n\nLINE ")[0]
         return self.failure(message, code="query" if sql is not None else "connection")
 
-    def _require_reading(self, cursor: DuckDBPyConnection, sql: str) -> None:
+    def _reading_statement(self, cursor: DuckDBPyConnection, sql: str) -> str:
+        """Return the text of the one statement, without what follows its semicolon, when it reads."""
         # For files this is the fence: COPY and ATTACH may write to a path that may be read.
         import duckdb
 
@@ -102,6 +103,7 @@ class DuckDbSession(base.BaseConnector):
             kind = explained[0].type if len(explained) == 1 else kind
         if kind != duckdb.StatementType.SELECT:
             raise read_only_error(self.where, f"{kind.name} is")
+        return str(statements[0].query)
 
 
 class DuckDbConnector(DuckDbSession):
@@ -154,7 +156,7 @@ class DuckDbConnector(DuckDbSession):
             return duckdb.connect(str(self.path), read_only=True, config=dict(CLOSED_SETTINGS))
         except duckdb.Error as error:
             text = str(error)
-            if "lock" in text.lower():
+            if "Could not set lock" in text:
                 raise self.failure(
                     f"another program has the file open for writing: {text.partition('. See')[0]}",
                     hint="close that program, or give ktx a copy of the file",
@@ -186,8 +188,7 @@ def _without_zones(sql: str, types: Sequence[str]) -> str:
         f"timezone('UTC', {name})" if kind == _ZONED else f"{name}::VARCHAR" if _ZONED in kind else name
         for name, kind in zip(names, types, strict=True)
     ]
-    statement = sql.strip().rstrip(";")
-    return f"SELECT {', '.join(values)} FROM (\n{statement}\n) AS result({', '.join(names)})"
+    return f"SELECT {', '.join(values)} FROM (\n{sql.strip().rstrip(';')}\n) AS result({', '.join(names)})"
 
 
 def _zoned(value: Any) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import ssl
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ktx_cli.connectors import base
+from ktx_cli.connectors.base import TableDraft
 from ktx_cli.connectors.mysql_catalog import MySqlCatalog, list_relations
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, TableRef
 from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
-from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.scope import parse_name, select
 from ktx_cli.connectors.statements import read_only_error
 from ktx_cli.connectors.tagging import tagged_mysql_connection
 from ktx_cli.core.errors import ConfigError
@@ -125,6 +127,8 @@ class MySqlConnector(ServerConnector):
             cursor.close()
             session.rollback()
             session.query("SET SESSION sql_select_limit = DEFAULT")
+        if not columns:
+            raise read_only_error(self.where, "a statement that returns nothing is")
         return QueryResult(columns, tuple(tuple(row) for row in rows[:max_rows]), len(rows) > max_rows)
 
     def _reusable(self, session: Any) -> bool:
@@ -132,8 +136,7 @@ class MySqlConnector(ServerConnector):
 
     def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
         ((version, comment, user),) = read("SELECT version(), @@version_comment, current_user()")
-        relations = list_relations(read)
-        found = select(relations, self._within(scope))
+        found = select(self._relations(read, scope), scope)
         rights = _column_rights(read, {ref.schema for ref in found.refs})
         # A view that errors shows no columns, so nothing is known of it.
         known = {ref: rights[ref] for ref in found.refs if ref in rights}
@@ -153,14 +156,28 @@ class MySqlConnector(ServerConnector):
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
         ((version, comment),) = read("SELECT version(), @@version_comment")
         parts = PartReader(read, self._driver_error())
-        tables, problems = MySqlCatalog(read, parts).read(self._within(scope))
+        tables, problems = MySqlCatalog(read, parts).read(self._relations(read, scope), scope)
         return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
 
-    def _within(self, scope: Scope) -> Scope:
-        """The scope, in the connection's own database where it names no schemas."""
-        if scope.schemas is not None or not self.address.database:
-            return scope
-        return Scope((self.address.database,), scope.enabled_tables, scope.include, scope.exclude)
+    def _relations(self, read: Reader, scope: Scope) -> dict[TableRef, TableDraft]:
+        """The relations that may be meant: without `schemas`, those of the connection's own database and of schemas
+        that an entry of the scope names.
+        """
+        relations = list_relations(read)
+        database = self.address.database
+        if scope.schemas is not None or not database:
+            return relations
+        present = {ref.schema for ref in relations}
+        folded = {schema for schema in present if schema is not None and schema.casefold() == database.casefold()}
+        # Some servers keep names in lower case whatever case they are asked in.
+        own = {database} if database in present else folded
+        named = {parts[-2] for parts in map(parse_name, scope.enabled_tables or ()) if len(parts) > 1}
+        patterns = [pattern.rpartition(".")[0] for pattern in scope.include if "." in pattern]
+        return {
+            ref: draft
+            for ref, draft in relations.items()
+            if ref.schema in own | named or any(fnmatchcase(ref.schema or "", each) for each in patterns)
+        }
 
     def _driver_error(self) -> type[Exception]:
         import pymysql

@@ -69,9 +69,13 @@ class MySqlCatalog:
         self._read = read
         self._parts = parts
 
-    def read(self, scope: Scope) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
-        """Return everything in scope, sorted; scope entries that matched nothing and views that error are problems."""
-        relations = list_relations(self._read)
+    def read(
+        self, relations: dict[TableRef, TableDraft], scope: Scope
+    ) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
+        """Return those of the relations that are in scope, sorted.
+
+        Scope entries that matched nothing and views that error are problems.
+        """
         chosen = select(relations, scope)
         drafts = {ref: relations[ref] for ref in chosen.refs}
         problems = list(chosen.problems)

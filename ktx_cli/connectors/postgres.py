@@ -9,7 +9,7 @@ from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult,
 from ktx_cli.connectors.postgres_catalog import PostgresCatalog, list_relations
 from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
 from ktx_cli.connectors.scope import select
-from ktx_cli.connectors.tagging import tagged_postgres_cursor
+from ktx_cli.connectors.tagging import tagged, tagged_postgres_cursor
 from ktx_cli.core.text import listing
 
 if TYPE_CHECKING:
@@ -81,12 +81,25 @@ class PostgresConnector(ServerConnector):
                 # stream() uses the extended protocol, which takes one statement only, and stops the server early.
                 rows = cursor.stream(sql, parameters)
                 kept = _take(rows, max_rows + 1)
-                columns = tuple(each.name for each in cursor.description or ())
                 rows.close()
+                columns = _columns(cursor) if kept else self._described(session, sql, parameters)
             finally:
                 if not session.broken:
                     cursor.execute("ROLLBACK")
         return QueryResult(columns, tuple(tuple(row) for row in kept[:max_rows]), len(kept) > max_rows)
+
+    def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
+        """Return the columns of a result without rows, which a streaming cursor does not tell."""
+        import psycopg
+        from psycopg.pq import ExecStatus
+
+        with psycopg.ClientCursor(session) as cursor:
+            text = sql if parameters is None else cursor.mogrify(sql, parameters)
+        session.pgconn.prepare(b"", tagged(text).encode())
+        result = session.pgconn.describe_prepared(b"")
+        if result.status != ExecStatus.COMMAND_OK:
+            raise self.failure(result.get_error_message(), code="query")
+        return tuple((result.fname(position) or b"").decode() for position in range(result.nfields))
 
     def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
         ((user, superuser, creates, version, database),) = read(_USER)
@@ -146,7 +159,8 @@ class PostgresConnector(ServerConnector):
             "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
             "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
             "too many": f"lower {key}.maxConnections",
-            "could not translate host name": f"check {key}.host",
+            "host name": f"check {key}.host",
+            "resolve host": f"check {key}.host",
             "Connection refused": f"start the server, or check {key}.host and {key}.port",
             "timeout": f"check {key}.host and {key}.port, and that no firewall is in between",
         }
@@ -170,6 +184,10 @@ def _tls(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
     if option_flag(options, "rejectUnauthorized") is False:
         return {"sslmode": "require"}
     return {"sslmode": "verify-full", "sslrootcert": parameters.get("sslrootcert") or "system"}
+
+
+def _columns(cursor: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in cursor.description or ())
 
 
 def _take(rows: Iterator[Any], count: int) -> list[Any]:

@@ -88,6 +88,8 @@ class SqliteConnector(base.BaseConnector):
                 cursor.close()
             finally:
                 session.set_authorizer(None)
+            if not columns:
+                raise read_only_error(self.where, "a statement that returns nothing is")
             return QueryResult(columns, tuple(tuple(row) for row in rows[:max_rows]), len(rows) > max_rows)
 
         return self._run(read, sql)

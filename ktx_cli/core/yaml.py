@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
@@ -40,6 +40,10 @@ MAX_ALIASED_NODES: Final = 100_000
 _GC_PAUSE_FROM: Final = 100_000
 """Characters from which a load pauses the garbage collector: half of a big load is its work, all in vain."""
 
+_MOST_TABS: Final = 200
+"""How many literal blocks of a text may begin with a tab: each is found by a parse of its own."""
+
+_Result = TypeVar("_Result")
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_KEY: Final = object()
 
@@ -77,12 +81,7 @@ def load(text: str | bytes, *, where: str) -> Any:
     duplicate keys, unknown tags, nesting deeper than `MAX_DEPTH`, aliases that expand without measure, NUL and
     bytes that are not UTF-8 (or UTF-16 with a byte order mark).
     """
-    source = Source(text, where)
-    with _collector_paused(source):
-        builder = _Builder(source)
-        for event in _events(source):
-            builder.take(event)
-        return builder.root
+    return _read(Source(text, where), _build)
 
 
 def compose(text: str | bytes, *, where: str) -> Node | None:
@@ -90,9 +89,29 @@ def compose(text: str | bytes, *, where: str) -> Node | None:
 
     Raises `ConfigError` as `load` does, except for what only the values show (duplicate keys, undefined aliases).
     """
-    source = Source(text, where)
+    return _read(Source(text, where), _compose)
+
+
+def _read(source: Source, reader: Callable[[Source], _Result]) -> _Result:
+    """Run a reader over the text; again when it failed at a tab that belongs to a literal block."""
     with _collector_paused(source):
-        return _compose(source)
+        for _ in range(_MOST_TABS):
+            try:
+                return reader(source)
+            except yaml.MarkedYAMLError as error:
+                if not source.hide_tab(error):
+                    raise source.syntax_error(error) from error
+        raise ConfigError(
+            f"{source.where}: more than {_MOST_TABS} blocks begin with a tab",
+            hint="put those texts in double quotes, with \\t for the tab",
+        )
+
+
+def _build(source: Source) -> Any:
+    builder = _Builder(source)
+    for event in _events(source):
+        builder.take(event)
+    return builder.root
 
 
 def _compose(source: Source) -> Node | None:
@@ -179,8 +198,6 @@ def _events(source: Source) -> Iterator[Any]:
             elif kind is yaml.StreamStartEvent or kind is yaml.DocumentEndEvent:
                 continue
             yield event
-    except yaml.MarkedYAMLError as error:
-        raise source.syntax_error(error) from error
     finally:
         parser.dispose()
 

@@ -12,10 +12,13 @@ MAX_DEPTH: Final = 200
 
 TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
+TAB_HINT: Final = "indent with spaces instead of tabs"
+
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 _MISREAD = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Text in YAML 1.2, but line breaks or errors for libyaml, which is a YAML 1.1 parser."""
 _BREAK = re.compile(r"\r\n?|\n")
+_LITERAL_WITH_TAB = re.compile(r"\|[^\r\n]*(?:[\r\n] *)+(?<= )\t")
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -38,7 +41,7 @@ class Source:
     1.1 parser would misread stand in it as private ones, which `original` turns back.
     """
 
-    __slots__ = ("_back", "text", "text_for_parser", "where")
+    __slots__ = ("_back", "hidden_tab", "text", "text_for_parser", "where")
 
     def __init__(self, text: str | bytes, where: str) -> None:
         self.where = where
@@ -51,6 +54,7 @@ class Source:
                 "remove it, or write it as an escape in double quotes",
             )
         self._back: dict[int, int] = {}
+        self.hidden_tab: str | None = None
         self.text_for_parser = self.text
         if _MISREAD.search(self.text):
             self._hide_misread()
@@ -92,7 +96,7 @@ class Source:
     def _syntax_hint(self, what: str, index: int) -> str | None:
         character = self.text[index : index + 1]
         if character == "\t":
-            return "indent with spaces instead of tabs"
+            return TAB_HINT
         if "cannot start any token" in what:
             return f'put the value in double quotes: no plain value can begin with "{character}"'
         if "mapping values are not allowed" in what:
@@ -120,11 +124,32 @@ class Source:
             ) from error
 
     def _hide_misread(self) -> None:
-        folded = self.text.casefold()
-        free = (code for code in range(0xF0000, 0xFFFFD) if chr(code) not in folded and f"{code:x}" not in folded)
-        away = {ord(character): next(free) for character in sorted(set(_MISREAD.findall(self.text)))}
-        self._back = {hidden: code for code, hidden in away.items()}
+        away = {ord(character): self._free_code() for character in sorted(set(_MISREAD.findall(self.text)))}
         self.text_for_parser = self.text.translate(away)
+        self._back = {hidden: code for code, hidden in away.items()}
+
+    def hide_tab(self, error: Any) -> bool:
+        """Hide the tab a literal block begins with, if that is the parser's error; say whether it was.
+
+        YAML 1.2 has such blocks (`|`, spaces, then a tab of the text), libyaml refuses them.
+        """
+        if error.context_mark is None or error.problem_mark is None or "tab character" not in (error.problem or ""):
+            return False
+        header, tab = error.context_mark.index, error.problem_mark.index
+        if _LITERAL_WITH_TAB.fullmatch(self.text_for_parser, header, tab + 1) is None:
+            return False
+        if self.hidden_tab is None:
+            self.hidden_tab = chr(self._free_code())
+        self.text_for_parser = self.text_for_parser[:tab] + self.hidden_tab + self.text_for_parser[tab + 1 :]
+        return True
+
+    def _free_code(self) -> int:
+        """Return a private character the text has neither as such nor as an escape, now taken for a tab."""
+        folded = self.text.casefold()
+        free = (code for code in range(0xF0000, 0xFFFFD) if code not in self._back)
+        code = next(code for code in free if chr(code) not in folded and f"{code:x}" not in folded)
+        self._back[code] = ord("\t")
+        return code
 
 
 def position(text: str, index: int) -> tuple[int, int]:
@@ -143,6 +168,8 @@ def _encoding(data: bytes) -> str:
 
 def scalar_value(event: Any, source: Source) -> Any:
     """Return the value of a scalar event: by its tag, its quotes, or what it means plain."""
+    if source.hidden_tab is not None and source.hidden_tab in event.value and event.style != "|":
+        raise source.error(event.start_mark, "a tab stands where an indentation is expected", TAB_HINT)
     text = source.original(event.value)
     if event.tag is None:
         return _plain_value(text, event, source) if event.implicit[0] else text

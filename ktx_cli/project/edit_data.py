@@ -189,10 +189,10 @@ def _diff_lists(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
             return [Edit("insert", (*path, len(old)), new[len(old) :])]
         return [Edit("set", path, new)]
     was, now = keys
-    kept = [key for key in was if key in set(now)]
-    if not kept or kept != [key for key in now if key in set(was)]:
+    index_was, index_now = ({key: index for index, key in enumerate(keys)} for keys in (was, now))
+    kept = [key for key in was if key in index_now]
+    if not kept or kept != [key for key in now if key in index_was]:
         return [Edit("set", path, new)]
-    index_now = {key: index for index, key in enumerate(now)}
     behind = _new_items_behind(was, now)
     edits: list[Edit] = []
     # From the end to the beginning: an edit then never moves the index of one that follows.

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.core.yaml import Layout, Node
+from ktx_cli.core.yaml import Node
 from ktx_cli.project.edit_data import CannotEdit, Edit, Path
+from ktx_cli.project.edit_places import BREAK, Places, is_blank, is_block, skip_blank
 
-_BREAK = re.compile(r"\r\n?|\n")
-_BLANK_OR_COMMENTS = re.compile(r"(?:[ \t\r\n]+|#[^\r\n]*)*")
-_PROPERTIES = re.compile(r"(?:[&!][^ \t\r\n]*[ \t\r\n]+)*")
-_COLON = re.compile(r"[ \t]*:")
 _COMMENT = re.compile(r"[ \t]+#.*")
-_SIBLINGS = 20
-"""How many blocks of a mapping are looked at for how it indents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +38,8 @@ class _Slot:
         return self.above[-1] if self.above else None
 
 
-class Document:
-    """A parsed text that says what to splice for an edit.
-
-    `text` is without byte order mark.
-    """
-
-    def __init__(self, text: str, where: str) -> None:
-        self.text = text
-        self.root = yaml.compose(text, where=where)
-        found = _BREAK.search(text)
-        self.newline = found.group() if found else "\n"
-        self.layout = _layout_of(self.root)
+class Document(Places):
+    """A parsed text that says what to splice for an edit."""
 
     def write_no_literals(self) -> None:
         """From now on write multi-line texts in double quotes: a literal block could swallow what follows."""
@@ -140,36 +124,36 @@ class Document:
         if parent.flow:
             return self._replace_in_flow(slot, value)
         if parent.kind == "mapping":
-            key = self._plain_key(parent, slot.index)
-            written = yaml.write_value(value, key.column, self._layout(slot.above))
-            return self._replace_in_block(node, self._colon(key), written, key.column)
-        dash = self._dash(parent, slot.index)
-        written = yaml.write_item(value, self._column(dash), self._layout(slot.above))[1:]
-        return self._replace_in_block(node, dash + 1, written, self._column(dash))
+            key = self.plain_key(parent, slot.index)
+            written = yaml.write_value(value, key.column, self.layout_below(slot.above))
+            return self._replace_in_block(node, self.colon(key), written, key.column)
+        dash = self.dash(parent, slot.index)
+        written = yaml.write_item(value, self.column(dash), self.layout_below(slot.above))[1:]
+        return self._replace_in_block(node, dash + 1, written, self.column(dash))
 
     def _replace_in_block(self, node: Node, header: int, written: str, column: int) -> Splice:
         """Replace what follows a colon or dash that ends at `header`; a comment on that line stays."""
         first, _, rest = written.partition("\n")
-        on_header_line = _BREAK.search(self.text, header, node.start) is None
-        if on_header_line and not _is_block(node):
+        on_header_line = BREAK.search(self.text, header, node.start) is None
+        if on_header_line and not is_block(node):
             if not rest:
                 empty = node.start == node.end
                 return Splice(header, header, first) if empty else Splice(node.start, node.end, first[1:])
-            end = self._line_end(node.end)
+            end = self.line_end(node.end)
             comment = self.text[node.end : end]
         else:
-            end = self._line_end(self._end(node))
+            end = self.line_end(self.end(node))
             comment = self._header_comment(node, header, on_header_line)
-        comment = comment.rstrip()
+        comment = comment.rstrip(" \t")
         return Splice(header, end, self._lines(first + comment + ("\n" + rest if rest else "")))
 
     def _header_comment(self, node: Node, header: int, on_header_line: bool) -> str:
         """Return the comment between a colon or dash and the block below it, with the blanks before it."""
         if not on_header_line:
-            return self.text[header : self._line_end(header)]
+            return self.text[header : self.line_end(header)]
         if node.kind != "scalar":
             return ""
-        found = _COMMENT.search(self.text, node.start, self._line_end(node.start))
+        found = _COMMENT.search(self.text, node.start, self.line_end(node.start))
         return found.group() if found else ""
 
     def _replace_in_flow(self, slot: _Slot, value: Any) -> Splice:
@@ -185,13 +169,13 @@ class Document:
         written = self._lines(self._dump(value))
         if node.start == node.end:
             return self._fill(value, node.end)
-        end = self._line_end(self._end(node)) if _is_block(node) else node.end
-        behind_marker = self.text[self._line_start(node.start) : node.start].strip()
+        end = self.line_end(self.end(node)) if is_block(node) else node.end
+        behind_marker = self.text[self.line_start(node.start) : node.start].strip()
         return Splice(node.start, end, (self.newline if behind_marker else "") + written)
 
     def _fill(self, value: Any, start: int) -> Splice:
         """Write the value of a document that has none yet behind its comments."""
-        if _BLANK_OR_COMMENTS.fullmatch(self.text, start) is None:
+        if not is_blank(self.text, start):
             raise CannotEdit("the document is empty and ends with '...'")
         before = self.text[start:]
         complete = not before or before.endswith(("\n", "\r"))
@@ -213,9 +197,9 @@ class Document:
         if node.flow:
             written = yaml.flow({key: value})[1:-1]
             return self._insert_in_flow(slot, [max(k.end, v.end) for k, v in node.pairs], written, {key: value})
-        first = self._plain_key(node, 0)
-        end = self._line_end(self._pair_end(node.pairs[-1]))
-        written = yaml.write_entry(key, value, first.column, self._layout((*slot.above, node)))
+        first = self.plain_key(node, 0)
+        end = self.line_end(self.pair_end(node.pairs[-1]))
+        written = yaml.write_entry(key, value, first.column, self.layout_below((*slot.above, node)))
         return Splice(end, end, self._lines("\n" + " " * first.column + written))
 
     def _insert_items(self, slot: _Slot, index: int, values: list[Any]) -> Splice:
@@ -225,19 +209,22 @@ class Document:
             if index == 0 and node.items:
                 return Splice(node.items[0].start, node.items[0].start, written + ", ")
             return self._insert_in_flow(slot, [item.end for item in node.items[:index]], written, values)
-        first = self._dash(node, 0)
-        margin = "\n" + " " * self._column(first)
-        layout = self._layout((*slot.above, node))
-        items = [yaml.write_item(value, self._column(first), layout) for value in values]
+        first = self.dash(node, 0)
+        margin = "\n" + " " * self.column(first)
+        layout = self.layout_below((*slot.above, node))
+        items = [yaml.write_item(value, self.column(first), layout) for value in values]
         if index == 0:
+            line = self.line_start(first)
+            if not self.text[line:first].strip():
+                return Splice(line, line, self._lines("".join(margin[1:] + item + "\n" for item in items)))
             return Splice(first, first, self._lines("".join(item + margin for item in items)))
-        end = self._line_end(self._end(node.items[index - 1]))
+        end = self.line_end(self.end(node.items[index - 1]))
         return Splice(end, end, self._lines("".join(margin + item for item in items)))
 
     def _insert_in_flow(self, slot: _Slot, ends: list[int], written: str, alone: Any) -> Splice:
         """Insert behind the entries that end at `ends`; `alone` is the value when there are none."""
         node = slot.node
-        self._check_brackets(node)
+        self.check_brackets(node)
         if ends:
             return Splice(ends[-1], ends[-1], ", " + written)
         if slot.parent is None or not slot.parent.flow:
@@ -255,8 +242,8 @@ class Document:
         if count == 1:
             return self._replace(slot, {} if mapping else [])
         begin = self._begin(node, index)
-        end = self._line_end(self._pair_end(node.pairs[index]) if mapping else self._end(node.items[index]))
-        line = self._line_start(begin)
+        end = self.line_end(self.pair_end(node.pairs[index]) if mapping else self.end(node.items[index]))
+        line = self.line_start(begin)
         if not self.text[line:begin].strip():
             return self._delete_lines(line, end)
         if index:
@@ -265,23 +252,23 @@ class Document:
         follower = self._begin(node, 1)
         if not self.text[end:follower].strip():
             return Splice(begin, follower, "")
-        return Splice(line + len(self.text[line:begin].rstrip()), end, "")
+        return Splice(line + len(self.text[line:begin].rstrip(" \t")), end, "")
 
     def _begin(self, node: Node, index: int) -> int:
-        return self._plain_key(node, index).start if node.kind == "mapping" else self._dash(node, index)
+        return self.plain_key(node, index).start if node.kind == "mapping" else self.dash(node, index)
 
     def _delete_lines(self, start: int, end: int) -> Splice:
         """Delete the lines from `start` to the line end `end`, at the end of a text the break before them."""
-        found = _BREAK.match(self.text, end)
+        found = BREAK.match(self.text, end)
         if found:
             return Splice(start, found.end(), "")
         for length in (2, 1):
-            if _BREAK.fullmatch(self.text, max(start - length, 0), start):
+            if BREAK.fullmatch(self.text, max(start - length, 0), start):
                 return Splice(start - length, end, "")
         return Splice(start, end, "")
 
     def _delete_in_flow(self, node: Node, index: int) -> Splice:
-        self._check_brackets(node)
+        self.check_brackets(node)
         spans = [(k.start, max(k.end, v.end)) for k, v in node.pairs] or [(i.start, i.end) for i in node.items]
         start, end = spans[index]
         if self.text[:start].rstrip(" \t\r\n").endswith("?"):
@@ -292,77 +279,8 @@ class Document:
             return Splice(start, spans[index + 1][0], "")
         if index and index + 1 == len(spans) and "#" not in self.text[spans[index - 1][1] : start]:
             return Splice(spans[index - 1][1], end, "")
-        comma = _skip_blank(self.text, end)
+        comma = skip_blank(self.text, end)
         return Splice(start, comma + 1 if self.text[comma] == "," else end, "")
-
-    # -- places ------------------------------------------------------------------------------------------------
-
-    def _plain_key(self, mapping: Node, index: int) -> Node:
-        """Return the key node of an entry of a block mapping; refuse `? key` and other rare forms."""
-        key = mapping.pairs[index][0]
-        line = self._line_start(key.start)
-        begins = mapping.tag is not None or mapping.anchor is not None or mapping.start == mapping.pairs[0][0].start
-        if not begins or key.column != mapping.pairs[0][0].column or "?" in self.text[line : key.start]:
-            raise CannotEdit("the mapping has an explicit key ('? ')")
-        return key
-
-    def _colon(self, key: Node) -> int:
-        """Return the index behind a block entry's colon."""
-        found = _COLON.match(self.text, key.end)
-        if found is None:
-            raise CannotEdit("there is no colon directly behind the key")
-        return found.end()
-
-    def _dash(self, sequence: Node, index: int) -> int:
-        """Return the index of the dash of a block sequence's item."""
-        if index:
-            place = self._end(sequence.items[index - 1])
-        else:
-            found = _PROPERTIES.match(self.text, sequence.start)
-            place = found.end() if found else sequence.start
-        place = _skip_blank(self.text, place)
-        if self.text[place : place + 1] != "-":
-            raise CannotEdit("the item's dash cannot be found")
-        return place
-
-    def _check_brackets(self, node: Node) -> None:
-        if self.text[node.end - 1] not in "]}":
-            raise CannotEdit("the mapping stands in a list without braces of its own")
-
-    def _end(self, node: Node) -> int:
-        """Return where a node's own text ends: without the comments and blank lines below a block."""
-        if node.kind == "mapping" and not node.flow:
-            return self._pair_end(node.pairs[-1])
-        if node.kind == "sequence" and not node.flow:
-            return self._end(node.items[-1])
-        if not node.style or node.style not in "|>":
-            return node.end
-        header = self.text[node.start : self._line_end(node.start)].partition("#")[0]
-        body = self.text[node.start : node.end]
-        if "+" in header:
-            return node.end - (len(body) - len(_without_break(body)))
-        return node.start + len(body.rstrip())
-
-    def _pair_end(self, pair: tuple[Node, Node]) -> int:
-        return max(pair[0].end, self._end(pair[1]))
-
-    def _layout(self, above: Sequence[Node]) -> Layout:
-        """Return how the nearest of the collections `above` a place indents, else how the document does."""
-        found: dict[str, int] = {}
-        for node in reversed(above):
-            for kind, columns in itertools.islice(_indents(node), _SIBLINGS):
-                found.setdefault(kind, columns)
-        return _layout(found, self.layout)
-
-    def _line_end(self, index: int) -> int:
-        found = _BREAK.search(self.text, index)
-        return found.start() if found else len(self.text)
-
-    def _line_start(self, index: int) -> int:
-        return max(self.text.rfind("\n", 0, index), self.text.rfind("\r", 0, index)) + 1
-
-    def _column(self, index: int) -> int:
-        return index - self._line_start(index)
 
     def _lines(self, text: str) -> str:
         return text.replace("\n", self.newline)
@@ -374,43 +292,3 @@ def _nested(path: Path, value: Any) -> Any:
             raise CannotEdit(f"there is no list with an item {step}")
         value = {step: value}
     return value
-
-
-def _is_block(node: Node) -> bool:
-    return not node.flow if node.kind in ("mapping", "sequence") else bool(node.style) and node.style in "|>"
-
-
-def _skip_blank(text: str, index: int) -> int:
-    found = _BLANK_OR_COMMENTS.match(text, index)
-    return found.end() if found else index
-
-
-def _without_break(text: str) -> str:
-    return text[:-2] if text.endswith("\r\n") else text[:-1] if text.endswith(("\n", "\r")) else text
-
-
-def _indents(mapping: Node) -> Iterator[tuple[str, int]]:
-    """Yield the columns from the mapping's keys to the blocks below them."""
-    for key, value in mapping.pairs:
-        if not mapping.flow and _is_block(value) and value.line != key.line and value.kind != "scalar":
-            yield ("step" if value.kind == "mapping" else "offset"), value.column - key.column
-
-
-def _layout_of(root: Node | None) -> Layout:
-    """Return how the document indents, by its first nested mapping and its first list below a key."""
-    found: dict[str, int] = {}
-    todo = [root] if root is not None else []
-    while todo and len(found) < 2:
-        node = todo.pop()
-        for kind, columns in _indents(node):
-            found.setdefault(kind, columns)
-        todo += reversed([value for _, value in node.pairs] + node.items)
-    return _layout(found, None)
-
-
-def _layout(found: dict[str, int], default: Layout | None) -> Layout:
-    """Return the layout with the columns found, as far as a writer can use them."""
-    if default is None:
-        default = Layout(2, found.get("step", 2))
-    step, offset = found.get("step", default.step), found.get("offset", default.offset)
-    return replace(default, step=min(max(step, 1), 8), offset=min(max(offset, 0), 8))

@@ -36,11 +36,22 @@ _SETTINGS: Final = (
 )
 _OPTIONS: Final = ("--no-pager", *(part for setting in _SETTINGS for part in ("-c", setting)))
 _STRIPPED: Final = frozenset(
-    (
-        "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_NAMESPACE "
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_GLOB_PATHSPECS "
-        "GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS GIT_REF_PARANOIA GIT_FLUSH"
-    ).split()
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_DIR",
+        "GIT_GLOB_PATHSPECS",
+        "GIT_ICASE_PATHSPECS",
+        "GIT_INDEX_FILE",
+        "GIT_NAMESPACE",
+        "GIT_NOGLOB_PATHSPECS",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_WORK_TREE",
+    }
 )
 """Never passed on, whatever this git counts among its local variables; the pathspec ones contradict ours."""
 
@@ -120,9 +131,15 @@ class Git:
         """Return the same git whose writing children hold `descriptor` open."""
         return dataclasses.replace(self, guard=descriptor)
 
-    def read(self, *arguments: str | bytes, stdin: bytes = b"", ok: Collection[int] = (0,)) -> Answer:
+    def read(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        ok: Collection[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+    ) -> Answer:
         """Run a command that changes nothing; an exit code not in `ok` raises as `failure` says."""
-        return self._run(arguments, stdin, ok, self.environment(), session=False)
+        return self._run(arguments, stdin, ok, self.environment() | dict(variables or {}), session=False)
 
     def write(
         self,
@@ -175,13 +192,13 @@ class Git:
         *,
         session: bool,
     ) -> Answer:
-        piped = isinstance(stdin, bytes)
+        question = stdin if isinstance(stdin, bytes) else None
         try:
             process = subprocess.Popen(
                 self._command(arguments),
                 cwd=self.folder,
                 env=environment,
-                stdin=subprocess.PIPE if piped else stdin,
+                stdin=subprocess.PIPE if isinstance(stdin, bytes) else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=session,
@@ -191,7 +208,7 @@ class Git:
             raise storage_error(Path(error.filename or self.folder), error, "use") from error
         with process:
             try:
-                out, err = process.communicate(stdin if piped else None)
+                out, err = process.communicate(question)
             except BaseException:
                 # A child that writes must not be killed half-way: it would leave git's lock files.
                 if not session:

@@ -71,9 +71,7 @@ class Workspace:
         Raises `UsageError` when a file stands where the path needs a folder, or the other way round.
         """
         path = checked_path(path)
-        clash = self._clash(path)
-        if clash is not None:
-            raise UsageError(f"{path} cannot be written: {clash} is in the way", hint=f"delete {clash} first")
+        self._check_place(path)
         self._put(path, content.encode("utf-8") if isinstance(content, str) else content)
 
     def _put(self, path: str, content: bytes | None) -> None:
@@ -85,8 +83,14 @@ class Workspace:
         self._put(checked_path(path), None)
 
     def drop(self, path: str) -> None:
-        """Forget what was changed at this path: it is again as in the base."""
-        self._changed.pop(checked_path(path), None)
+        """Forget what was changed at this path: it is again as in the base.
+
+        Raises `UsageError` when a file written here leaves no place for the one of the base.
+        """
+        path = checked_path(path)
+        if self._base.has(path):
+            self._check_place(path)
+        self._changed.pop(path, None)
 
     def changes(self) -> dict[str, bytes | None]:
         """Return what differs from the base, sorted by path; None for a deleted file."""
@@ -124,6 +128,11 @@ class Workspace:
             trial._put(path, content)
         found = ((path, trial._clash(path)) for path, content in merged.items() if content is not None)
         return [Conflict(path, "", f"{clash} is in the way") for path, clash in found if clash is not None]
+
+    def _check_place(self, path: str) -> None:
+        clash = self._clash(path)
+        if clash is not None:
+            raise UsageError(f"{path} cannot be written: {clash} is in the way", hint=f"delete {clash} first")
 
     def _clash(self, path: str) -> str | None:
         """Return the file that leaves no place for one at `path`, None when there is place."""

@@ -168,7 +168,10 @@ class TestServer(ABC):
 
 
 class PostgresServer(TestServer):
-    """A Postgres server that logs every statement behind its session's application name; superuser `postgres` with the password `postgres`."""
+    """A Postgres server that logs every statement behind its session's application name and a bar.
+
+    Its superuser is `postgres` with the password `postgres`.
+    """
 
     account = "postgres"
     user = "postgres"

@@ -164,6 +164,8 @@ def test_nan_quotes_and_keys() -> None:
         ("a: x\x7fy\ufeffz\uffff", {"a": "x\x7fy\ufeffz\uffff"}),
         ('a: "\\U000F0000"\nb: \u2028', {"a": "\U000f0000", "b": "\u2028"}),
         ("a: 1\r\nb: |\r\n  x\r\n  y\r\n", {"a": 1, "b": "x\ny\n"}),
+        ("a: |\n  \tx\n  y\nb:\n  - |-\n\n    \t\tz\n", {"a": "\tx\ny\n", "b": ["\n\t\tz"]}),
+        ("a: |\r\n  \tx\r\nb: \u2028", {"a": "\tx\n", "b": "\u2028"}),
         ('{"a":1,"b":[true,null]}', {"a": 1, "b": [True, None]}),
     ],
 )
@@ -223,6 +225,9 @@ REFUSED = [
     (b"a: 1\nb: \xe9", "x.yaml:2:4: the text is not UTF-8"),
     (b"\xff\xfea\x00:\x00 \x00\x00\xd8", "x.yaml:1:4: the text is not UTF-16"),
     ("a:\n\tb: 1", "x.yaml:2:1: "),
+    ("a: |\n\tb: 1", "x.yaml:2:1: "),
+    ("x:\n  a: |\n  \tb: 1\n", "x.yaml:3:"),
+    ("a: |\n    x\n  \ty: 1\n", "x.yaml:3:"),
     ("a: @x", "x.yaml:1:4: "),
     ("a: b: c", "x.yaml:1:5: mapping values are not allowed"),
     ("a: [1", "x.yaml:"),

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml as pyyaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.edit import Edit, append_value, apply, delete_value, diff, same_data, set_value
 
-SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 1_200
+SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 4_000
 EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 150
 
 CONFIG = """\
@@ -328,7 +329,8 @@ class Scribe:
     colon or dash ends. Comments behind a value and comment lines belong to nobody.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, tabs: bool = True) -> None:
+        self.tabs = tabs
         self.random = random.Random(seed)
         self.text = ""
         self.value: dict[Any, tuple[int, int]] = {}
@@ -413,7 +415,9 @@ class Scribe:
                 self.put(line + self.newline)
 
     def end_line(self, *, tabs: bool = True) -> None:
-        self.put(self.random.choice(["", "", "", " # c: [", "  ", "\t# t" if tabs else ""]) + self.newline)
+        self.put(
+            self.random.choice(["", "", "", " # c: [", "  ", "\t# t" if tabs and self.tabs else ""]) + self.newline
+        )
 
     def block(self, data: Any, path: Any, column: int, compact: bool = False) -> None:
         steps = data.items() if isinstance(data, dict) else enumerate(data)
@@ -503,6 +507,8 @@ def model(data: Any, edit: Edit) -> Any:
         target = target[step]
     if edit.op == "set":
         target[path[-1]] = edit.value
+    elif edit.op == "insert":
+        target[path[-1] : path[-1]] = edit.value
     elif edit.op == "append":
         target[path[-1]] = [*(target[path[-1]] or []), edit.value]
     else:
@@ -514,6 +520,8 @@ def random_edit(scribe: Scribe) -> Edit:
     rng = scribe.random
     path = rng.choice([*scribe.value, ()])
     old = at(scribe.data, path)
+    if isinstance(old, list) and rng.random() < 0.3:
+        return Edit("insert", (*path, rng.randint(0, len(old))), [scribe.scalar(), scribe.collection(3)])
     if isinstance(old, list) and rng.random() < 0.5:
         return Edit("append", path, rng.choice([scribe.scalar(), scribe.collection(3)]))
     if (isinstance(old, dict) or old is None) and rng.random() < 0.5:
@@ -539,7 +547,9 @@ def touched(scribe: Scribe, edit: Edit) -> tuple[int, int] | None:
         return value_span(scribe, path[:-1])
     while path not in scribe.value:
         path = path[:-1]
-    only_inserts = edit.op == "append" or path != edit.path
+    if edit.op == "insert":
+        path = edit.path[:-1]
+    only_inserts = edit.op in ("append", "insert") or path != edit.path
     return None if only_inserts and at(scribe.data, path) else value_span(scribe, path)
 
 
@@ -573,9 +583,9 @@ def shared_prefix(left: str, right: str) -> int:
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
-def check(seed: int) -> bool:
+def check(seed: int, *, tabs: bool = True) -> bool:
     """Make one random edit of one random document; say whether it was made (or refused)."""
-    scribe = Scribe(seed)
+    scribe = Scribe(seed, tabs=tabs)
     bom = "\ufeff" if scribe.chance(0.1) else ""
     old = (bom + scribe.text).encode()
     assert same_data(yaml.load(old, where="t"), scribe.data), "the test writes what it means"
@@ -600,12 +610,16 @@ def check(seed: int) -> bool:
     return True
 
 
-def test_random_documents_and_edits() -> None:
+@pytest.mark.parametrize("parser", ["c", "python"])
+def test_random_documents_and_edits(parser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = SEEDS if parser == "c" else SEEDS // 20
+    if parser == "python":
+        monkeypatch.setattr(yaml, "_PARSER", pyyaml.SafeLoader)
     refused = []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         try:
-            if not check(seed):
+            if not check(seed, tabs=parser == "c"):  # PyYAML's own scanner refuses more tabs
                 refused.append(seed)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-    assert len(refused) < SEEDS / 50, refused[:20]
+    assert len(refused) <= SEEDS / 500, refused[:20]

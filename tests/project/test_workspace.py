@@ -246,6 +246,8 @@ class Overlays(RuleBasedStateMachine):
         here, base, now = entry
         rest = [other for other in now if other != path]
         if path in base and any(other.startswith(path + "/") or path.startswith(other + "/") for other in rest):
+            with pytest.raises(UsageError):
+                here.drop(path)
             return
         here.drop(path)
         now.pop(path, None)

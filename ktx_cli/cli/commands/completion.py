@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ktx_cli.cli import streams
+from ktx_cli.cli.help import HelpCommand
 
 
 class Shell(StrEnum):
@@ -21,7 +22,7 @@ class Shell(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
-    @app.command("completion")
+    @app.command("completion", cls=HelpCommand)
     def completion(
         shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")],
     ) -> None:

@@ -9,19 +9,19 @@ import typer
 
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.help import group
 
 KEY = Annotated[str, typer.Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help="Look at, change and check the settings of ktx.yaml.", no_args_is_help=True)
-    app.add_typer(group, name="config")
-    _register_show(group)
-    _register_get(group)
-    _register_set(group)
-    _register_schema(group)
-    _register_validate(group)
+    commands = group(app, "config", "Look at, change and check the settings of ktx.yaml.")
+    _register_show(commands)
+    _register_get(commands)
+    _register_set(commands)
+    _register_schema(commands)
+    _register_validate(commands)
 
 
 def _load(session: Session) -> Any:
@@ -33,8 +33,8 @@ def _load(session: Session) -> Any:
     return loaded
 
 
-def _register_show(group: typer.Typer) -> None:
-    @command(group, "show", schema="config-show")
+def _register_show(commands: typer.Typer) -> None:
+    @command(commands, "show", schema="config-show")
     def show(session: Session) -> Result:
         """Show ktx.yaml as ktx reads it, with the defaults filled in. Secrets given literally are masked."""
         from ktx_cli.core import yaml
@@ -44,8 +44,8 @@ def _register_show(group: typer.Typer) -> None:
         return Result(settings, [Lines(tuple(yaml.dump(settings).splitlines()))])
 
 
-def _register_get(group: typer.Typer) -> None:
-    @command(group, "get", schema="config-get")
+def _register_get(commands: typer.Typer) -> None:
+    @command(commands, "get", schema="config-get")
     def get(session: Session, key: KEY) -> Result:
         """Print one setting, or a block of them, with its default when it is not set."""
         from ktx_cli.core import yaml
@@ -56,8 +56,8 @@ def _register_get(group: typer.Typer) -> None:
         return Result({"key": key, "value": value}, [Lines(tuple(lines))])
 
 
-def _register_set(group: typer.Typer) -> None:
-    @command(group, "set", schema="config-set")
+def _register_set(commands: typer.Typer) -> None:
+    @command(commands, "set", schema="config-set")
     def set_(
         session: Session,
         key: KEY,
@@ -73,8 +73,8 @@ def _register_set(group: typer.Typer) -> None:
         return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
 
 
-def _register_schema(group: typer.Typer) -> None:
-    @command(group, "schema", schema="config-schema")
+def _register_schema(commands: typer.Typer) -> None:
+    @command(commands, "schema", schema="config-schema")
     def schema(session: Session) -> Result:
         """Print the JSON Schema of ktx.yaml, for editors. Needs no project."""
         from ktx_cli.project.config.schema import json_schema
@@ -83,8 +83,8 @@ def _register_schema(group: typer.Typer) -> None:
         return Result(document, [Lines(tuple(json.dumps(document, indent=2).splitlines()))])
 
 
-def _register_validate(group: typer.Typer) -> None:
-    @command(group, "validate", schema="config-validate")
+def _register_validate(commands: typer.Typer) -> None:
+    @command(commands, "validate", schema="config-validate")
     def validate(session: Session) -> Result:
         """Check ktx.yaml: exit 2 when it cannot be used; warnings name unknown and unused settings."""
         loaded = _load(session)

@@ -9,22 +9,22 @@ import typer
 
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.help import group
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.core.text import listing
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help="List, test, add and remove the connections of ktx.yaml.", no_args_is_help=True)
-    app.add_typer(group, name="connection")
-    _register_list(group)
-    _register_test(group)
-    _register_add(group)
-    _register_remove(group)
+    commands = group(app, "connection", "List, test, add and remove the connections of ktx.yaml.")
+    _register_list(commands)
+    _register_test(commands)
+    _register_add(commands)
+    _register_remove(commands)
 
 
-def _register_list(group: typer.Typer) -> None:
-    @command(group, "list", schema="connection-list")
+def _register_list(commands: typer.Typer) -> None:
+    @command(commands, "list", schema="connection-list")
     def list_connections(session: Session) -> Result:
         """List the connections of this project."""
         from ktx_cli.jobs.readiness.status import project_status
@@ -40,8 +40,8 @@ def _register_list(group: typer.Typer) -> None:
         return Result({"connections": [c.to_json() for c in facts.connections]}, [table], next_steps=hint)
 
 
-def _register_test(group: typer.Typer) -> None:
-    @command(group, "test", schema="connection-test")
+def _register_test(commands: typer.Typer) -> None:
+    @command(commands, "test", schema="connection-test")
     def test(
         session: Session,
         ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Connections; none: all.")] = None,
@@ -97,8 +97,8 @@ def _combined(errors: list[KtxError]) -> KtxError | None:
     return KtxError(listing((error.message for error in errors), 3), hint=errors[0].hint, code=code)
 
 
-def _register_add(group: typer.Typer) -> None:
-    @command(group, "add", schema="connection-add")
+def _register_add(commands: typer.Typer) -> None:
+    @command(commands, "add", schema="connection-add")
     def add(
         session: Session,
         id: Annotated[str, typer.Argument(help="The new connection's id.")],
@@ -133,8 +133,8 @@ def _register_add(group: typer.Typer) -> None:
         )
 
 
-def _register_remove(group: typer.Typer) -> None:
-    @command(group, "remove", schema="connection-remove")
+def _register_remove(commands: typer.Typer) -> None:
+    @command(commands, "remove", schema="connection-remove")
     def remove(session: Session, id: Annotated[str, typer.Argument(help="The connection's id.")]) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
         from ktx_cli.jobs.connections import remove_connection, require_connection

@@ -8,7 +8,7 @@ from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS, is_supported, requ
 from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.loader import LoadedConfig, load_config
-from ktx_cli.project.config.options import resolve_options
+from ktx_cli.project.config.options import resolve_options, secret_file_warnings
 from ktx_cli.project.config.root import KtxConfig, llm_backend_problem, supported_databases
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "load_config",
     "require_supported",
     "resolve_options",
+    "secret_file_warnings",
     "supported_databases",
 ]

@@ -19,6 +19,9 @@ REQUIRED: Final = ...
 """The default of a setting that must be given."""
 
 STATUS_KEY: Final = "x-ktx-status"
+REFERENCE_PATTERN: Final = r"\s*(?:env|file|keyring):"
+"""How a secret reference begins, for JSON Schema."""
+
 SECRET_KEY: Final = "x-ktx-secret"
 PATH_KEY: Final = "x-ktx-path"
 

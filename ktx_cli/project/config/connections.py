@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
+from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.query_history import ConnectionContext
 from ktx_cli.project.secrets import is_reference
 
@@ -48,7 +48,14 @@ def _port(value: Any) -> Any:
 Port = Annotated[
     int | str,
     PlainValidator(_port),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"type": "string"}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 65535},
+                {"type": "string", "pattern": f"^(?:[0-9]{{1,6}}$|{REFERENCE_PATTERN})"},
+            ]
+        }
+    ),
 ]
 """A port number; as a text of digits or a secret reference too, as other versions take it."""
 
@@ -176,11 +183,11 @@ class PostgresConnection(Server):
         "TLS, as libpq names it; `no-verify` as `require`. Without it: the server's and libpq's choice.",
         example="verify-full",
     )
-    ssl: Ssl | None = setting(None, "TLS on or off, or a mapping with `ca`, `rejectUnauthorized`.", example=True)
+    ssl: bool | None = setting(None, "TLS on or off, where `sslmode` says nothing.", example=True)
     reject_unauthorized: bool | None = setting(
         None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", status="later", gt=0)
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
     context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
 
     @model_validator(mode="after")
@@ -199,8 +206,16 @@ class MysqlConnection(Server):
         None, "Databases of the server to read. Without it: `database` alone.", example=["shop"]
     )
     schema_: str | None = setting(None, "One database of the server to read.", alias="schema", example="shop")
-    ssl: Ssl | None = setting(None, "TLS on or off, or a mapping with `ca`, `cert`, `key`.", example=True)
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", status="later", gt=0)
+    ssl: Ssl | None = setting(
+        None,
+        "TLS on or off, or a mapping with the files `ca`, `cert`, `key` and with `rejectUnauthorized`.",
+        path=True,
+        example=True,
+    )
+    reject_unauthorized: bool | None = setting(
+        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
 
     @model_validator(mode="after")
     def _has_address(self) -> MysqlConnection:

@@ -9,7 +9,7 @@ from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.secrets import MASK, is_reference, redact_url
 
 _SECRET_NAME: Final = re.compile(
-    r"(?:.*[_-])?(?:password|passwd|pwd|passphrase|secret|token|api_?key|private_?key|credentials?(?:_json)?)(?:[_-]ref)?",
+    r"(?:password|passwd|pwd|passphrase|secret|token|(?:api|private|access)[_-]?key|credentials?(?:_json)?)(?:_?ref)?$",
     re.IGNORECASE,
 )
 
@@ -18,7 +18,7 @@ def is_literal_secret(declared: Setting | None, key: str, value: str) -> bool:
     """Say whether a value is a secret in clear; an unknown key is judged by its name."""
     if is_reference(value) or not value.strip() or "://" in value:
         return False  # in a URL only the password is secret
-    return declared.secret if declared is not None else _SECRET_NAME.fullmatch(key) is not None
+    return declared.secret if declared is not None else _SECRET_NAME.search(key) is not None
 
 
 def shown(value: Any, declared: Setting | None = None, key: str = "", *, reveal: bool = False) -> Any:

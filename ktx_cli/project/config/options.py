@@ -18,7 +18,8 @@ from ktx_cli.project.secrets import SecretRef
 def resolve_options(connection: Connection, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields the file gives, by `ktx.yaml` key, with every secret reference replaced.
 
-    Defaults are left to the connector, unknown keys are as they stand. In a path or a file URL `file:` is no
+    Defaults are left to the connector. Unknown keys are left out: the warning about them says that they have no effect,
+    and another driver's key would otherwise have one. In a path or a file URL `file:` is no
     reference, and paths stay as written. Raises `SecretError`, or `ConfigError` for a port that is none.
     """
     at = f"connections.{connection.id}" if connection.id else connection.driver
@@ -42,12 +43,12 @@ class _Resolver:
         self._environ = environ
 
     def block(self, block: Block, at: str) -> dict[str, Any]:
-        """Return a block's given fields, resolved, and its unknown keys."""
+        """Return a block's given fields, resolved."""
         found: dict[str, Any] = {}
         for key, declared in settings_of(type(block)).items():
             if declared.attribute in block.model_fields_set:
                 found[key] = self._value(getattr(block, declared.attribute), declared, f"{at}.{key}")
-        return found | (block.model_extra or {})
+        return found
 
     def _value(self, value: Any, declared: Setting, where: str) -> Any:
         if isinstance(value, Block):

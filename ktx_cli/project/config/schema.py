@@ -38,7 +38,7 @@ def _definitions() -> dict[str, Any]:
     _, schema = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = schema["$defs"]
     for driver, keys in NEEDS_ONE_OF.items():
-        definitions[model_of(driver).__name__]["anyOf"] = [{"required": [key]} for key in keys]
+        definitions[model_of(driver).__name__]["anyOf"] = [_given(key) for key in keys]
     for driver in set(DRIVERS) - set(SUPPORTED_DRIVERS):
         for model in _with_nested(model_of(driver)):
             _mark_later(definitions[model.__name__])
@@ -65,6 +65,10 @@ def _connections() -> dict[str, Any]:
             "allOf": cases,
         },
     }
+
+
+def _given(key: str) -> dict[str, Any]:
+    return {"required": [key], "properties": {key: {"minLength": 1}}}
 
 
 def _with_nested(model: type[Block]) -> Iterator[type[Block]]:

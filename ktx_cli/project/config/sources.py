@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
-from ktx_cli.project.config.base import REQUIRED, Block, checked, setting, wrong
+from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, checked, setting, wrong
 from ktx_cli.project.config.connections import Source
 from ktx_cli.project.secrets import is_reference
 
@@ -23,6 +23,7 @@ WebAddress = Annotated[
     checked(
         _is_web_address, "must be a URL that begins with https:// or http://", hint="for example https://bi.example.com"
     ),
+    WithJsonSchema({"type": "string", "pattern": f"^(?:https?://|{REFERENCE_PATTERN})"}),
 ]
 
 
@@ -45,14 +46,22 @@ class MetabaseMappings(Block):
     database_mappings: Annotated[
         dict[str, str | None],
         BeforeValidator(_database_ids),
-        WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "null"]}}),
+        WithJsonSchema(
+            {
+                "type": "object",
+                "propertyNames": {"pattern": "^[1-9][0-9]*$"},
+                "additionalProperties": {"type": ["string", "null"]},
+            }
+        ),
     ] = setting(
         {},
         "Connection by database id of Metabase; null: not read.",
         alias="databaseMappings",
         example={"1": "warehouse"},
     )
-    sync_enabled: Any = setting(None, "Whether to read, by database id of Metabase.", alias="syncEnabled")
+    sync_enabled: Any = setting(
+        None, "Whether to read, by database id of Metabase.", alias="syncEnabled", example={"1": True}
+    )
     sync_mode: str = setting("ALL", "`ALL`, or only the selections.", alias="syncMode")
     selections: MetabaseSelections = setting(MetabaseSelections, "What is read.")
     default_tag_names: list[str] = setting([], "Tags given to what comes from here.", alias="defaultTagNames")
@@ -67,7 +76,7 @@ class MetabaseSource(Source):
     api_key_ref: str | None = setting(
         None, "The same, as older versions name it.", secret=True, example="env:METABASE_API_KEY"
     )
-    network_proxy: Any = setting(None, "Proxy on the way to Metabase.")
+    network_proxy: Any = setting(None, "Proxy on the way to Metabase.", example="http://proxy.example.com:3128")
     mappings: MetabaseMappings = setting(MetabaseMappings, "Its databases, and what is read.")
 
 

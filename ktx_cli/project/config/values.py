@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ktx_cli.core import yaml
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import DRIVERS, model_of
@@ -89,7 +89,7 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
                 hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}",
             )
         adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
-        for candidate in _candidates(text, dotted):
+        for candidate in _candidates(text, dotted, as_text=declared.field.annotation is not Any):
             try:
                 value = adapter.validate_python({rest: candidate} if rest else candidate)
             except ValidationError as error:
@@ -124,13 +124,22 @@ def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> 
     return found, ".".join(below)
 
 
-def _candidates(text: str, dotted: str) -> Iterable[Any]:
-    """Yield what a text may stand for: itself, the YAML it is, a list of its parts."""
-    yield text
-    value = yaml.load(text, where=dotted)
+def _candidates(text: str, dotted: str, *, as_text: bool) -> Iterable[Any]:
+    """Yield what a text may stand for: itself, the YAML it is, a list of its parts.
+
+    Raises `ConfigError` for what is no YAML (a pattern like `*_tmp` is none) only when nothing else was taken.
+    """
+    if as_text:
+        yield text
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        value = yaml.load(text, where=dotted)
+    except ConfigError:
+        yield parts
+        raise
     yield value
     if not isinstance(value, list | dict):
-        yield [part.strip() for part in text.split(",") if part.strip()]
+        yield parts
 
 
 def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:

@@ -43,7 +43,8 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
     git = Git(find_git(), project)
     said = git.read("rev-parse", *_FACTS, ok=range(256))
     if said.code:
-        return _none_or_error(project, said.code, said.err)
+        _check_nowhere(project, said.code, said.err)
+        return None
     git_dir, common_dir, object_format, bare, inside = _lines(said.out, 5, project)
     if bare == "true" or inside != "true":
         layout = RepositoryLayout(
@@ -128,8 +129,8 @@ def _resolved(project_dir: Path) -> Path:
     return project
 
 
-def _none_or_error(project: Path, code: int, stderr: bytes) -> None:
-    """Return None where there is no repository; raise for one that is there and cannot be opened."""
+def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
+    """Raise unless git said that there is no repository at all."""
     nowhere = b"not a git repository (or any" in stderr
     if nowhere and not os.path.lexists(project / ".git"):
         return

@@ -79,8 +79,12 @@ def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) ->
     """Return which paths git ignores; tracked paths never count."""
     if not paths:
         return frozenset()
-    said = git.read("check-ignore", "-z", "--stdin", stdin=joined(layout.prefix + path for path in paths), ok=(0, 1))
-    return frozenset(decode(path).removeprefix(layout.prefix) for path in said.out.split(b"\0") if path)
+    start = f"./{layout.prefix}"
+    # check-ignore refuses literal pathspecs; with `./` before it, no path is taken for pathspec magic.
+    literal = {"GIT_LITERAL_PATHSPECS": "0"}
+    questions = joined(start + path for path in paths)
+    said = git.read("check-ignore", "-z", "--stdin", stdin=questions, ok=(0, 1), variables=literal)
+    return frozenset(decode(path).removeprefix(start) for path in said.out.split(b"\0") if path)
 
 
 def edit_index(

@@ -35,7 +35,8 @@ def _parsed(author: str) -> tuple[str, str]:
     match = _AUTHOR.fullmatch(author)
     if match is None:
         raise ConfigError(
-            f"the commit author {author!r} is not of the form Name <mail>", hint="write it as: Ann Lee <ann@example.com>"
+            f"the commit author {author!r} is not of the form Name <mail>",
+            hint="write it as: Ann Lee <ann@example.com>",
         )
     return match.group(1), match.group(2)
 

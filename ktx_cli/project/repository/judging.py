@@ -79,7 +79,7 @@ class Judge:
             return HeldReason.STAGED
         if entry is not None and entry.skip_worktree:
             return Way.INDEX_ONLY
-        if entry is None and condition.ignored:
+        if entry is None and condition.anchor is None and condition.ignored:
             return Way.IGNORED
         dirty = condition.modified if entry is not None else condition.found is not None
         if not dirty and not condition.staged:
@@ -140,9 +140,7 @@ def _conditions(
         changed = path in modified
         if blocked[path] is None and entry is not None and entry.assume_unchanged and not entry.skip_worktree:
             changed = _stored(conversion, layout.project_dir, layout.prefix, path) != entry.oid
-        conditions[path] = Condition(
-            found[path], entry, tip.entries.get(path), blocked[path], changed, path in ignored
-        )
+        conditions[path] = Condition(found[path], entry, tip.entries.get(path), blocked[path], changed, path in ignored)
     return conditions
 
 

@@ -22,7 +22,7 @@ from ktx_cli.core.errors import BusyError, StorageError
 from ktx_cli.project.files import storage_error, sync_directory
 from ktx_cli.project.git import lock_error
 from ktx_cli.project.repository.model import RepositoryLayout
-from ktx_cli.project.repository.working_files import naming
+from ktx_cli.project.repository.working_files import names_in, naming
 
 WAIT_SECONDS = 10.0
 """How long to wait for another git command to release the index."""
@@ -116,7 +116,7 @@ def index_path(layout: RepositoryLayout) -> Path:
 
 def has_leftovers(layout: RepositoryLayout) -> bool:
     """Say whether there is any temporary file of a run, dead or alive."""
-    return any(_OWN.fullmatch(name) for name in os.listdir(index_path(layout).parent))
+    return any(_OWN.fullmatch(name) for name in names_in(index_path(layout).parent))
 
 
 def clear_dead(layout: RepositoryLayout) -> list[str]:
@@ -124,7 +124,7 @@ def clear_dead(layout: RepositoryLayout) -> list[str]:
     index = index_path(layout)
     removed: list[str] = []
     with naming(index.parent):
-        tokens = {match.group(1) for name in os.listdir(index.parent) if (match := _OWN.fullmatch(name))}
+        tokens = {match.group(1) for name in names_in(index.parent) if (match := _OWN.fullmatch(name))}
         for token in sorted(tokens):
             removed += _clear_token(index, token)
     return removed
@@ -200,7 +200,7 @@ def _link_error(lock: Path, error: OSError) -> StorageError:
 def _is_ktx(lock: Path) -> bool:
     return any(
         _same_file(lock, lock.parent / name)
-        for name in os.listdir(lock.parent)
+        for name in names_in(lock.parent)
         if name.endswith(".marker") and _OWN.fullmatch(name)
     )
 
@@ -230,7 +230,7 @@ def _claimed(marker: Path) -> Iterator[bool]:
 def _remove_scratch(folder: Path, token: str) -> list[str]:
     """Remove all files with a token but the marker."""
     removed = []
-    for name in os.listdir(folder):
+    for name in names_in(folder):
         if name.startswith(f"ktx-{token}.") and not name.endswith(".marker"):
             with contextlib.suppress(FileNotFoundError):
                 (folder / name).unlink()

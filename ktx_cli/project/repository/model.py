@@ -93,7 +93,7 @@ class Conflict:
     detail: str | None = None
 
 
-MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | None | Conflict]
+MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | Conflict | None]
 """Called with path, base, ours (what the run wants) and theirs (what the branch has now); None stands for no file."""
 
 

@@ -24,6 +24,11 @@ def joined(paths: Iterable[str]) -> bytes:
     return b"".join(encode(path) + b"\0" for path in paths)
 
 
+def full_paths(prefix: str, paths: Iterable[str]) -> list[str]:
+    """Return project paths as seen from the top level, where the project lies below `prefix`."""
+    return [prefix + path for path in paths]
+
+
 def ancestors(path: str) -> Iterator[str]:
     """Yield the folders above a path, outermost first: `a`, `a/b` for `a/b/c`."""
     position = path.find("/")

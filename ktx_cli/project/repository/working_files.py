@@ -59,14 +59,12 @@ def signature_of(path: Path) -> Signature | None:
         return None
     except OSError as error:
         raise storage_error(path, error, "look at") from error
-    return Signature(
-        found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    )
+    return Signature(found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def obstacle(project_dir: Path, path: str, found: Signature | None, clear: dict[str, HeldReason | None]) -> (
-    HeldReason | None
-):
+def obstacle(
+    project_dir: Path, path: str, found: Signature | None, clear: dict[str, HeldReason | None]
+) -> HeldReason | None:
     """Return why no file can stand at `path`, or None. `clear` remembers what is known of folders."""
     for folder in ancestors(path):
         if folder not in clear:
@@ -91,6 +89,11 @@ def _folder_obstacle(folder: Path) -> HeldReason | None:
     return HeldReason.NESTED_REPOSITORY if os.path.lexists(folder / ".git") else None
 
 
+def names_in(folder: Path) -> list[str]:
+    """Return the names of what is in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
 def digest_of(path: Path) -> str | None:
     """Return the SHA-256 of a regular file's bytes, or None when there is none at `path`."""
     found = signature_of(path)
@@ -109,24 +112,35 @@ class Placement:
     expected: Signature | None
 
 
-def stage(folder: Path, contents: Mapping[str, bytes], modes: Mapping[str, int]) -> dict[str, Path]:
-    """Write contents durably into a new staging folder; return path -> staged file.
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A content to stage; `replaces` is the file whose permissions it takes over, None for a new one."""
 
-    `modes`: permission bits per path; a path without gets what the umask leaves of rw-rw-rw-.
-    """
+    content: bytes
+    replaces: Signature | None
+    executable: bool = False
+
+
+def stage(folder: Path, files: Mapping[str, NewFile]) -> dict[str, Path]:
+    """Write contents durably into a staging folder; return path -> staged file."""
     staged = {}
-    for number, (path, content) in enumerate(contents.items()):
+    for number, (path, file) in enumerate(files.items()):
         target = folder / str(number)
         with naming(target):
             folder.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as stream:
-                if path in modes:
-                    os.fchmod(stream.fileno(), modes[path])
-                stream.write(content)
+            with target.open("wb") as stream:
+                os.fchmod(stream.fileno(), _permissions(file, os.fstat(stream.fileno()).st_mode))
+                stream.write(file.content)
                 stream.flush()
                 os.fsync(stream.fileno())
         staged[path] = target
     return staged
+
+
+def _permissions(file: NewFile, fresh: int) -> int:
+    """Return the permission bits: those of the replaced file, else what the umask left, executable where readable."""
+    bits = stat.S_IMODE(fresh if file.replaces is None else file.replaces.mode)
+    return bits | ((bits & 0o444) >> 2) if file.executable else bits
 
 
 def remove_staging(private: Path) -> list[str]:
@@ -180,9 +194,9 @@ def _remove_empty(project_dir: Path, path: str) -> None:
     for folder in reversed(list(ancestors(path))):
         try:
             (project_dir / folder).rmdir()
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-                raise
+        except FileNotFoundError:
+            continue
+        except OSError:  # not empty, or not ours to remove: git knows no folders, so nothing is wrong with it
             return
 
 

@@ -1,0 +1,31 @@
+"""The git store of a project: committed contents to read, and one commit a run, made beside the user's own work."""
+
+from __future__ import annotations
+
+from ktx_cli.project.repository.model import (
+    CommitResult,
+    Conflict,
+    Head,
+    Held,
+    HeldReason,
+    MergeFunction,
+    Recovery,
+    RepositoryLayout,
+)
+from ktx_cli.project.repository.planning import merge_file
+from ktx_cli.project.repository.store import Repository
+from ktx_cli.project.repository.trees import TreeView
+
+__all__ = [
+    "CommitResult",
+    "Conflict",
+    "Head",
+    "Held",
+    "HeldReason",
+    "MergeFunction",
+    "Recovery",
+    "Repository",
+    "RepositoryLayout",
+    "TreeView",
+    "merge_file",
+]

@@ -1,0 +1,199 @@
+"""One attempt to publish a plan: everything is prepared first, so that after the branch moved only renames are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.project.git import Git, failure
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.repository.conversion import Conversion, store_blobs
+from ktx_cli.project.repository.discovery import commit_of
+from ktx_cli.project.repository.entries import edit_index
+from ktx_cli.project.repository.journal import Journal, JournalEntry
+from ktx_cli.project.repository.judging import Condition, Way
+from ktx_cli.project.repository.lock import IndexLock
+from ktx_cli.project.repository.model import CommitResult, Head, MergeFunction, RepositoryLayout, TreeEntry
+from ktx_cli.project.repository.placing import Finish, carry_out, content_digest, drop_journal
+from ktx_cli.project.repository.planning import Change, Plan
+from ktx_cli.project.repository.working_files import NewFile, Placement, digest_of, naming, signature_of, stage
+
+TOUCHED = "touched"
+"""Stands in the journal for the digest of a file that changed after it was judged: matches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to commit, as `Repository.commit` takes it."""
+
+    changes: Mapping[str, bytes | None]
+    message: str
+    base: str | None
+    author: str | None
+    merge: MergeFunction
+    before_publish: Callable[[], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all attempts of a run share; `staging` is where its new files wait."""
+
+    git: Git
+    layout: RepositoryLayout
+    lock: IndexLock
+    request: Request
+    identity: Mapping[str, str]
+    conversion: Conversion
+    staging: Path
+
+
+class Attempt:
+    """A plan for the tip `head`; `conditions` are what its paths were judged by."""
+
+    def __init__(self, run: Run, plan: Plan, conditions: Mapping[str, Condition], head: Head) -> None:
+        self._shared = run
+        self._git = run.git
+        self._layout = run.layout
+        self._plan = plan
+        self._conditions = conditions
+        self._head = head
+
+    def run(self) -> CommitResult | None:
+        """Return the result, or None when the branch had moved and nothing was done."""
+        plan, request = self._plan, self._shared.request
+        commit = self._commit_object() if plan.committed else None
+        contents = self._contents()
+        finish = self._prepare(contents)
+        if request.before_publish is not None:
+            request.before_publish()
+        if commit is not None and not self._publish(commit, contents):
+            return None
+        return CommitResult(
+            commit,
+            committed=tuple(change.path for change in plan.committed),
+            held=tuple(plan.held),
+            ignored=plan.ignored,
+            left=self._finish(finish, commit),
+            merged=tuple(plan.merged),
+        )
+
+    def _commit_object(self) -> str:
+        """Store blobs, tree and commit; return the commit's id."""
+        changes = self._plan.committed
+        fresh = [change.blob.data for change in changes if change.blob is not None and change.blob.data is not None]
+        store_blobs(self._git, self._layout.git_dir, fresh)
+        parent = self._head.commit
+        scratch = self._shared.lock.scratch("tree")
+        with naming(scratch):
+            scratch.unlink(missing_ok=True)
+        if parent is not None:
+            self._git.write("-c", "core.splitIndex=false", "read-tree", parent, index=scratch)
+        edit_index(self._git, self._layout, scratch, self._entries())
+        tree = self._git.write("write-tree", index=scratch).out.decode("ascii").strip()
+        message = self._shared.request.message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
+        options = () if parent is None else ("-p", parent)
+        said = self._git.write("commit-tree", tree, *options, stdin=message, variables=self._shared.identity)
+        return said.out.decode("ascii").strip()
+
+    def _contents(self) -> dict[str, bytes]:
+        """Return path -> bytes on disk, for every file that is written."""
+        prefix = self._layout.prefix
+        blobs = {
+            prefix + change.path: change.blob
+            for change in self._plan.written
+            if change.blob is not None and change.way is Way.WRITE
+        }
+        converted = self._shared.conversion.on_disk(blobs)
+        contents = {path.removeprefix(prefix): content for path, content in converted.items()}
+        for path in self._plan.ignored:
+            content = self._shared.request.changes[path]
+            if content is not None:
+                contents[path] = content
+        return contents
+
+    def _prepare(self, contents: Mapping[str, bytes]) -> Finish:
+        """Stage the files and edit a copy of the index."""
+        from ktx_cli.project.state import prepare_private_folder
+
+        prepare_private_folder(Layout(self._layout.project_dir))
+        written = self._plan.written
+        files = {c.path: self._new_file(c, contents[c.path]) for c in written if c.path in contents}
+        staged = stage(self._shared.staging, files)
+        placements = (Placement(c.path, staged.get(c.path), self._conditions[c.path].found) for c in written)
+        refreshed = (c.path for c in self._plan.committed if c.new is not None and c.way is not Way.INDEX_ONLY)
+        return Finish(self._index_copy(), tuple(placements), tuple(refreshed))
+
+    def _new_file(self, change: Change, content: bytes) -> NewFile:
+        executable = change.new is not None and change.new.mode == "100755"
+        return NewFile(content, self._conditions[change.path].found, executable)
+
+    def _index_copy(self) -> Path | None:
+        changes = self._plan.committed
+        if not changes:
+            return None
+        copy = self._shared.lock.copy_index("index")
+        entries = {self._layout.prefix + change.path: self._conditions[change.path].entry for change in changes}
+        flags = {path: entry for path, entry in entries.items() if entry is not None}
+        edit_index(self._git, self._layout, copy, self._entries(), flags)
+        return copy
+
+    def _entries(self) -> dict[str, TreeEntry | None]:
+        return {self._layout.prefix + change.path: change.new for change in self._plan.committed}
+
+    def _publish(self, commit: str, contents: Mapping[str, bytes]) -> bool:
+        """Move the branch, with the journal on disk before; return False when the branch was not where it was.
+
+        When it cannot be known whether the branch moved, the journal stays, and the next run finds out.
+        """
+        assert self._head.ref is not None
+        self._journal(self._head.ref, commit, contents).save(self._layout.journal)
+        old = self._head.commit or self._layout.zeros
+        reason = self._shared.request.message.partition("\n")[0].replace("\0", "")
+        said = self._git.write(
+            "update-ref",
+            "-m",
+            f"commit (ktx): {reason}".encode("utf-8", "replace"),
+            self._head.ref,
+            commit,
+            old,
+            ok=range(256),
+            variables=self._shared.identity,
+        )
+        if said.code == 0:
+            return True
+        drop_journal(self._layout)
+        if commit_of(self._git, self._head.ref) == self._head.commit:
+            raise failure("update-ref", said.code, said.err, self._layout.top_level)
+        return False
+
+    def _journal(self, ref: str, commit: str, contents: Mapping[str, bytes]) -> Journal:
+        entries = (self._journal_entry(change, contents.get(change.path)) for change in self._plan.committed)
+        written: Iterable[str] = (change.path for change in self._plan.written)
+        return Journal(ref, self._head.commit, commit, self._shared.lock.token, tuple(entries), tuple(written))
+
+    def _journal_entry(self, change: Change, content: bytes | None) -> JournalEntry:
+        condition = self._conditions[change.path]
+        before = None if condition.entry is None else TreeEntry(condition.entry.mode, condition.entry.oid)
+        if change.way is Way.INDEX_ONLY:
+            return JournalEntry(change.path, before, change.new, None, None, index_only=True)
+        file = self._layout.project_dir / change.path
+        digest = digest_of(file)
+        if signature_of(file) != condition.found:
+            digest = TOUCHED
+        after = digest if change.way is Way.ADOPT else content_digest(content)
+        return JournalEntry(change.path, before, change.new, digest, after)
+
+    def _finish(self, finish: Finish, commit: str | None) -> tuple[str, ...]:
+        try:
+            left = carry_out(self._git, self._layout, self._shared.lock, finish)
+            if commit is not None:
+                drop_journal(self._layout)
+        except KtxError as error:
+            if commit is not None:
+                error.details["commit"] = commit
+                note = f"the commit {commit[:10]} is made, and the next run brings the files to it"
+                error.hint = note if error.hint is None else f"{error.hint}; {note}"
+            raise
+        return left

@@ -1,0 +1,100 @@
+"""The git store: reads committed contents, and turns a run's changes into one commit beside the user's own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ktx_cli.project.git import Git
+from ktx_cli.project.repository import discovery
+from ktx_cli.project.repository.committing import commit_changes
+from ktx_cli.project.repository.lock import clear_dead, has_leftovers, hold_index
+from ktx_cli.project.repository.model import CommitResult, Head, MergeFunction, Recovery, RepositoryLayout
+from ktx_cli.project.repository.paths import check_folders, check_paths
+from ktx_cli.project.repository.planning import always_conflict
+from ktx_cli.project.repository.publishing import Request
+from ktx_cli.project.repository.recovery import needs_recovery, recover
+from ktx_cli.project.repository.trees import TreeView
+
+
+class Repository:
+    """The repository a project is in: its own, or one around it.
+
+    All paths are POSIX strings relative to the project. Nothing but `create`, `recover` and `commit` writes.
+    """
+
+    def __init__(self, git: Git, layout: RepositoryLayout) -> None:
+        self._git = git
+        self.layout = layout
+
+    @classmethod
+    def discover(cls, project_dir: Path) -> Repository | None:
+        """Return the repository around `project_dir`, or None when there is none.
+
+        Raises `GitMissingError`, and `GitError` when there is one that git refuses to open.
+        """
+        found = discovery.discover_layout(project_dir)
+        return None if found is None else cls(*found)
+
+    @classmethod
+    def create(cls, project_dir: Path) -> Repository:
+        """Make a repository in `project_dir`, without a commit; its branch is `main` unless git is set otherwise."""
+        return cls(*discovery.create_layout(project_dir))
+
+    def head(self) -> Head:
+        """Return the current branch and its commit."""
+        return discovery.read_head(self._git, self.layout)
+
+    def check_writable(self) -> None:
+        """Raise `GitError` with a hint when no commit must be added now.
+
+        That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
+        """
+        discovery.check_writable(self.layout, self.head())
+
+    def tree(self, commit: str | None) -> TreeView:
+        """Return the project's files as `commit` has them; None (an unborn branch) has none."""
+        return TreeView(self._git, self.layout.prefix, commit)
+
+    def recover(self) -> Recovery:
+        """Finish or drop what a killed run left; changes nothing when there is nothing.
+
+        Raises `BusyError` when another run is at work, `GitError` when its journal cannot be read.
+        """
+        if self.layout.is_bare:
+            return Recovery()
+        removed = clear_dead(self.layout) if has_leftovers(self.layout) else []
+        if not needs_recovery(self.layout):
+            return Recovery(removed=tuple(removed))
+        with hold_index(self.layout) as lock:
+            lock.removed[:0] = removed
+            return recover(self._git.guarded(lock.descriptor), self.layout, lock)
+
+    def commit(
+        self,
+        changes: Mapping[str, bytes | None],
+        *,
+        message: str,
+        base: str | None,
+        author: str | None = None,
+        merge: MergeFunction | None = None,
+        before_publish: Callable[[], None] | None = None,
+    ) -> CommitResult:
+        """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
+
+        `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and
+        changed the same path, `merge` decides (default: conflict, the path is held). `author` is `Name <mail>`.
+        `before_publish` is called right before the branch moves, again for every attempt; what it raises leaves
+        nothing behind. Paths that carry work of the user's are held, and named in the result.
+
+        Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
+        `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
+        """
+        check_paths(changes)
+        check_folders(path for path, content in changes.items() if content is not None)
+        request = Request(changes, message, base, author, merge or always_conflict, before_publish)
+        discovery.check_writable(self.layout, self.head())
+        with hold_index(self.layout) as lock:
+            git = self._git.guarded(lock.descriptor)
+            recover(git, self.layout, lock)
+            return commit_changes(git, self.layout, lock, request)

@@ -1,0 +1,77 @@
+"""Drivers, missing packages, unknown names, and what opening one imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.connectors import registry
+from ktx_cli.connectors.port import ConnectionSpec, Scope
+from ktx_cli.core.errors import ConfigError, NotSupportedError, SourceError
+
+
+def test_drivers() -> None:
+    assert registry.DRIVERS == ("sqlite", "duckdb", "files", "postgres", "mysql")
+    assert [registry.dialect_of(driver) for driver in registry.DRIVERS] == [
+        "sqlite", "duckdb", "duckdb", "postgres", "mysql",
+    ]  # fmt: skip
+    assert registry.dialect_of("oracle") is None
+
+
+@pytest.mark.parametrize(("driver", "package"), [("postgres", "psycopg"), ("mysql", "pymysql")])
+def test_a_missing_package_says_how_to_get_it(driver: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as caught:
+        registry.connect(ConnectionSpec("x", driver, {"host": "127.0.0.1"}))
+    assert caught.value.message == f"driver `{driver}` needs the package {package}"
+    assert caught.value.hint == f"pip install 'ktx-cli[{driver}]'"
+
+
+@pytest.mark.parametrize(("driver", "hint"), [("sqlit", "`sqlite`"), ("snowflake", "sqlite, duckdb")])
+def test_an_unknown_driver(driver: str, hint: str) -> None:
+    with pytest.raises(NotSupportedError) as caught:
+        registry.connect(ConnectionSpec("x", driver))
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("driver", ["sqlite", "duckdb", "files"])
+def test_a_missing_file_is_named_and_not_made(driver: str, tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "x.db"
+    with pytest.raises(SourceError) as caught:
+        registry.connect(ConnectionSpec("x", driver, {"path": str(path)}))
+    assert (caught.value.code, caught.value.exit_code) == ("connection", 4)
+    assert str(path) in caught.value.message
+    assert "connections.x.path" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("driver", ["sqlite", "duckdb"])
+def test_a_folder_is_no_database(driver: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is a folder"):
+        registry.connect(ConnectionSpec("x", driver, {"path": str(tmp_path)}))
+
+
+def test_the_registry_alone_imports_no_database_library() -> None:
+    code = (
+        "import sys, ktx_cli.connectors.registry, ktx_cli.connectors.sqlite;"
+        "print([name for name in ('duckdb', 'sqlalchemy', 'psycopg', 'pymysql', 'sqlglot') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_the_server_connectors_imports_no_driver() -> None:
+    code = (
+        "import sys, ktx_cli.connectors.postgres, ktx_cli.connectors.mysql, ktx_cli.connectors.files;"
+        "print([name for name in ('duckdb', 'sqlalchemy', 'psycopg', 'pymysql') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_spec_shows_no_options() -> None:
+    assert "hunter2" not in repr(ConnectionSpec("x", "postgres", {"password": "hunter2"}))
+    assert Scope() == registry.scope_from_options({"password": "hunter2"})

@@ -1,0 +1,259 @@
+"""The declarations themselves: every setting described, defaults as the TypeScript ktx has them, drivers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import NotSupportedError
+from ktx_cli.project.config import (
+    RESERVED_IDS,
+    ROLES,
+    SUPPORTED_BACKENDS,
+    SUPPORTED_DRIVERS,
+    Database,
+    KtxConfig,
+    Source,
+    is_supported,
+    llm_backend_problem,
+    load_config,
+    require_supported,
+    supported_databases,
+)
+from ktx_cli.project.config.base import Block
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
+from ktx_cli.project.config.reference import Entry, driver_entries, root_entries
+
+ENTRIES: dict[str, Entry] = {entry.path: entry for entry in root_entries()} | {
+    f"connections.{driver}.{entry.path}": entry for driver in DRIVERS for entry in driver_entries(driver)
+}
+
+DEFAULTS: dict[str, Any] = {
+    "setup.database_connection_ids": [],
+    "storage.state": "sqlite",
+    "storage.search": "sqlite-fts5",
+    "storage.git.author": "ktx <ktx@example.com>",
+    "llm.provider.backend": "none",
+    "llm.provider.gateway.auth": "key",
+    "llm.provider.claude.allow_managed_policy": False,
+    "llm.models": {},
+    "llm.promptCaching.enabled": True,
+    "llm.promptCaching.cacheSystem": True,
+    "llm.promptCaching.cacheTools": True,
+    "llm.promptCaching.cacheHistory": True,
+    "llm.promptCaching.systemTtl": "1h",
+    "llm.promptCaching.toolsTtl": "1h",
+    "llm.promptCaching.historyTtl": "5m",
+    "llm.promptCaching.vertexFallbackTo5m": False,
+    "ingest.adapters": [],
+    "ingest.embeddings.backend": "none",
+    "ingest.embeddings.sentenceTransformers.base_url": "",
+    "ingest.workUnits.stepBudget": 40,
+    "ingest.workUnits.maxConcurrency": 1,
+    "ingest.workUnits.failureMode": "continue",
+    "ingest.rateLimit.enabled": True,
+    "ingest.rateLimit.throttleThreshold": 0.8,
+    "ingest.rateLimit.minConcurrencyUnderPressure": 1,
+    "ingest.rateLimit.maxWaitMs": None,
+    "ingest.rateLimit.retry.maxAttempts": 6,
+    "ingest.rateLimit.retry.baseDelayMs": 1000,
+    "ingest.rateLimit.retry.maxDelayMs": 60000,
+    "ingest.rateLimit.retry.jitter": True,
+    "ingest.profile": False,
+    "agent.run_research.enabled": False,
+    "agent.run_research.max_iterations": 20,
+    "agent.run_research.default_toolset": ["sl_query", "wiki_search", "sl_read_source"],
+    "scan.privacy": "local",
+    "scan.enrichment.mode": "none",
+    "scan.relationships.enabled": True,
+    "scan.relationships.llmProposals": True,
+    "scan.relationships.validationRequiredForManifest": True,
+    "scan.relationships.acceptThreshold": 0.85,
+    "scan.relationships.reviewThreshold": 0.55,
+    "scan.relationships.maxLlmTablesPerBatch": 40,
+    "scan.relationships.maxCandidatesPerColumn": 25,
+    "scan.relationships.profileSampleRows": 10000,
+    "scan.relationships.profileConcurrency": 4,
+    "scan.relationships.validationConcurrency": 4,
+    "connections.sqlite.query_policy": "any",
+    "connections.files.include": [],
+    "connections.duckdb.exclude": [],
+    "connections.postgres.maxConnections": 10,
+    "connections.postgres.context.queryHistory.minExecutions": 5,
+    "connections.postgres.context.queryHistory.windowDays": 90,
+    "connections.postgres.context.queryHistory.filters.dropTrivialProbes": True,
+    "connections.postgres.context.queryHistory.staleArchiveAfterDays": 90,
+    "connections.snowflake.maxConnections": 4,
+    "connections.lookml.branch": "main",
+    "connections.metabase.mappings.syncMode": "ALL",
+    "connections.notion.max_pages": 1000,
+    "connections.notion.max_knowledge_creates": 25,
+    "connections.notion.max_knowledge_updates": 20,
+}
+
+MINIMAL: dict[str, dict[str, Any]] = {
+    "sqlite": {"path": "x.db"},
+    "duckdb": {"url": "duckdb:///x.duckdb"},
+    "files": {"path": "data"},
+    "postgres": {"url": "env:PG"},
+    "mysql": {"host": "db", "port": "3306"},
+    "sqlserver": {"host": "db"},
+    "clickhouse": {"host": "db"},
+    "snowflake": {"account": "a"},
+    "bigquery": {"credentials_json": "file:~/k.json"},
+    "redshift": {"host": "db"},
+    "databricks": {"host": "db"},
+    "trino": {"host": "db"},
+    "dbt": {"source_dir": "dbt"},
+    "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
+    "lookml": {"repoUrl": "../lookml"},
+    "looker": {"base_url": "https://l", "client_id": "c"},
+    "metabase": {"api_url": "env:METABASE_URL"},
+    "notion": {"crawl_mode": "all_accessible"},
+    "confluence": {"base_url": "https://c/wiki"},
+    "documents": {"path": "handbook"},
+}
+
+
+def config(data: dict[str, Any]) -> KtxConfig:
+    return KtxConfig.model_validate(data)
+
+
+@pytest.mark.parametrize("path", ENTRIES)
+def test_every_setting_is_described(path: str) -> None:
+    description = ENTRIES[path].setting.description
+    assert len(description) > 3
+    assert description.endswith((".", ":", "`"))
+
+
+def test_every_block_is_described() -> None:
+    def blocks(model: type[Block]) -> set[type[Block]]:
+        from ktx_cli.project.config.base import settings_of
+
+        return {model}.union(*(blocks(s.block) for s in settings_of(model).values() if s.block is not None))
+
+    for model in blocks(KtxConfig).union(*(blocks(model_of(driver)) for driver in DRIVERS)):
+        assert model.__doc__ != Block.__doc__, model
+        assert model.model_config["extra"] == "allow"
+
+
+@pytest.mark.parametrize("path", DEFAULTS)
+def test_defaults(path: str) -> None:
+    default = ENTRIES[path].setting.default
+    assert default == DEFAULTS[path]
+    assert type(default) is type(DEFAULTS[path])
+
+
+def test_what_this_version_reads() -> None:
+    used = {path for path, entry in ENTRIES.items() if entry.status == "used"}
+    assert {path for path in used if not path.startswith("connections.")} == {
+        "setup.database_connection_ids",
+        "llm.provider.backend",
+        "llm.models",
+        "storage.git.author",
+    }
+    assert {path.split(".")[1] for path in used if path.startswith("connections.")} == set(SUPPORTED_DRIVERS)
+
+
+def test_settings_without_effect() -> None:
+    dead = {path for path, entry in ENTRIES.items() if entry.status == "dead" and not path.startswith("connections.")}
+    assert dead == {
+        "storage.state",
+        "storage.search",
+        "storage.git.auto_commit",
+        "agent.run_research.enabled",
+        "agent.run_research.max_iterations",
+        "agent.run_research.default_toolset",
+        "memory",
+    }
+    assert ENTRIES["connections.sqlite.historicSql"].status == "dead"
+    assert ENTRIES["connections.snowflake.historicSql"].status == "dead"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in ENTRIES if p.rsplit(".", 1)[-1] in ("password", "api_key", "auth_token", "url", "privateKey")]
+)
+def test_secrets_are_marked(path: str) -> None:
+    file_based = path.startswith(("connections.sqlite.", "connections.duckdb."))
+    assert ENTRIES[path].setting.secret != file_based
+
+
+def test_every_driver_has_a_minimal_form() -> None:
+    assert set(MINIMAL) == set(DRIVERS)
+    assert set(SUPPORTED_DRIVERS) < set(DATABASE_DRIVERS)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_minimal_form_of_a_driver(driver: str) -> None:
+    loaded = config({"connections": {"wh": {"driver": driver, **MINIMAL[driver]}}})
+    entry = loaded.connections["wh"]
+    assert entry.driver == driver
+    assert entry.id == "wh"
+    assert isinstance(entry, Database) == (driver in DATABASE_DRIVERS)
+    assert isinstance(entry, Source) == (driver in SOURCE_DRIVERS)
+    assert is_supported(entry) == (driver in SUPPORTED_DRIVERS)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_require_supported(driver: str) -> None:
+    entry = config({"connections": {"wh": {"driver": driver, **MINIMAL[driver]}}}).connections["wh"]
+    if driver in SUPPORTED_DRIVERS:
+        require_supported("wh", entry)
+        return
+    with pytest.raises(NotSupportedError) as caught:
+        require_supported("wh", entry)
+    assert caught.value.message == f"driver `{driver}` of connection `wh` is not supported by this version yet"
+    assert caught.value.hint == "supported: sqlite, duckdb, files, postgres, mysql"
+    assert caught.value.exit_code == 2
+
+
+def test_databases_and_sources_keep_the_order_of_the_file() -> None:
+    drivers = ("postgres", "dbt", "sqlite", "notion", "snowflake")
+    loaded = config({"connections": {f"c-{d}": {"driver": d, **MINIMAL[d]} for d in drivers}})
+    assert list(loaded.databases()) == ["c-postgres", "c-sqlite", "c-snowflake"]
+    assert list(loaded.sources()) == ["c-dbt", "c-notion"]
+    assert list(supported_databases(loaded)) == ["c-postgres", "c-sqlite"]
+
+
+def test_no_id_is_reserved_for_nothing() -> None:
+    assert {"list", "test", "add", "remove", "query", "diagram"} <= set(RESERVED_IDS)
+    assert len(set(RESERVED_IDS)) == len(RESERVED_IDS) == 15
+
+
+def test_roles() -> None:
+    assert list(ROLES) == ["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
+
+
+def test_no_backend_is_not_ready() -> None:
+    problem = llm_backend_problem(config({}))
+    assert problem is not None
+    assert (problem.code, problem.exit_code) == ("no_backend", 3)
+    assert problem.hint == "ktx setup --llm-backend claude-code"
+
+
+def test_codex_is_not_supported() -> None:
+    loaded = load_config(Path("k"), data=b"llm: {provider: {backend: codex}}")
+    problem = llm_backend_problem(loaded.config)
+    assert isinstance(problem, NotSupportedError)
+    assert problem.exit_code == 2
+    assert "`codex`" in problem.message
+    assert all(backend in (problem.hint or "") for backend in SUPPORTED_BACKENDS)
+
+
+@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
+def test_no_backend_runs_models_yet(backend: str) -> None:
+    problem = llm_backend_problem(config({"llm": {"provider": {"backend": backend}}}))
+    assert isinstance(problem, NotSupportedError)
+    assert f"`{backend}`" in problem.message
+    assert "--no-llm" in (problem.hint or "")
+
+
+def test_defaults_are_not_shared_between_configurations() -> None:
+    first, second = config({}), config({})
+    first.llm.models["default"] = "m"
+    first.ingest.adapters.append("x")
+    assert second.llm.models == {}
+    assert second.ingest.adapters == []
+    assert config({}).llm.models == {}

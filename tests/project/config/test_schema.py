@@ -1,0 +1,268 @@
+"""The JSON Schema, the reference and the example: what they say is what loads."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.project.config import RESERVED_IDS, SUPPORTED_DRIVERS, load_config
+from ktx_cli.project.config.docs import settings_table
+from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.example import example_yaml
+from ktx_cli.project.config.reference import driver_entries, root_entries
+from ktx_cli.project.config.schema import DIALECT, json_schema
+
+SCHEMA = json_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+TABLE = settings_table()
+EXAMPLE = example_yaml()
+
+
+def accepts(data: Any) -> bool:
+    return bool(VALIDATOR.is_valid(data))
+
+
+def loads(data: Any) -> bool:
+    try:
+        load_config(Path("ktx.yaml"), data=yaml.dump(data).encode())
+    except ConfigError:
+        return False
+    return True
+
+
+def connection(**fields: Any) -> dict[str, Any]:
+    return {"connections": {"wh": fields}}
+
+
+def test_it_is_a_schema_of_2020_12() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == DIALECT
+    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+    assert json_schema() == SCHEMA
+
+
+def test_every_reference_in_it_resolves() -> None:
+    text = json.dumps(SCHEMA)
+    for name in SCHEMA["$defs"]:
+        assert f"#/$defs/{name}" in text, f"{name} is never used"
+    for part in text.split('"#/$defs/')[1:]:
+        assert part.split('"')[0] in SCHEMA["$defs"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: str) -> None:
+    for entry in driver_entries(driver):
+        item = SCHEMA["$defs"][entry.model.__name__]["properties"][entry.setting.key]
+        assert item["description"] == entry.setting.description
+        assert item["x-ktx-status"] == entry.status
+        assert item.get("x-ktx-secret", False) == entry.setting.secret
+
+
+@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+def test_every_other_setting_is_in_it(entry: Any) -> None:
+    definition = SCHEMA if len(entry.keys) == 1 else SCHEMA["$defs"][entry.model.__name__]
+    item = definition["properties"][entry.setting.key]
+    assert item["description"] == entry.setting.description
+    assert item["x-ktx-status"] == entry.status
+    if not entry.setting.field.is_required() and entry.setting.default is not None:
+        assert item["default"] == entry.setting.default
+
+
+VALID: list[dict[str, Any]] = [
+    {},
+    {"unknown": {"a": 1}},
+    connection(driver="sqlite", path="x", more=1),
+    connection(driver="postgres", host="h", port="5432", ssl=True),
+    connection(driver="postgres", url="env:X", sslmode="require"),
+    connection(driver="mysql", host="h", ssl={"ca": "x"}),
+    connection(driver="files", path="x"),
+    connection(driver="dbt", repo_url="x"),
+    connection(driver="metabase", api_url="https://x", mappings={"databaseMappings": {"1": None, "2": "wh"}}),
+    {"ingest": {"profile": "json"}},
+    {"ingest": {"profile": True}},
+    {"scan": {"relationships": {"validationBudget": "all", "acceptThreshold": 1, "reviewThreshold": 0}}},
+    {"llm": {"provider": {"backend": "codex"}, "models": {"default": "m", "other": "m"}}},
+]
+
+INVALID: list[dict[str, Any]] = [
+    connection(path="x"),
+    connection(driver="sqlight", path="x"),
+    connection(driver="sqlite"),
+    connection(driver="sqlite", path=5),
+    connection(driver="postgres"),
+    connection(driver="postgres", host="h", port=0),
+    connection(driver="postgres", host="h", ssl={}),
+    connection(driver="mysql", host="h", ssl=3),
+    connection(driver="files"),
+    connection(driver="dbt", branch="x"),
+    connection(driver="looker", base_url="https://x"),
+    connection(driver="notion", max_pages=0),
+    connection(driver="sqlite", path="x", include="mart.*"),
+    {"connections": {"a/b": {"driver": "sqlite", "path": "x"}}},
+    *({"connections": {reserved: {"driver": "sqlite", "path": "x"}}} for reserved in RESERVED_IDS[:2]),
+    {"llm": {"provider": {"backend": "openai"}}},
+    {"llm": {"models": {"default": 3}}},
+    {"ingest": {"profile": "yaml"}},
+    {"ingest": {"workUnits": {"stepBudget": 0}}},
+    {"ingest": {"rateLimit": {"throttleThreshold": 1.5}}},
+    {"scan": {"privacy": "none"}},
+    {"scan": {"relationships": {"validationBudget": -1}}},
+    {"storage": {"git": {"author": ""}}},
+]
+
+
+@pytest.mark.parametrize("data", VALID, ids=json.dumps)
+def test_it_accepts_what_loads(data: dict[str, Any]) -> None:
+    assert loads(data)
+    assert accepts(data)
+
+
+@pytest.mark.parametrize("data", INVALID, ids=json.dumps)
+def test_it_refuses_what_does_not_load(data: dict[str, Any]) -> None:
+    assert not loads(data)
+    assert not accepts(data)
+
+
+VALUES: list[Any] = [
+    *("", "x", "5", "env:X", "https://x", "all", "json", 0, 1, -1, 70000, 0.5, 1.5, True),
+    *([], ["a"], [1], {}, {"a": "b"}, {"1": "b"}, {"1": None}),
+]
+if not os.environ.get("KTX_TEST_FULL"):
+    VALUES = VALUES[::3]
+REQUIRED_OF: dict[str, dict[str, Any]] = {
+    "sqlite": {"path": "x"},
+    "duckdb": {"path": "x"},
+    "files": {"path": "x"},
+    "postgres": {"host": "h"},
+    "mysql": {"host": "h"},
+    "dbt": {"source_dir": "x"},
+    "metricflow": {"metricflow": {"repoUrl": "x"}},
+    "lookml": {"repoUrl": "x"},
+    "looker": {"base_url": "https://x", "client_id": "x"},
+    "metabase": {"api_url": "https://x"},
+    "confluence": {"base_url": "https://x"},
+    "documents": {"path": "x"},
+}
+
+
+def put(block: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, Any]:
+    result = copy.deepcopy(block)
+    inner = result
+    for key in keys[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[keys[-1]] = value
+    return result
+
+
+@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
+    for value in VALUES:
+        data = put({}, entry.keys, value)
+        if "Threshold" in entry.keys[-1] and accepts(data):
+            continue  # the rule between the two thresholds is none that JSON Schema can say
+        assert accepts(data) == loads(data), data
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_it_agrees_with_loading_on_every_field(driver: str) -> None:
+    minimal = {"driver": driver, **REQUIRED_OF.get(driver, {})}
+    for entry in driver_entries(driver):
+        for value in VALUES if entry.path != "driver" else ():
+            data = {"connections": {"wh": put(minimal, entry.keys, value)}}
+            assert accepts(data) == loads(data), data
+
+
+def test_the_example_loads_and_is_valid() -> None:
+    loaded = load_config(Path("ktx.example.yaml"), data=EXAMPLE.encode())
+    assert {issue.code for issue in loaded.issues} <= {"not_yet", "driver_not_supported"}
+    VALIDATOR.validate(loaded.raw)
+    assert {entry.driver for entry in loaded.config.connections.values()} == set(DRIVERS)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_each_connection_of_the_example_is_a_valid_file_of_its_own(driver: str) -> None:
+    block = yaml.load(EXAMPLE, where="example")["connections"][f"my-{driver}"]
+    data = {"connections": {"wh": block}}
+    assert accepts(data)
+    assert loads(data)
+
+
+def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
+    """What every database takes stands in the first one; a block that occurs twice stands where it is first."""
+    data = yaml.load(EXAMPLE, where="example")
+    found: list[tuple[str, str]] = []
+
+    def collect(model: Any, block: dict[str, Any]) -> None:
+        from ktx_cli.project.config.base import settings_of
+
+        for key, declared in settings_of(model).items():
+            if key in block and declared.block is not None:
+                collect(declared.block, block[key])
+            elif key in block:
+                found.append((next(c for c in reversed(model.__mro__) if key_of(c, key)).__name__, key))
+
+    def key_of(model: Any, key: str) -> bool:
+        from ktx_cli.project.config.base import settings_of
+
+        return hasattr(model, "model_fields") and key in settings_of(model)
+
+    collect(type(load_config(Path("k"), data=b"").config), {k: v for k, v in data.items() if k != "connections"})
+    for driver in DRIVERS:
+        collect(model_of(driver), data["connections"][f"my-{driver}"])
+    wanted = {
+        (next(c for c in reversed(entry.model.__mro__) if key_of(c, entry.setting.key)).__name__, entry.setting.key)
+        for entry in [*root_entries(), *(e for d in DRIVERS for e in driver_entries(d))]
+        if entry.status != "dead"
+    }
+    assert set(found) == wanted
+    shared = {("Database", key) for key in ("include", "exclude", "enabled_tables", "query_policy")}
+    assert {item for item in found if found.count(item) > 1} & shared == set()
+
+
+@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+def test_every_setting_is_in_the_reference(entry: Any) -> None:
+    (row,) = [line for line in TABLE.splitlines() if line.startswith(f"| `{entry.path}` |")]
+    assert entry.setting.description.split(":")[0] in row
+    assert row.endswith({"used": "| used |", "later": "| later |", "dead": "| no effect |"}[entry.status])
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_driver_is_in_the_reference(driver: str) -> None:
+    section = TABLE.split(f"\n### `{driver}`\n")[1].split("\n##")[0]
+    shared = TABLE.split("\n### Every database\n")[1].split("\n##")[0]
+    for entry in driver_entries(driver):
+        assert f"| `{entry.path}` |" in section or f"| `{entry.path}` |" in shared
+    assert ("Not supported" in section) == (driver not in SUPPORTED_DRIVERS)
+
+
+def test_the_reference_is_a_markdown_table() -> None:
+    for line in TABLE.splitlines():
+        if line.startswith("|"):
+            assert line.replace("\\|", "").count("|") == 6, line
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `ingest.workUnits.stepBudget` | whole number, more than 0 | `40` |",
+        "| `ingest.rateLimit.throttleThreshold` | number, 0 to 1 | `0.8` |",
+        "| `ingest.profile` | true or false or `json` | `false` |",
+        "| `scan.privacy` | `off`, `local`, `strict` | `local` |",
+        "| `setup.database_connection_ids` | list of texts | `[]` |",
+        "| `port` | whole number, 1 to 65535 or text |  |",
+        "| `enabled_tables` | list of texts |  |",
+        "| `ssl` | true or false or mapping |  |",
+        "| `llm.models` | mapping | `{}` |",
+        "| `api_url` | text | required |",
+    ],
+)
+def test_types_and_defaults_in_the_reference(row: str) -> None:
+    assert f"\n{row}" in TABLE

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import ConfigError, GitError, GitMissingError, StorageError
+from ktx_cli.project.git import find_git
+from ktx_cli.project.repository import Head, Repository
+
+ORDERS = "semantic-layer/shop/orders.yaml"
+
+
+def test_no_repository_is_none(tmp_path: Path) -> None:
+    assert Repository.discover(tmp_path) is None
+
+
+def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="none"):
+        Repository.discover(tmp_path / "none")
+
+
+def test_create_makes_an_unborn_main_and_changes_no_other_repository(tmp_path: Path, home: Path) -> None:
+    (home / ".gitconfig").write_text("")
+    repo = Repository.create(tmp_path)
+    assert repo.head() == Head("refs/heads/main", None)
+    assert Repository.create(tmp_path).layout == repo.layout
+
+
+def test_create_follows_init_default_branch(tmp_path: Path, home: Path) -> None:
+    (home / ".gitconfig").write_text("[init]\ndefaultBranch = trunk\n")
+    assert Repository.create(tmp_path).head().ref == "refs/heads/trunk"
+
+
+def test_unborn_branch(empty: Any) -> None:
+    result = empty.commit({"a/b.yaml": b"x: 1\n", "c.md": b"hi\n"}, base=None)
+    assert result.committed == ("a/b.yaml", "c.md")
+    assert empty.git("rev-list", "--count", "HEAD") == "1\n"
+    empty.assert_clean()
+    assert empty.leftovers() == []
+
+
+def test_unborn_branch_with_files_of_the_user_staged_and_untracked(empty: Any) -> None:
+    empty.write("staged.txt", "s")
+    empty.git("add", "staged.txt")
+    empty.write("a.yaml", "mine\n")
+    result = empty.commit({"a.yaml": b"ours\n", "b.yaml": b"ours\n"}, base=None)
+    assert result.committed == ("b.yaml",)
+    assert [(held.path, held.reason) for held in result.held] == [("a.yaml", "untracked")]
+    assert empty.names() == ["b.yaml"]
+    assert [line.split(" ")[0] + line.rpartition(" ")[2] for line in empty.status()] == ["1staged.txt", "?a.yaml"]
+
+
+def test_sha256(tmp_path: Path, work: Any) -> None:
+    other = type(work)(tmp_path / "sha256")
+    other.top.mkdir()
+    other.git("init", "-q", "--object-format=sha256")
+    first = other.commit({"a.yaml": b"1\n", "old.yaml": b"o\n"}, base=None)
+    second = other.commit({"a.yaml": b"2\n", "old.yaml": None})
+    assert first.commit is not None and len(first.commit) == 64
+    assert second.committed == ("a.yaml", "old.yaml")
+    assert other.repo.layout.object_format == "sha256"
+    assert other.repo.tree(first.commit).read("a.yaml") == b"1\n"
+    other.assert_clean()
+    other.git("fsck", "--strict")
+
+
+def test_linked_worktree(work: Any, tmp_path: Path) -> None:
+    work.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    side = type(work)(tmp_path / "side")
+    assert side.repo.layout.is_linked_worktree and not work.repo.layout.is_linked_worktree
+    assert side.commit({ORDERS: b"new\n"}).committed == (ORDERS,)
+    side.assert_clean()
+    work.assert_clean()
+    assert work.read(ORDERS) == b"name: orders\n"
+    assert side.leftovers() == []
+
+
+@pytest.mark.parametrize("prefix", ["analytics/ktx", "-dash dir", "übung"])
+def test_host_repository(work: Any, prefix: str) -> None:
+    host = type(work)(work.top, prefix)
+    host.write("wiki/a.md", "a\n")
+    work.user_commit()
+    work.write("README.md", "changed by the user\n")
+    repo = host.repo
+    assert repo.layout.is_host and repo.layout.prefix == prefix + "/"
+    result = host.commit({"wiki/a.md": b"b\n", "wiki/new.md": b"n\n"})
+    assert result.committed == ("wiki/a.md", "wiki/new.md")
+    assert work.names() == [f"{prefix}/wiki/a.md", f"{prefix}/wiki/new.md"]
+    assert len(work.status()) == 1 and "README.md" in work.status()[0]
+    assert list(repo.tree(host.head).blobs()) == ["wiki/a.md", "wiki/new.md"]
+    assert repo.tree(host.head).read("wiki/a.md") == b"b\n"
+
+
+def test_a_project_behind_a_symbolic_link_is_the_real_one(work: Any, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(work.top)
+    repo = Repository.discover(tmp_path / "link")
+    assert repo is not None and repo.layout.project_dir == work.top
+
+
+def test_detached_head_is_refused_and_read(work: Any) -> None:
+    work.git("checkout", "-q", "--detach")
+    assert work.repo.head().ref is None
+    with pytest.raises(GitError) as caught:
+        work.repo.check_writable()
+    assert "git switch" in (caught.value.hint or "")
+    with pytest.raises(GitError):
+        work.commit({"a": b"x"})
+    assert work.leftovers() == []
+
+
+def test_bare(tmp_path: Path, work: Any) -> None:
+    work.git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    repo = Repository.discover(tmp_path / "bare")
+    assert repo is not None
+    with pytest.raises(GitError, match="bare"):
+        repo.check_writable()
+
+
+def _conflicting(work: Any) -> None:
+    work.git("switch", "-q", "-c", "side")
+    work.write(ORDERS, "side\n")
+    work.user_commit()
+    work.git("switch", "-q", "main")
+    work.write(ORDERS, "main\n")
+    work.user_commit()
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        (("merge", "side"), "a merge"),
+        (("rebase", "side"), "a rebase"),
+        (("rebase", "--apply", "side"), "a rebase"),
+        (("cherry-pick", "side"), "a cherry-pick"),
+        (("revert", "HEAD~1"), "a revert"),
+    ],
+)
+def test_an_operation_in_progress_is_refused_and_undisturbed(
+    work: Any, operation: tuple[str, ...], name: str, digest: Callable[[Path], str]
+) -> None:
+    _conflicting(work)
+    work.git(*operation, ok=False, GIT_EDITOR="true")
+    before = digest(work.top)
+    with pytest.raises(GitError, match=name) as caught:
+        work.commit({"semantic-layer/shop/items.yaml": b"x\n"})
+    assert "--abort" in (caught.value.hint or "")
+    assert digest(work.top) == before
+
+
+def test_bisect_is_refused(work: Any) -> None:
+    work.git("bisect", "start")
+    with pytest.raises(GitError, match="bisection"):
+        work.repo.check_writable()
+
+
+def test_another_owner_is_git_s_own_error_with_the_command(work: Any) -> None:
+    for path in [work.top, *work.top.rglob("*")]:
+        os.chown(path, 12345, 12345)
+    with pytest.raises(GitError) as caught:
+        Repository.discover(work.top)
+    assert "belongs to another user" in caught.value.message
+    assert caught.value.hint == f"git config --global --add safe.directory {work.top}"
+
+
+def test_a_git_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(GitError, match="no repository"):
+        Repository.discover(tmp_path)
+
+
+def test_a_worktree_whose_repository_is_gone_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /nowhere/at/all\n")
+    with pytest.raises(GitError) as caught:
+        Repository.discover(tmp_path)
+    assert "\n" not in caught.value.details["reason"]
+
+
+def test_a_broken_branch_is_not_an_unborn_one(work: Any) -> None:
+    (work.top / ".git/refs/heads/main").write_text("garbage\n")
+    with pytest.raises(GitError):
+        work.repo.head()
+
+
+def test_reading_writes_nothing(work: Any, digest: Callable[[Path], str]) -> None:
+    os.utime(work.top / ORDERS)  # stat data in the index is old: a `git status` would refresh it
+    before = digest(work.top)
+    repo = work.repo
+    repo.check_writable()
+    tree = repo.tree(repo.head().commit)
+    assert tree.read_many([ORDERS, "none"]) == {ORDERS: b"name: orders\n"}
+    assert list(tree.blobs("semantic-layer/shop")) == ["semantic-layer/shop/items.yaml", ORDERS]
+    assert tree.blobs("semantic-layer/sho") == {} and tree.read("none") is None
+    assert repo.tree(None).blobs() == {}
+    assert repo.recover().finished == ()
+    assert digest(work.top) == before
+
+
+def test_no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(GitMissingError) as caught:
+        Repository.discover(tmp_path)
+    assert "install git" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [("echo git version 2.30.9", "2.30.9"), ("echo no >&2; exit 3", "no"), ("echo what", "version")],
+)
+def test_a_git_that_cannot_be_used(tmp_path: Path, script: str, message: str) -> None:
+    fake = tmp_path / "git"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    with pytest.raises(GitMissingError, match=message):
+        find_git(str(tmp_path))
+
+
+def test_the_binary_s_version_is_compared_by_number(tmp_path: Path) -> None:
+    fake = tmp_path / "git"
+    fake.write_text("#!/bin/sh\necho 'git version 2.100.1 (Apple Git-154)'\n")
+    fake.chmod(0o755)
+    assert find_git(str(tmp_path)).number == (2, 100)
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "author", "expected"),
+    [
+        ("", {}, None, "ktx <ktx@example.com> ktx <ktx@example.com>"),
+        ("[user]\nname = A\nemail = a@x\n", {}, None, "A <a@x> A <a@x>"),
+        ("[user]\nname = A\nemail = a@x\n", {}, "Bot <b@x>", "Bot <b@x> A <a@x>"),
+        ("", {}, "Bot <b@x>", "Bot <b@x> Bot <b@x>"),
+        ("[user]\nname = A\n", {}, None, "ktx <ktx@example.com> ktx <ktx@example.com>"),
+        ("", {"GIT_AUTHOR_NAME": "E", "GIT_AUTHOR_EMAIL": "e@x"}, None, "E <e@x> E <e@x>"),
+        ("[user]\nuseConfigOnly = true\n", {}, None, "ktx <ktx@example.com> ktx <ktx@example.com>"),
+    ],
+)
+def test_identity(
+    empty: Any,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+    variables: dict[str, str],
+    author: str | None,
+    expected: str,
+) -> None:
+    (home / ".gitconfig").write_text(config)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    empty.repo.commit({"a": b"1"}, message="m", base=None, author=author)
+    assert empty.git("log", "--format=%an <%ae> %cn <%ce>").strip() == expected
+
+
+def test_an_author_that_is_none(empty: Any) -> None:
+    with pytest.raises(ConfigError, match="Name <mail>"):
+        empty.repo.commit({"a": b"1"}, message="m", base=None, author="just a name")
+    assert empty.leftovers() == []
+
+
+def test_variables_of_a_calling_git_do_not_lead_astray(work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "GIT_DIR": str(tmp_path / "other"),
+        "GIT_INDEX_FILE": str(tmp_path / "index"),
+        "GIT_WORK_TREE": str(tmp_path),
+        "GIT_GLOB_PATHSPECS": "1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.bare",
+        "GIT_CONFIG_VALUE_0": "true",
+        "GIT_TRACE": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert work.repo.layout.top_level == work.top
+    result = work.repo.commit({ORDERS: b"n\n"}, message="m", base=work.repo.head().commit)
+    assert result.committed == (ORDERS,)
