@@ -103,7 +103,7 @@ class DuckDbSession(base.BaseConnector):
             kind = explained[0].type if len(explained) == 1 else kind
         if kind != duckdb.StatementType.SELECT:
             raise read_only_error(self.where, f"{kind.name} is")
-        return str(statements[0].query)
+        return _without_end(str(statements[0].query))
 
 
 class DuckDbConnector(DuckDbSession):
@@ -182,13 +182,24 @@ def _fetch(cursor: DuckDBPyConnection, sql: str, parameters: list[Any], max_rows
     return QueryResult(columns, tuple(kept)[:max_rows], len(rows) > max_rows)
 
 
+def _without_end(sql: str) -> str:
+    """Cut a statement at its semicolon; DuckDB leaves a comment behind it on."""
+    import duckdb
+
+    text = sql.encode()
+    for offset, kind in duckdb.tokenize(sql):
+        if kind == duckdb.token_type.operator and text[offset : offset + 1] == b";":
+            return text[:offset].decode()
+    return sql
+
+
 def _without_zones(sql: str, types: Sequence[str]) -> str:
     names = [f"c{position}" for position in range(len(types))]
     values = [
         f"timezone('UTC', {name})" if kind == _ZONED else f"{name}::VARCHAR" if _ZONED in kind else name
         for name, kind in zip(names, types, strict=True)
     ]
-    return f"SELECT {', '.join(values)} FROM (\n{sql.strip().rstrip(';')}\n) AS result({', '.join(names)})"
+    return f"SELECT {', '.join(values)} FROM (\n{sql}\n) AS result({', '.join(names)})"
 
 
 def _zoned(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.connectors import base
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope
@@ -38,6 +39,8 @@ class PostgresConnector(ServerConnector):
     dialect = "postgres"
     default_port = 5432
     engine_url = "postgresql+psycopg://"
+    # Asking for the hstore type would send a transaction without our comment.
+    engine_arguments: ClassVar[Mapping[str, Any]] = {"use_native_hstore": False}
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
 
     def _connect(self) -> Any:

@@ -60,6 +60,8 @@ class ServerConnector(base.BaseConnector, ABC):
     default_port: ClassVar[int]
     engine_url: ClassVar[str]
     """What SQLAlchemy calls the dialect and its driver."""
+    engine_arguments: ClassVar[Mapping[str, Any]] = {}
+    """What the dialect is told besides."""
     reading: ClassVar[frozenset[str]]
     """The words a reading statement begins with."""
 
@@ -136,6 +138,7 @@ class ServerConnector(base.BaseConnector, ABC):
         return create_engine(
             self.engine_url,
             creator=self._connect,
+            **self.engine_arguments,
             pool_size=limit,
             max_overflow=0,
             pool_timeout=base.STATEMENT_SECONDS,

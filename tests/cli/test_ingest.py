@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sqlite3
@@ -316,7 +315,7 @@ def test_sigterm_ends_in_order(project: Path) -> None:
     assert "Traceback" not in text
 
 
-def test_secrets_never_appear(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_never_appear(ktx: Run, project: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = "canary-hunter2"
     monkeypatch.setenv("DATABASE_URL", f"postgresql://u:{canary}@127.0.0.1:1/x")
     config = project / "ktx.yaml"
@@ -328,4 +327,4 @@ def test_secrets_never_appear(ktx: Run, project: Path, monkeypatch: pytest.Monke
     for path in (project / ".ktx").rglob("*"):
         if path.is_file():
             assert canary.encode() not in path.read_bytes(), path
-    assert canary not in os.popen(f"git -C {project} log -p").read()
+    assert canary not in git(project, "log", "-p")

@@ -22,7 +22,7 @@ def test_from_nothing(ktx: Run, shop: Path, git: Git) -> None:
         .read_text()
         .endswith(
             "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"
-            "    include:\n      - o*\n    exclude:\n      - '*_tmp'\n"
+            '    include:\n      - o*\n    exclude:\n      - "*_tmp"\n'
         )
     )
     assert git(work, "show", "--name-only", "--format=%s", "HEAD").split() == ["ktx", "setup", "ktx.yaml"]

@@ -178,7 +178,7 @@ def test_tables_that_may_not_be_read_are_named(shop: str, mariadb_server: MariaD
 
 def sent(server: MariaDBServer, offset: int) -> list[str]:
     """The first lines of the statements the server was sent since its log was `offset` long."""
-    return re.findall(r"\tQuery\t(.*)", server.statements[offset:])
+    return re.findall(r" Query\t(.*)", server.statements[offset:])
 
 
 def test_every_statement_names_ktx(shop: str, mariadb_server: MariaDBServer, opened: Open) -> None:
@@ -201,7 +201,7 @@ def test_introspection_is_in_bulk(shop: str, mariadb_server: MariaDBServer, open
     connector = opened("mysql", url=shop)
     offset = len(mariadb_server.statements)
     connector.introspect(Scope())
-    assert len(sent(mariadb_server, offset)) <= 8
+    assert 4 <= len(sent(mariadb_server, offset)) <= 8
 
 
 def test_the_session_is_read_only_and_bounded(shop: str, opened: Open) -> None:

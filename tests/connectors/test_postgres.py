@@ -38,8 +38,8 @@ def shop(postgres_server: PostgresServer) -> str:
         "CREATE TABLE other.parent (x int, y text, z text, FOREIGN KEY (x, y) REFERENCES public.parent (id, k))",
         "CREATE INDEX plain ON parent (k, v)",
         "CREATE INDEX mixed ON parent (d, lower(k))",
-        "CREATE INDEX part ON parent (u) WHERE b",
-        "CREATE UNIQUE INDEX part_unique ON parent (u) WHERE b",
+        "CREATE INDEX partial ON parent (u) WHERE b",
+        "CREATE UNIQUE INDEX partial_unique ON parent (u) WHERE b",
         "CREATE UNIQUE INDEX expr_unique ON parent (lower(k))",
         "CREATE UNIQUE INDEX sole ON parent (m) INCLUDE (k)",
         "CREATE MATERIALIZED VIEW mat AS SELECT 1 AS one",
@@ -93,7 +93,7 @@ def test_every_role_sees_the_whole_structure(either: dict[str, Any], opened: Ope
     parent, child = tables["public.parent"], tables["other.parent"]
     assert parent.primary_key == ("id", "k")
     assert parent.unique_keys == (UniqueKey(("v",), "parent_v_key"), UniqueKey(("m",), "sole"))
-    assert parent.indexes == (Index(("k", "v"), "plain"), Index(("d",), "mixed"), Index(("u",), "part"))
+    assert parent.indexes == (Index(("k", "v"), "plain"), Index(("d",), "mixed"), Index(("u",), "partial"))
     assert child.foreign_keys == (ForeignKey(("x", "y"), TableRef("public", "parent"), ("id", "k"), "parent_x_y_fkey"),)
     assert (parent.comment, tables["public.fails"].comment) == ("about parent", "about fails")
     assert "1 / 0" in (tables["public.fails"].view_sql or "")
@@ -147,10 +147,7 @@ def test_row_estimates(shop: str, opened: Open) -> None:
 def test_privileges_are_told(shop: str, reader: dict[str, Any], opened: Open) -> None:
     found = opened("postgres", **reader).test(Scope(schemas=("public",)))
     assert (found.user, found.can_write) == ("reader", False)
-    assert found.privileges == (
-        "SELECT on 5 of 8 tables",
-        "no SELECT on public.away, public.hidden, public.nothing",
-    ) or (found.privileges == ("SELECT on 7 of 8 tables", "no SELECT on public.hidden"))
+    assert found.privileges == ("SELECT on 7 of 8 tables", "no SELECT on public.hidden")
     owner = opened("postgres", url=shop).test(Scope())
     assert (owner.user, owner.can_write) == ("postgres", True)
     assert "superuser" in owner.privileges
@@ -221,7 +218,7 @@ def test_introspection_is_in_bulk(shop: str, postgres_server: PostgresServer, op
     connector = opened("postgres", url=shop)
     offset = len(postgres_server.log)
     connector.introspect(Scope())
-    assert len(sent(postgres_server, offset)) <= 8
+    assert 4 <= len(sent(postgres_server, offset)) <= 8
 
 
 def test_nothing_is_left_on_the_session(shop: str, opened: Open) -> None:
@@ -310,12 +307,8 @@ def test_a_password_in_a_failing_statement_is_the_users_own_but_ours_is_hidden(
     postgres_server.execute(f"ALTER ROLE reader PASSWORD '{CANARY}'")
     try:
         connector = opened("postgres", url=postgres_server.url("shop", "reader", CANARY))
-        for statement in (
-            "SELECT nope",
-            f"SELECT '{CANARY}'::int",
-            "INSERT INTO part VALUES (1)",
-            "SELECT id FROM hidden",
-        ):
+        literal = f"SELECT '{CANARY}'::int"
+        for statement in ("SELECT nope", literal, "INSERT INTO part VALUES (1)", "SELECT id FROM hidden"):
             with pytest.raises(SourceError) as caught:
                 connector.query(statement)
             assert CANARY not in "".join(traceback.format_exception(caught.value))

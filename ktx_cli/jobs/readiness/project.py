@@ -47,6 +47,10 @@ def check_databases(context: CheckContext) -> list[Finding]:
     ]
     if not supported:
         return [Finding("databases", Level.FAIL, f.message, f.hint, Concern.SETUP) for f in findings]
+    for name in config.setup.database_connection_ids:
+        if name not in config.connections:
+            message = f"`setup.database_connection_ids` names `{name}`, which is no connection"
+            findings.append(Finding("databases", Level.WARN, message, "ktx config get setup.database_connection_ids"))
     return [Finding("databases", Level.OK, plural(len(supported), "database")), *findings]
 
 

@@ -26,7 +26,12 @@ class Setup(Block):
 class GitStorage(Block):
     """How runs commit."""
 
-    author: str = setting("ktx <ktx@example.com>", "Author of ktx's commits, `Name <address>`.", min_length=1)
+    author: str | None = setting(
+        None,
+        "Author of ktx's commits, `Name <address>`. Without it: git's own `user.name` and `user.email`.",
+        min_length=1,
+        example="ktx <ktx@example.com>",
+    )
     auto_commit: Any = setting(None, "Of older versions: a run always commits.", status="dead")
 
 

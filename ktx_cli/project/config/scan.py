@@ -97,8 +97,8 @@ class Scan(Block):
 
     privacy: Literal["off", "local", "strict"] = setting(
         "local",
-        "What may happen with values of rows: `off`: no restriction, `local`: values that look personal stay on this"
-        " machine, `strict`: no value of a row leaves this machine.",
+        "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
+        " machine, `strict`: they are not stored.",
         status="later",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.", status="later")

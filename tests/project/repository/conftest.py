@@ -73,7 +73,11 @@ class Work:
         return done.stdout if done.returncode == 0 else None
 
     def names(self, commit: str = "HEAD") -> list[str]:
-        return [n for n in self.git("diff-tree", "-r", "-z", "--name-only", "--root", "--no-commit-id", commit).split("\0") if n]
+        return [
+            n
+            for n in self.git("diff-tree", "-r", "-z", "--name-only", "--root", "--no-commit-id", commit).split("\0")
+            if n
+        ]
 
     def assert_clean(self) -> None:
         assert self.status() == []
@@ -81,7 +85,11 @@ class Work:
 
     def leftovers(self) -> list[str]:
         git_dir = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir").strip())
-        found = [str(p) for p in git_dir.rglob("*") if p.name.startswith(("ktx-", "fast_import_crash")) or p.suffix == ".lock"]
+        found = [
+            str(p)
+            for p in git_dir.rglob("*")
+            if p.name.startswith(("ktx-", "fast_import_crash")) or p.suffix == ".lock"
+        ]
         found += [str(p) for p in self.root.rglob("*.ktx-tmp")]
         private = self.root / ".ktx"
         return found + [str(p) for p in private.glob("*") if p.name.startswith(("staging", "journal"))]
@@ -110,7 +118,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "xdg"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    (folder / ".gitconfig").write_text("[user]\nname = Ann Lee\nemail = ann@example.com\n[init]\ndefaultBranch = main\n")
+    (folder / ".gitconfig").write_text(
+        "[user]\nname = Ann Lee\nemail = ann@example.com\n[init]\ndefaultBranch = main\n"
+    )
     return folder
 
 

@@ -105,10 +105,9 @@ def test_ignored_paths_are_written_not_committed_and_named(work: Any) -> None:
     work.git("add", "-f", "tracked.log")
     work.git("commit", "-q", "-m", "ignore")
     work.write("raw-sources/old.json", "old\n")
-    new: dict[str, bytes | None] = {
-        name: b"new\n"
-        for name in ("raw-sources/a.json", "raw-sources/old.json", "tracked.log", "wiki/kept.md", "wiki/out.md")
-    }
+    new: dict[str, bytes | None] = dict.fromkeys(
+        ("raw-sources/a.json", "raw-sources/old.json", "tracked.log", "wiki/kept.md", "wiki/out.md"), b"new\n"
+    )
     result = work.commit(new)
     assert result.ignored == ("raw-sources/a.json", "raw-sources/old.json", "wiki/out.md")
     assert result.committed == ("tracked.log", "wiki/kept.md")

@@ -259,7 +259,9 @@ def test_an_author_that_is_none(empty: Any) -> None:
     assert empty.leftovers() == []
 
 
-def test_variables_of_a_calling_git_do_not_lead_astray(work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_a_calling_git_do_not_lead_astray(
+    work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {
         "GIT_DIR": str(tmp_path / "other"),
         "GIT_INDEX_FILE": str(tmp_path / "index"),

@@ -171,10 +171,17 @@ def test_the_next_commit_of_the_user_does_not_undo_ours(work: Any) -> None:
     work.assert_clean()
 
 
-HOOKS = (
-    "pre-commit prepare-commit-msg commit-msg post-commit reference-transaction post-index-change post-checkout "
-    "pre-auto-gc post-rewrite"
-).split()
+HOOKS = [
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "reference-transaction",
+    "post-index-change",
+    "post-checkout",
+    "pre-auto-gc",
+    "post-rewrite",
+]
 
 
 @pytest.mark.parametrize("where", ["hooks", "core.hooksPath"])
@@ -267,8 +274,8 @@ def test_a_file_edited_while_the_commit_is_made_stays_as_the_user_has_it(work: A
 
 
 def test_held_files_do_not_stop_a_conflicting_folder(work: Any) -> None:
-    result = work.commit({"README.md/inside": NEW, "semantic-layer": NEW, ORDERS: NEW})
-    assert result.committed == (ORDERS,)
+    result = work.commit({"README.md/inside": NEW, "semantic-layer": NEW, "fresh.yaml": NEW})
+    assert result.committed == ("fresh.yaml",)
     assert [(held.path, held.reason) for held in result.held] == [
         ("README.md/inside", "not_a_directory"),
         ("semantic-layer", "is_a_directory"),

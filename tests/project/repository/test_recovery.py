@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import BusyError, GitError
+from ktx_cli.project.repository import lock, recovery
+
+ORDERS = "semantic-layer/shop/orders.yaml"
+ITEMS = "semantic-layer/shop/items.yaml"
+CHANGES: dict[str, bytes | None] = {ORDERS: b"new\n", ITEMS: None, "wiki/new.md": b"fresh\n"}
+STOPS = [
+    "lock.IndexLock.copy_index",
+    "publishing.stage",
+    "journal.Journal.save+",
+    "publishing.Attempt._publish+",
+    "working_files._place:0+",
+    "working_files._place:1+",
+    "working_files._place:2+",
+    "placing.refresh_index+",
+    "lock.IndexLock.swap+",
+    "publishing.drop_journal",
+    "lock.IndexLock.release",
+]
+RECOVERY_STOPS = ["working_files._place:0+", "working_files._place:1+", "lock.IndexLock.swap+", "recovery.drop_journal"]
+
+CHILD = textwrap.dedent("""
+    import importlib, os, signal, sys
+    from pathlib import Path
+    from ktx_cli.project.repository import Repository
+
+    def stop_at(place):
+        after = place.endswith("+")
+        place, _, turn = place.rstrip("+").partition(":")
+        module, *names = place.split(".")
+        owner = importlib.import_module(f"ktx_cli.project.repository.{module}")
+        for name in names[:-1]:
+            owner = getattr(owner, name)
+        original, calls = getattr(owner, names[-1]), []
+        def stopped(*arguments, **named):
+            calls.append(1)
+            last = len(calls) > int(turn or 0)
+            if last and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = original(*arguments, **named)
+            if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+        setattr(owner, names[-1], stopped)
+
+    repo = Repository.discover(Path(sys.argv[1]))
+    if sys.argv[2] != "recover":
+        base = repo.head().commit
+    stop_at(sys.argv[3])
+    if sys.argv[2] == "recover":
+        repo.recover()
+    else:
+        changes = {"semantic-layer/shop/orders.yaml": b"new\\n", "semantic-layer/shop/items.yaml": None,
+                   "wiki/new.md": b"fresh\\n"}
+        repo.commit(changes, message="ktx: killed", base=base)
+    os._exit(7)
+""")
+
+
+def _killed(python: str, work: Any, what: str, place: str) -> None:
+    done = subprocess.run([python, "-c", CHILD, work.top, what, place], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)
+
+
+def _assert_done(work: Any) -> None:
+    work.assert_clean()
+    assert work.leftovers() == []
+    for path, content in CHANGES.items():
+        assert work.read(path) == work.show(path) == content
+    assert not (work.root / "semantic-layer/shop/items.yaml").exists()
+    work.git("fsck", "--strict")
+
+
+@pytest.mark.parametrize("place", STOPS)
+def test_killed_at_any_step_the_next_run_needs_no_hand(work: Any, python: str, place: str) -> None:
+    work.write("README.md", "dirty\n")
+    work.write("staged.txt", "s\n")
+    work.git("add", "staged.txt")
+    status, before = work.status(), work.head
+    _killed(python, work, "commit", place)
+    published = work.head != before
+    found = work.repo.recover()
+    assert work.leftovers() == []
+    assert work.status() == status
+    if published and found.commit:
+        assert found.commit == work.head and not found.dropped
+    assert work.commit(CHANGES).commit is None or not published
+    assert work.git("rev-list", "--count", f"{before}..HEAD") == "1\n"
+    assert work.status() == status
+    work.git("checkout", "README.md")
+    work.git("rm", "-q", "-f", "staged.txt")
+    _assert_done(work)
+
+
+@pytest.mark.parametrize("place", RECOVERY_STOPS)
+def test_a_recovery_that_is_killed_is_done_again(work: Any, python: str, place: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    _killed(python, work, "recover", place)
+    work.repo.recover()
+    _assert_done(work)
+    assert work.repo.recover() == type(work.repo.recover())()
+
+
+def test_a_killed_commit_is_finished_by_the_next_commit_too(work: Any, python: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    assert work.commit({"more.yaml": b"m\n"}, base=None).committed == ("more.yaml",)
+    _assert_done(work)
+
+
+def test_what_the_user_did_after_the_kill_is_theirs(work: Any, python: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    (work.top / ".git/index.lock").unlink()  # as git tells the user to
+    work.write(ORDERS, "edited\n")
+    work.write("wiki/new.md", "staged\n")
+    work.git("add", "wiki/new.md")
+    found = work.repo.recover()
+    assert found.finished == (ITEMS, ORDERS) and found.left == (ORDERS, "wiki/new.md")
+    assert work.read(ORDERS) == b"edited\n" and work.read("wiki/new.md") == b"staged\n"
+    assert [line.split(" ")[1] for line in work.status()] == [".M", "M."]
+    assert work.leftovers() == []
+
+
+@pytest.mark.parametrize("undo", ["reset --hard HEAD~1", "commit -q --amend -m other", "switch -q -f -c side HEAD~1"])
+def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, python: str, undo: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    (work.top / ".git/index.lock").unlink()
+    work.git(*undo.split())
+    files = {path: work.read(path) for path in CHANGES}
+    index = work.index()
+    work.repo.recover()
+    assert work.leftovers() == []
+    assert {path: work.read(path) for path in CHANGES} == files and work.index() == index
+
+
+def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, python: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    journal = work.root / ".ktx/journal.json"
+    good = journal.read_text()
+    hostile = {**json.loads(good), "written": ["../../outside"]}
+    option = {**json.loads(good), "new": "--output=x"}
+    newer = {**json.loads(good), "version": 2}
+    for text in (
+        "",
+        "{",
+        "[]",
+        good[:100],
+        json.dumps(hostile),
+        json.dumps(option),
+        json.dumps(newer),
+        '{"version":1}',
+    ):
+        journal.write_text(text)
+        for action in (work.repo.recover, lambda: work.commit({"x": b""})):
+            with pytest.raises(GitError) as caught:
+                action()
+            assert str(journal) in caught.value.message and f"rm {journal}" in (caught.value.hint or "")
+        assert journal.read_text() == text
+    journal.write_text(good)
+    work.repo.recover()
+    _assert_done(work)
+
+
+def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, python: str) -> None:
+    """The killed run's own git may move the branch after its death; judging before would leave index and files old."""
+    hold = work.top / "hold"
+    os.mkfifo(hold)
+    slow = work.root / "bin/git"
+    slow.parent.mkdir()
+    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True).stdout.strip()
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *update-ref*) : < {hold};; esac\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    work.user_commit()
+    path = f"{slow.parent}:{os.environ['PATH']}"
+    script = CHILD.replace("stop_at(sys.argv[3])", "")
+    run = subprocess.Popen([python, "-c", script, work.top, "commit"], env={**os.environ, "PATH": path})
+    while not (work.root / ".ktx/journal.json").exists():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    run.kill()
+    run.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "WAIT_FOR_KTX_SECONDS", 0.2)
+        with pytest.raises(BusyError):
+            work.repo.recover()
+    release = subprocess.Popen(["sh", "-c", f": > {hold}"])
+    found = work.repo.recover()
+    release.wait()
+    assert found.commit == work.head and set(found.finished) == set(CHANGES)
+    hold.unlink()
+    _assert_done(work)
+
+
+def test_locks_of_the_branch_are_removed_only_when_they_are_ours(work: Any, python: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(recovery, "LOCK_AGE_SECONDS", 0.3)
+    _killed(python, work, "commit", "journal.Journal.save+")
+    journal = work.root / ".ktx/journal.json"
+    branch, head = work.top / ".git/refs/heads/main.lock", work.top / ".git/HEAD.lock"
+    new = json.loads(journal.read_text())["new"]
+    foreign = work.top / ".git/refs/heads/foreign.lock"
+    foreign.write_text("")
+    for lock_file, content, age, ours in (
+        (branch, new + "\n", 500.0, True),
+        (branch, "1" * 40 + "\n", 0.0, False),
+        (head, "", 0.0, True),
+        (head, "", -20.0, False),
+        (head, "", 20.0, False),
+        (head, "ref: refs/heads/x\n", 0.0, False),
+    ):
+        lock_file.write_text(content)
+        stamp = journal.stat().st_mtime + age
+        os.utime(lock_file, (stamp, stamp))
+        text = journal.read_bytes()
+        times = journal.stat()
+        work.repo.recover()
+        assert lock_file.exists() is not ours, (lock_file, content, age)
+        lock_file.unlink(missing_ok=True)
+        journal.write_bytes(text)
+        os.utime(journal, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert foreign.exists()
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(work: Any) -> None:
+    git_dir = work.top / ".git"
+    dead = [git_dir / f"ktx-{'0' * 16}.{name}" for name in ("marker", "index", "index.lock", "tree")]
+    orphan = git_dir / f"ktx-{'1' * 16}.index"
+    foreign = git_dir / "ktx-notes.txt"
+    for path in (*dead, orphan, foreign):
+        path.write_bytes(b"")
+    os.link(dead[0], git_dir / "index.lock")
+    with lock.hold_index(work.repo.layout) as held:
+        assert not any(path.exists() for path in (*dead, orphan)) and foreign.exists()
+        living = held.scratch("marker")
+        assert lock.clear_dead(work.repo.layout) == [] and living.exists()
+    foreign.unlink()
+    assert work.leftovers() == []
+
+
+def test_temporary_files_beside_our_paths_go(work: Any, python: str) -> None:
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    ours = work.write("semantic-layer/shop/.orders.yaml.0badcafe.ktx-tmp", "half")
+    private = work.write(".ktx/.journal.json.0badcafe.ktx-tmp", "half")
+    elsewhere = work.write("other/.x.0badcafe.ktx-tmp", "not beside one of our paths")
+    work.repo.recover()
+    assert not ours.exists() and not private.exists() and elsewhere.exists()
+
+
+def test_recovery_of_converted_and_sparse_files(work: Any, python: str) -> None:
+    work.git("config", "core.autocrlf", "true")
+    work.write("wiki/old.md", "o\n")
+    work.user_commit()
+    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    work.repo.recover()
+    assert work.read(ORDERS) == b"new\r\n"
+    work.assert_clean()
+    assert Path(work.top / ".git/index").exists()
