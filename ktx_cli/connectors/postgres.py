@@ -67,6 +67,10 @@ class PostgresConnector(ServerConnector):
             "host": address.host,
             "port": address.port,
             "connect_timeout": base.CONNECT_SECONDS,
+            # A server that silently went away is noticed after 40 seconds, not after the system's two hours.
+            "keepalives_idle": 10,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
             "application_name": "ktx",
             "client_encoding": "utf8",
             "options": f"{address.parameters.get('options', '')} {settings}".strip(),
@@ -171,22 +175,28 @@ class PostgresConnector(ServerConnector):
 
 
 def _tls(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
-    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them."""
+    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them.
+
+    `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are checked unless told not to.
+    """
     mode = str(options.get("sslmode") or parameters.get("sslmode") or "")
     if mode == "no-verify":
         return {"sslmode": "require"}
     if mode:
         return {"sslmode": mode}
-    ssl = option_flag(options, "ssl")
+    given = options.get("ssl")
+    fields = given if isinstance(given, dict) else {}
+    ssl = True if fields else option_flag(options, "ssl")
     if ssl is None:
         ssl = option_flag(parameters, "ssl")
     if ssl is None:
         return {}
     if not ssl:
         return {"sslmode": "disable"}
-    if option_flag(options, "rejectUnauthorized") is False:
+    if False in (option_flag(fields, "rejectUnauthorized"), option_flag(options, "rejectUnauthorized")):
         return {"sslmode": "require"}
-    return {"sslmode": "verify-full", "sslrootcert": parameters.get("sslrootcert") or "system"}
+    authority = fields.get("ca") or parameters.get("sslrootcert") or "system"
+    return {"sslmode": "verify-full", "sslrootcert": str(authority)}
 
 
 def _columns(cursor: Any) -> tuple[str, ...]:

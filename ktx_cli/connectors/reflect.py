@@ -42,7 +42,7 @@ class ServerAddress:
     database: str
     user: str
     password: str = field(repr=False)
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict, repr=False)
     """The URL's query."""
 
     def __str__(self) -> str:
@@ -241,8 +241,13 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
         host=unquote(host),
         port=port,
         database=str(options.get("database") or unquote(parts.path.removeprefix("/"))),
-        user=str(options.get("username") or options.get("user") or unquote(parts.username or "")),
-        password=str(options.get("password") or unquote(parts.password or "")),
+        user=str(
+            options.get("username")
+            or options.get("user")
+            or unquote(parts.username or "")
+            or parameters.get("user", "")
+        ),
+        password=str(options.get("password") or unquote(parts.password or "") or parameters.get("password", "")),
         parameters=parameters,
     )
 

@@ -70,6 +70,13 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         raise storage_error(path, error) from error
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed writers left below `folder`; nobody else may be writing there."""
+    for path in folder.rglob(".*.ktx-tmp"):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
 def sync_directory(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))

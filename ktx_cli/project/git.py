@@ -216,7 +216,9 @@ class Git:
                 process.communicate()
                 raise
         if process.returncode not in ok:
-            raise failure(str(arguments[0]), process.returncode, err, self.folder)
+            error = failure(str(arguments[0]), process.returncode, err, self.folder)
+            error.details["pid"] = process.pid
+            raise error
         return Answer(process.returncode, out, err)
 
 

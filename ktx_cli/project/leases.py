@@ -17,6 +17,7 @@ from pathlib import Path
 from ktx_cli.core.clock import isoformat
 from ktx_cli.core.errors import BusyError
 from ktx_cli.core.events import Emit, Waiting, ignore_events
+from ktx_cli.project.files import remove_leftovers
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, transaction, translated
 
@@ -85,6 +86,7 @@ def hold_lease(
     """
     with open_for_writing(layout) as database:
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
+        remove_leftovers(layout.private)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
         beat.start()

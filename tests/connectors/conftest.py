@@ -59,7 +59,7 @@ def _sqlite(folder: Path) -> Engine:
     def make(*statements: str) -> dict[str, Any]:
         path = folder / f"data {next(_NUMBERS)} %?#.sqlite"
         connection = sqlite3.connect(path)
-        connection.executescript(";\n".join(statements))
+        connection.executescript(";\n".join(("BEGIN", *statements, "COMMIT")))
         connection.close()
         return {"path": str(path)}
 

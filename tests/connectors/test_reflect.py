@@ -32,6 +32,7 @@ def address(**options: Any) -> Any:
         ({"host": "db", "port": "6000", "database": "shop", "username": "ann"}, "db:6000/shop", "ann", ""),
         ({"host": "db", "user": "ann", "password": "x y"}, "db:5432", "ann", "x y"),
         ({"url": "postgres://a:b@db/x", "database": "y", "password": "c"}, "db:5432/y", "a", "c"),
+        ({"url": "postgres://db/shop?user=ann&password=x"}, "db:5432/shop", "ann", "x"),
         ({"url": "postgresql:///shop?host=/run/postgresql"}, "/run/postgresql:5432/shop", "", ""),
         ({"url": "postgres://a:b@[::1]:6000/shop"}, "::1:6000/shop", "a", "b"),
         ({"url": "postgres://a:b@db/my%20shop"}, "db:5432/my shop", "a", "b"),
@@ -68,6 +69,7 @@ def test_an_address_that_cannot_be_used_is_not_shown(driver: str, options: dict[
 
 def test_an_address_hides_its_password() -> None:
     assert CANARY not in repr(address(host="db", password=CANARY))
+    assert CANARY not in repr(address(url=f"postgres://db/shop?password={CANARY}"))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,8 @@ def test_option_flag(value: Any, flag: bool | None) -> None:
         ({"ssl": True}, {}, {"sslmode": "verify-full", "sslrootcert": "system"}),
         ({"ssl": True, "rejectUnauthorized": False}, {}, {"sslmode": "require"}),
         ({"ssl": True}, {"sslrootcert": "/ca.pem"}, {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}),
+        ({"ssl": {"rejectUnauthorized": False}}, {}, {"sslmode": "require"}),
+        ({"ssl": {"ca": "/ca.pem"}}, {}, {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}),
         ({"ssl": False}, {}, {"sslmode": "disable"}),
         ({}, {"ssl": "true"}, {"sslmode": "verify-full", "sslrootcert": "system"}),
         ({"ssl": False, "sslmode": "require"}, {}, {"sslmode": "require"}),

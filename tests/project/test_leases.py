@@ -161,3 +161,12 @@ def test_process_start_tells_processes_apart() -> None:
         process.kill()
         process.wait()
     assert leases.process_start(process.pid) is None
+
+
+def test_leftovers_of_killed_writers_go_with_the_next_lease(layout: Layout) -> None:
+    (layout.runs).mkdir(parents=True)
+    (layout.runs / ".r.json.00ff00ff.ktx-tmp").write_text("half")
+    (layout.runs / "r.json").write_text("{}")
+    with hold_lease(layout, run_id="mine", command="c"):
+        pass
+    assert [path.name for path in layout.runs.iterdir()] == ["r.json"]

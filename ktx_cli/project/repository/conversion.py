@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktx_cli.core.errors import GitError
+from ktx_cli.core.errors import GitError, KtxError
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.config import GitConfig
 from ktx_cli.project.repository.paths import decode, encode, joined
+from ktx_cli.project.repository.working_files import naming
 
 _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
 _OFF = ("unspecified", "unset")
@@ -87,18 +88,22 @@ def object_id(content: bytes, object_format: str) -> str:
     return digest.hexdigest()
 
 
-def store_blobs(git: Git, scratch_folder: Path, contents: Iterable[bytes]) -> None:
+def store_blobs(git: Git, git_dir: Path, contents: Iterable[bytes]) -> None:
     """Store blobs by one `fast-import` that touches no ref.
 
     It reads from an anonymous file, not a pipe: a stream that is cut off when ktx is killed would make it leave a
-    crash report in the git directory.
+    crash report in the git directory. The one it leaves on a full disk is removed.
     """
-    with tempfile.TemporaryFile(dir=scratch_folder) as stream:
+    with naming(git_dir), tempfile.TemporaryFile(dir=git_dir) as stream:
         for content in contents:
             stream.write(b"blob\ndata %d\n" % len(content) + content + b"\n")
         stream.write(b"done\n")
         stream.seek(0)
-        git.write("fast-import", "--quiet", "--done", stdin=stream)
+        try:
+            git.write("fast-import", "--quiet", "--done", stdin=stream)
+        except KtxError as error:
+            (git_dir / f"fast_import_crash_{error.details.get('pid')}").unlink(missing_ok=True)
+            raise
 
 
 def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:

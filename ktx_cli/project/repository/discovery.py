@@ -51,12 +51,12 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
             project, Path(git_dir), "", Path(git_dir), Path(common_dir), object_format, is_bare=True
         )
         return Git(git.binary, layout.git_dir), layout
-    top_level = git.read("rev-parse", "--path-format=absolute", "--show-toplevel").out.removesuffix(b"\n")
-    prefix = git.read("rev-parse", "--show-prefix").out.removesuffix(b"\n")
+    where = git.read("rev-parse", "--path-format=absolute", "--show-toplevel", "--show-prefix")
+    top_level, prefix = _lines(where.out, 2, project)
     layout = RepositoryLayout(
         project_dir=project,
-        top_level=Path(os.fsdecode(top_level)),
-        prefix=os.fsdecode(prefix),
+        top_level=Path(top_level),
+        prefix=prefix,
         git_dir=Path(git_dir),
         common_dir=Path(common_dir),
         object_format=object_format,

@@ -130,7 +130,7 @@ def test_nothing_in_it_is_an_empty_configuration(text: str) -> None:
     loaded = load(text)
     assert loaded.config.connections == {}
     assert loaded.config.llm.provider.backend == "none"
-    assert loaded.config.storage.git.author == "ktx <ktx@example.com>"
+    assert loaded.config.storage.git.author is None
     assert loaded.issues == ()
 
 

@@ -34,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "setup.database_connection_ids": [],
     "storage.state": "sqlite",
     "storage.search": "sqlite-fts5",
-    "storage.git.author": "ktx <ktx@example.com>",
+    "storage.git.author": None,
     "llm.provider.backend": "none",
     "llm.provider.gateway.auth": "key",
     "llm.provider.claude.allow_managed_policy": False,

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,11 @@ class Work:
         target = self.root / path
         return target.read_bytes() if target.is_file() else None
 
-    def user_commit(self, message: str = "by hand") -> str:
+    def user_commit(self, message: str = "by hand") -> None:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
-        return self.git("rev-parse", "HEAD").strip()
 
-    @property
+    @cached_property
     def repo(self) -> Repository:
         found = Repository.discover(self.root)
         assert found is not None
@@ -85,11 +85,7 @@ class Work:
 
     def leftovers(self) -> list[str]:
         git_dir = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir").strip())
-        found = [
-            str(p)
-            for p in git_dir.rglob("*")
-            if p.name.startswith(("ktx-", "fast_import_crash")) or p.suffix == ".lock"
-        ]
+        found = [str(p) for p in git_dir.rglob("*") if p.name.startswith(("ktx-", "fast_")) or p.suffix == ".lock"]
         found += [str(p) for p in self.root.rglob("*.ktx-tmp")]
         private = self.root / ".ktx"
         return found + [str(p) for p in private.glob("*") if p.name.startswith(("staging", "journal"))]
@@ -130,7 +126,7 @@ def work(tmp_path: Path) -> Work:
     top = tmp_path / "work"
     top.mkdir()
     made = Work(top)
-    made.git("init", "-q")
+    made.git("init", "-q", "--template=")
     made.write("semantic-layer/shop/orders.yaml", "name: orders\n")
     made.write("semantic-layer/shop/items.yaml", "name: items\n")
     made.write("README.md", "hello\n")
@@ -144,7 +140,7 @@ def empty(tmp_path: Path) -> Work:
     top = tmp_path / "empty"
     top.mkdir()
     made = Work(top)
-    made.git("init", "-q")
+    made.git("init", "-q", "--template=")
     return made
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import BusyError, GitError
+from ktx_cli.project import git
 from ktx_cli.project.repository import lock
 
 ORDERS = "semantic-layer/shop/orders.yaml"
@@ -73,17 +74,21 @@ def test_modes_are_kept(work: Any, mode: int) -> None:
     work.assert_clean()
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_any_name_git_allows(work: Any, name: str) -> None:
-    work.git("config", "core.autocrlf", "true")
-    assert work.commit({name: b"1\n", ORDERS: b"x\n"}).committed == tuple(sorted([name, ORDERS]))
-    assert work.commit({name: b"2\n"}).committed == (name,)
-    assert work.repo.tree(work.head).read(name) == b"2\n"
-    assert work.read(name) == b"2\r\n"
+@pytest.mark.parametrize("autocrlf", ["false", "true"])
+def test_any_name_git_allows(work: Any, autocrlf: str) -> None:
+    work.git("config", "core.autocrlf", autocrlf)
+    names = tuple(sorted(ODD_NAMES))
+    assert work.commit(dict.fromkeys(names, b"1\n")).committed == names
+    assert work.commit({name: name.encode("utf-8", "replace") + b"\n" for name in names}).committed == names
+    tree = work.repo.tree(work.head)
+    for name in names:
+        content = name.encode("utf-8", "replace") + b"\n"
+        assert tree.read(name) == content
+        assert work.read(name) == (content.replace(b"\n", b"\r\n") if autocrlf == "true" else content)
     work.assert_clean()
-    assert work.commit({name: None}).committed == (name,)
-    work.assert_clean()
-    assert not (work.root / name).exists()
+    work.write(names[0], "mine\n")
+    assert [held.path for held in work.commit(dict.fromkeys(names)).held] == [names[0]]
+    assert not any((work.root / name).exists() for name in names[1:])
 
 
 def test_a_thousand_files_at_once(work: Any) -> None:
@@ -128,12 +133,14 @@ def test_ignored_by_info_exclude_and_global_excludes(work: Any, home: Path) -> N
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/", ".git/config", "a/.GIT/hooks", "git~1/x", ".ktx/x"]
-    + [".KTX/journal.json", "nul\0"],
+    ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/", ".git/config", "a/.GIT/hooks", "git~1/x", "nul\0"],
 )
 def test_paths_that_are_refused(work: Any, path: str) -> None:
     with pytest.raises(GitError):
         work.commit({path: b"x"})
+    for private in (".ktx/x", ".KTX/journal.json"):
+        with pytest.raises(GitError, match="under .ktx"):
+            work.commit({private: b"x"})
     assert work.leftovers() == []
 
 
@@ -170,7 +177,8 @@ def test_a_lock_of_another_git_is_waited_for_and_named(work: Any, monkeypatch: p
     assert work.leftovers() == []
 
 
-def test_a_lock_of_the_branch_is_named(work: Any) -> None:
+def test_a_lock_of_the_branch_is_named(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git, "_OPTIONS", (*git._OPTIONS, "-c", "core.filesRefLockTimeout=50"))
     held = work.top / ".git/refs/heads/main.lock"
     held.write_bytes(b"")
     head, status = work.head, work.status()

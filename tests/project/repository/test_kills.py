@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,78 +19,104 @@ from ktx_cli.core import yaml
 
 KILLS = 300 if os.environ.get("KTX_TEST_FULL") else 30
 
-LOOP = textwrap.dedent("""
-    import sys
+# Forks a run for every line `FIRST ROUNDS`, so that Python starts only once; prints its pid, then how it ended.
+NURSERY = textwrap.dedent("""
+    import os, sys
     from pathlib import Path
+    from ktx_cli.project import state
     from ktx_cli.project.repository import Repository
 
-    repo = Repository.discover(Path(sys.argv[1]))
-    number, rounds = int(sys.argv[2]), int(sys.argv[3])
-    for number in range(number, number + rounds):
-        repo.recover()
-        changes = {f"semantic-layer/shop/{n}.yaml": f"n: {n}\\nround: {number}\\n".encode() * 1 for n in range(6)}
-        changes[f"wiki/{number % 3}/page.md"] = f"# {number}\\n".encode()
-        changes[f"wiki/{(number + 1) % 3}/page.md"] = None
-        result = repo.commit(changes, message=f"round {number}", base=repo.head().commit)
-        print(number, flush=True)
+    def rounds(first, count):
+        repo = Repository.discover(Path(sys.argv[1]))
+        for number in range(first, first + count):
+            repo.recover()
+            changes = {f"semantic-layer/shop/{n}.yaml": f"n: {n}\\nround: {number}\\n".encode() for n in range(6)}
+            changes[f"wiki/{number % 3}/page.md"] = f"# {number}\\n".encode()
+            changes[f"wiki/{(number + 1) % 3}/page.md"] = None
+            repo.commit(changes, message=f"round {number}", base=repo.head().commit)
+
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            os.setsid()
+            rounds(*map(int, line.split()))
+            os._exit(0)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
 """)
+
+
+class Nursery:
+    """Runs that loop over recover and commit, each in a session of its own."""
+
+    def __init__(self, python: str, work: Any) -> None:
+        self._process = subprocess.Popen(
+            [python, "-c", NURSERY, work.top], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, first: int, count: int) -> int:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{first} {count}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def ended(self) -> int:
+        return self._answer()
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _answer(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+@pytest.fixture
+def nursery(work: Any, python: str) -> Iterator[Nursery]:
+    made = Nursery(python, work)
+    yield made
+    made.close()
 
 
 def _descendants(pid: int) -> list[int]:
     found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
             found += [child, *_descendants(child)]
     return found
 
 
-def _kill(run: subprocess.Popen[bytes], how: str) -> None:
+def _kill(pid: int, how: str) -> None:
     if how == "process":
-        run.kill()
+        os.kill(pid, signal.SIGKILL)
     elif how == "group":
-        os.killpg(run.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
     else:  # as the end of a container does: the git children in their own sessions, too
-        try:
-            victims = _descendants(run.pid)
-        except OSError:
-            victims = []
-        run.kill()
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    run.wait()
+        with contextlib.suppress(OSError):
+            for victim in [pid, *_descendants(pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
 
 
-def _run(python: str, work: Any, number: int, rounds: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [python, "-c", LOOP, work.top, str(number), str(rounds)], stdout=subprocess.PIPE, start_new_session=True
-    )
-
-
-@pytest.mark.parametrize("how", ["process", "group", "everything"])
-def test_killed_at_random_moments(work: Any, python: str, how: str) -> None:
+@pytest.mark.parametrize(("how", "share"), [("process", 12), ("group", 12), ("everything", 6)])
+def test_killed_at_random_moments(work: Any, nursery: Nursery, how: str, share: int) -> None:
     chance = random.Random(f"kills {how}")
     work.write("README.md", "the user's edit\n")
     work.write("staged.txt", "s\n")
     work.git("add", "staged.txt")
     status = work.status()
+    assert nursery.start(0, 1) and nursery.ended() == 0
     number = 0
-    for kill in range(KILLS // 3):
+    for kill in range(KILLS * share // 30):
         number += 1000
-        run = _run(python, work, number, 1000)
-        assert run.stdout is not None
-        run.stdout.readline()
-        time.sleep(chance.uniform(0.0, 0.15))
-        _kill(run, how)
-        run.stdout.close()
+        pid = nursery.start(number, 1000)
+        time.sleep(chance.uniform(0.0, 0.2))
+        _kill(pid, how)
+        assert nursery.ended() == signal.SIGKILL
         _assert_valid(work)
-        assert work.repo.recover() is not None
+        work.repo.recover()
         _assert_right(work, status, f"{how} {kill}: recovered")
-    last = _run(python, work, number + 1000, 1)
-    last.communicate()
-    assert last.returncode == 0
+    assert nursery.start(number + 1000, 1) and nursery.ended() == 0
     _assert_right(work, status, f"{how}: one more run")
     assert work.read("semantic-layer/shop/0.yaml") == b"n: 0\nround: %d\n" % (number + 1000)
 

@@ -57,7 +57,7 @@ def test_unborn_branch_with_files_of_the_user_staged_and_untracked(empty: Any) -
 def test_sha256(tmp_path: Path, work: Any) -> None:
     other = type(work)(tmp_path / "sha256")
     other.top.mkdir()
-    other.git("init", "-q", "--object-format=sha256")
+    other.git("init", "-q", "--template=", "--object-format=sha256")
     first = other.commit({"a.yaml": b"1\n", "old.yaml": b"o\n"}, base=None)
     second = other.commit({"a.yaml": b"2\n", "old.yaml": None})
     assert first.commit is not None and len(first.commit) == 64
@@ -259,9 +259,7 @@ def test_an_author_that_is_none(empty: Any) -> None:
     assert empty.leftovers() == []
 
 
-def test_variables_of_a_calling_git_do_not_lead_astray(
-    work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_a_calling_git(work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "GIT_DIR": str(tmp_path / "other"),
         "GIT_INDEX_FILE": str(tmp_path / "index"),

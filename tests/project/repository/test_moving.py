@@ -61,7 +61,8 @@ def test_the_tip_moved(
     work: Any, when: str, path: str, theirs: bytes | None, ours: bytes | None, merge: Any, expected: bytes | str | None
 ) -> None:
     work.write(ORDERS, LINES)
-    base = work.user_commit()
+    work.user_commit()
+    base = work.head
     moves: list[str] = []
 
     def move() -> None:
@@ -73,7 +74,8 @@ def test_the_tip_moved(
             (work.root / path).unlink()
         else:
             work.write(path, theirs)
-        moves.append(work.user_commit())
+        work.user_commit()
+        moves.append(work.head)
     result = work.repo.commit(
         {ORDERS: ours, ITEMS: b"i\n"}, message="ours", base=base, merge=merge, before_publish=move
     )

@@ -24,7 +24,6 @@ def test_a_full_disk_at_any_moment(work: Any, small_disk: Path) -> None:
     there = _on(small_disk, work)
     content = os.urandom(60_000)
     changes: dict[str, bytes | None] = {ORDERS: content, "wiki/new.md": os.urandom(60_000)}
-    there.repo  # noqa: B018
     head, failed = there.head, 0
     filler = small_disk / "filler"
     free = os.statvfs(small_disk).f_bavail * 4096
@@ -76,9 +75,7 @@ def test_a_read_only_folder_in_the_project(work: Any, small_disk: Path) -> None:
         subprocess.run(["umount", "-l", target], check=True)
 
 
-def test_an_error_after_the_branch_moved_is_finished_by_the_next_run(
-    work: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_after_the_branch_moved_is_mended(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
 
         def full(*arguments: object) -> bool:
