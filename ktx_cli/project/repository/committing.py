@@ -26,7 +26,7 @@ ATTEMPTS = 5
 def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request) -> CommitResult:
     """Commit, or find that there is nothing to commit. For who holds the index lock and recovered before."""
     head = read_head(git, layout)
-    check_writable(layout, head)
+    check_writable(layout, head.ref)
     config = read_config(git)
     run = Run(
         git=git,
@@ -73,7 +73,7 @@ def _attempts(run: Run, planner: Planner, judge: Judge, head: Head, tip: TreeVie
 def _moved(run: Run, head: Head) -> Head:
     """Return where the branch is now; `GitError` when HEAD is on another one."""
     now = read_head(run.git, run.layout)
-    check_writable(run.layout, now)
+    check_writable(run.layout, now.ref)
     if now.ref != head.ref:
         raise GitError(
             f"{run.layout.top_level} went from {head.ref} to {now.ref} while ktx was committing",

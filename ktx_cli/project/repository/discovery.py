@@ -84,8 +84,7 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
 
 def read_head(git: Git, layout: RepositoryLayout) -> Head:
     """Return where HEAD is. Raises `GitError` for a branch that is there and cannot be read."""
-    said = git.read("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
-    ref = os.fsdecode(said.out.strip()) or None
+    ref = read_ref(git)
     commit = commit_of(git, ref or "HEAD")
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
         raise GitError(
@@ -94,13 +93,18 @@ def read_head(git: Git, layout: RepositoryLayout) -> Head:
     return Head(ref, commit)
 
 
+def read_ref(git: Git) -> str | None:
+    """Return the full name of the current branch, None on a detached HEAD."""
+    return os.fsdecode(git.read("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).out.strip()) or None
+
+
 def commit_of(git: Git, ref: str) -> str | None:
     """Return the commit a ref names, or None when it names none."""
     said = git.read("rev-parse", "--quiet", "--verify", ref + "^{commit}", ok=(0, 1))
     return said.out.decode("ascii").strip() or None
 
 
-def check_writable(layout: RepositoryLayout, head: Head) -> None:
+def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
     """Raise `GitError` with a hint when a commit must not be added now."""
     if layout.is_bare:
         raise GitError(
@@ -112,7 +116,7 @@ def check_writable(layout: RepositoryLayout, head: Head) -> None:
             raise GitError(
                 f"{operation} is in progress in {layout.top_level}", hint=hint, details={"operation": operation}
             )
-    if head.ref is None:
+    if ref is None:
         raise GitError(
             f"{layout.top_level} is on no branch (detached HEAD)",
             hint="git switch BRANCH, or git switch -c NEW-BRANCH to keep what is here",

@@ -50,7 +50,7 @@ class Repository:
 
         That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
         """
-        discovery.check_writable(self.layout, self.head())
+        discovery.check_writable(self.layout, discovery.read_ref(self._git))
 
     def tree(self, commit: str | None) -> TreeView:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
@@ -93,7 +93,7 @@ class Repository:
         check_paths(changes)
         check_folders(path for path, content in changes.items() if content is not None)
         request = Request(changes, message, base, author, merge or always_conflict, before_publish)
-        discovery.check_writable(self.layout, self.head())
+        discovery.check_writable(self.layout, discovery.read_ref(self._git))
         with hold_index(self.layout) as lock:
             git = self._git.guarded(lock.descriptor)
             recover(git, self.layout, lock)

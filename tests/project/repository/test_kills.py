@@ -19,7 +19,7 @@ from ktx_cli.core import yaml
 
 KILLS = 300 if os.environ.get("KTX_TEST_FULL") else 30
 
-# Forks a run for every line `FIRST ROUNDS`, so that Python starts only once; prints its pid, then how it ended.
+# Forks a run for every line `FIRST ROUNDS`, so that Python starts once; prints its pid and how it ended.
 NURSERY = textwrap.dedent("""
     import os, sys
     from pathlib import Path
@@ -39,9 +39,9 @@ NURSERY = textwrap.dedent("""
         pid = os.fork()
         if not pid:
             os.setsid()
+            print(os.getpid(), flush=True)
             rounds(*map(int, line.split()))
             os._exit(0)
-        print(pid, flush=True)
         print(os.waitpid(pid, 0)[1], flush=True)
 """)
 

@@ -4,8 +4,10 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,11 @@ STOPS = """
 """.split()  # noqa: SIM905
 RECOVERY_STOPS = ["working_files._place:0+", "working_files._place:1+", "lock.IndexLock.swap+", "recovery.drop_journal"]
 
-CHILD = textwrap.dedent("""
-    import importlib, os, signal, sys
+# Forks a run for every JSON line it reads, so that Python starts only once; prints how the run ended.
+NURSERY = textwrap.dedent("""
+    import importlib, json, os, signal, sys
     from pathlib import Path
+    from ktx_cli.project import state
     from ktx_cli.project.repository import Repository
 
     def stop_at(place):
@@ -48,23 +52,62 @@ CHILD = textwrap.dedent("""
             return result
         setattr(owner, names[-1], stopped)
 
-    repo = Repository.discover(Path(sys.argv[1]))
-    if sys.argv[2] != "recover":
+    def run(top, what, place, environ):
+        os.environ.update(environ)
+        repo = Repository.discover(Path(top))
         base = repo.head().commit
-    stop_at(sys.argv[3])
-    if sys.argv[2] == "recover":
-        repo.recover()
-    else:
-        changes = {"semantic-layer/shop/orders.yaml": b"new\\n", "semantic-layer/shop/items.yaml": None,
-                   "wiki/new.md": b"fresh\\n"}
-        repo.commit(changes, message="ktx: killed", base=base)
-    os._exit(7)
+        if place:
+            stop_at(place)
+        if what == "recover":
+            repo.recover()
+        else:
+            changes = {"semantic-layer/shop/orders.yaml": b"new\\n", "semantic-layer/shop/items.yaml": None,
+                       "wiki/new.md": b"fresh\\n"}
+            repo.commit(changes, message="ktx: killed", base=base)
+
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            print(os.getpid(), flush=True)
+            run(*json.loads(line))
+            os._exit(0)
+        print(os.waitpid(pid, 0)[1], flush=True)
 """)
 
 
-def _killed(python: str, work: Any, what: str, place: str) -> None:
-    done = subprocess.run([python, "-c", CHILD, work.top, what, place], capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)
+class Nursery:
+    """Runs that end at a given step."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, work: Any, what: str, place: str | None, **environ: str) -> int:
+        assert self._process.stdin is not None
+        request = [str(work.top), what, place, {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], **environ}]
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    yield made
+    made.close()
+
+
+def _killed(nursery: Nursery, work: Any, what: str, place: str) -> None:
+    nursery.start(work, what, place)
+    assert nursery.answer() == signal.SIGKILL
 
 
 def _assert_done(work: Any) -> None:
@@ -77,12 +120,12 @@ def _assert_done(work: Any) -> None:
 
 
 @pytest.mark.parametrize("place", STOPS)
-def test_killed_at_any_step_the_next_run_needs_no_hand(work: Any, python: str, place: str) -> None:
+def test_killed_at_any_step_the_next_run_needs_no_hand(work: Any, nursery: Nursery, place: str) -> None:
     work.write("README.md", "dirty\n")
     work.write("staged.txt", "s\n")
     work.git("add", "staged.txt")
     status, before = work.status(), work.head
-    _killed(python, work, "commit", place)
+    _killed(nursery, work, "commit", place)
     published = work.head != before
     found = work.repo.recover()
     assert work.leftovers() == []
@@ -98,22 +141,22 @@ def test_killed_at_any_step_the_next_run_needs_no_hand(work: Any, python: str, p
 
 
 @pytest.mark.parametrize("place", RECOVERY_STOPS)
-def test_a_recovery_that_is_killed_is_done_again(work: Any, python: str, place: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
-    _killed(python, work, "recover", place)
+def test_a_recovery_that_is_killed_is_done_again(work: Any, nursery: Nursery, place: str) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
+    _killed(nursery, work, "recover", place)
     work.repo.recover()
     _assert_done(work)
     assert work.repo.recover() == type(work.repo.recover())()
 
 
-def test_a_killed_commit_is_finished_by_the_next_commit_too(work: Any, python: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+def test_a_killed_commit_is_finished_by_the_next_commit_too(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     assert work.commit({"more.yaml": b"m\n"}, base=None).committed == ("more.yaml",)
     _assert_done(work)
 
 
-def test_what_the_user_did_after_the_kill_is_theirs(work: Any, python: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+def test_what_the_user_did_after_the_kill_is_theirs(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     (work.top / ".git/index.lock").unlink()  # as git tells the user to
     work.write(ORDERS, "edited\n")
     work.write("wiki/new.md", "staged\n")
@@ -126,8 +169,8 @@ def test_what_the_user_did_after_the_kill_is_theirs(work: Any, python: str) -> N
 
 
 @pytest.mark.parametrize("undo", ["reset --hard HEAD~1", "commit -q --amend -m other", "switch -q -f -c side HEAD~1"])
-def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, python: str, undo: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, nursery: Nursery, undo: str) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     (work.top / ".git/index.lock").unlink()
     if "amend" in undo:
         work.write("more.txt", "m")
@@ -140,8 +183,8 @@ def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, python: str, und
     assert {path: work.read(path) for path in CHANGES} == files and work.index() == index
 
 
-def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, python: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     journal = work.root / ".ktx/journal.json"
     good = journal.read_text()
     hostile = {**json.loads(good), "written": ["../../outside"]}
@@ -160,7 +203,7 @@ def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, python: str) -> 
     _assert_done(work)
 
 
-def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, python: str) -> None:
+def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, nursery: Nursery) -> None:
     """The killed run's own git may move the branch after its death; judging before would leave index and files old."""
     hold = work.top / "hold"
     os.mkfifo(hold)
@@ -171,13 +214,12 @@ def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, pytho
     slow.chmod(0o755)
     work.user_commit()
     path = f"{slow.parent}:{os.environ['PATH']}"
-    script = CHILD.replace("stop_at(sys.argv[3])", "")
-    run = subprocess.Popen([python, "-c", script, work.top, "commit"], env={**os.environ, "PATH": path})
+    pid = nursery.start(work, "commit", None, PATH=path)
     while not (work.root / ".ktx/journal.json").exists():
         time.sleep(0.01)
     time.sleep(0.2)
-    run.kill()
-    run.wait()
+    os.kill(pid, signal.SIGKILL)
+    assert nursery.answer() == signal.SIGKILL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lock, "WAIT_FOR_KTX_SECONDS", 0.2)
         with pytest.raises(BusyError):
@@ -190,9 +232,9 @@ def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, pytho
     _assert_done(work)
 
 
-def test_locks_of_the_branch_are_removed_only_when_they_are_ours(work: Any, python: str, monkeypatch: Any) -> None:
+def test_locks_of_the_branch_are_removed_only_when_they_are_ours(work: Any, nursery: Nursery, monkeypatch: Any) -> None:
     monkeypatch.setattr(recovery, "LOCK_AGE_SECONDS", 0.3)
-    _killed(python, work, "commit", "journal.Journal.save+")
+    _killed(nursery, work, "commit", "journal.Journal.save+")
     journal = work.root / ".ktx/journal.json"
     branch, head = work.top / ".git/refs/heads/main.lock", work.top / ".git/HEAD.lock"
     new = json.loads(journal.read_text())["new"]
@@ -235,8 +277,8 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(work: Any) -> Non
     assert work.leftovers() == []
 
 
-def test_temporary_files_beside_our_paths_go(work: Any, python: str) -> None:
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+def test_temporary_files_beside_our_paths_go(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     ours = work.write("semantic-layer/shop/.orders.yaml.0badcafe.ktx-tmp", "half")
     private = work.write(".ktx/.journal.json.0badcafe.ktx-tmp", "half")
     elsewhere = work.write("other/.x.0badcafe.ktx-tmp", "not beside one of our paths")
@@ -244,11 +286,11 @@ def test_temporary_files_beside_our_paths_go(work: Any, python: str) -> None:
     assert not ours.exists() and not private.exists() and elsewhere.exists()
 
 
-def test_recovery_of_converted_and_sparse_files(work: Any, python: str) -> None:
+def test_recovery_of_converted_and_sparse_files(work: Any, nursery: Nursery) -> None:
     work.git("config", "core.autocrlf", "true")
     work.write("wiki/old.md", "o\n")
     work.user_commit()
-    _killed(python, work, "commit", "publishing.Attempt._publish+")
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
     work.repo.recover()
     assert work.read(ORDERS) == b"new\r\n"
     work.assert_clean()

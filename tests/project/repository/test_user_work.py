@@ -183,8 +183,8 @@ def test_no_hook_runs_nothing_is_signed_no_monitor_starts(work: Any, where: str,
     trace = tmp_path / "trace"
     if where != "hooks":
         folder = tmp_path / "hooks"
-        folder.mkdir()
         work.git("config", "core.hooksPath", str(folder))
+    folder.mkdir()
     for name in HOOKS:
         (folder / name).write_text(f"#!/bin/sh\necho {name} >> {trace}\nexit 1\n")
         (folder / name).chmod(0o755)
