@@ -216,9 +216,9 @@ class Git:
                 process.communicate()
                 raise
         if process.returncode not in ok:
-            error = failure(str(arguments[0]), process.returncode, err, self.folder)
-            error.details["pid"] = process.pid
-            raise error
+            refusal = failure(str(arguments[0]), process.returncode, err, self.folder)
+            refusal.details["pid"] = process.pid
+            raise refusal
         return Answer(process.returncode, out, err)
 
 

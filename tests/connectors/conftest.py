@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,32 +13,9 @@ import pytest
 
 from ktx_cli.connectors.port import ConnectionSpec, Connector
 from ktx_cli.connectors.registry import connect
-from ktx_cli.testing.servers import MariaDBServer, PostgresServer, ServerMissingError, TestServer
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 
 _NUMBERS = itertools.count(1)
-
-
-def _start(server: TestServer) -> Iterator[Any]:
-    try:
-        server.start()
-    except ServerMissingError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    yield from _start(PostgresServer())
-
-
-@pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[MariaDBServer]:
-    yield from _start(MariaDBServer())
 
 
 class Engine:
