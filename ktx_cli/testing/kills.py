@@ -94,9 +94,8 @@ def broken_files(project: Path, environ: Mapping[str, str]) -> Iterator[str]:
 def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> tuple[Timing, str]:
     shutil.copytree(template, project, symlinks=True)
     started = time.monotonic()
-    process = _start(project, environ)
-    marks = {name: at - started for name, at in _marks(process)}
-    process.wait()
+    with _start(project, environ) as process:
+        marks = {name: at - started for name, at in _marks(process)}
     ended = time.monotonic() - started
     if process.returncode:
         raise RuntimeError(f"an undisturbed ktx ingest ended with {process.returncode}")
@@ -140,19 +139,16 @@ def _marks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, float]]:
 def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, str], *, group: bool) -> str:
     """Run, kill at the moment, and return where the kill fell, judged by what is left."""
     tip = _tip(project, environ)
-    process = _start(project, environ)
     wanted = {DURING: "step_started", AFTER: "step_finished"}.get(phase)
-    if wanted is not None:
-        for event, _ in _marks(process):
-            if event == wanted:
-                break
-    time.sleep(moment)
-    finished = process.poll() is not None
-    if not finished:
-        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-    process.wait()
-    assert process.stderr is not None
-    process.stderr.close()
+    with _start(project, environ) as process:
+        if wanted is not None:
+            for event, _ in _marks(process):
+                if event == wanted:
+                    break
+        time.sleep(moment)
+        finished = process.poll() is not None
+        if not finished:
+            (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
     if finished:
         return TOO_LATE
     if (project / ".ktx" / "journal.json").exists():

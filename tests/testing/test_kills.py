@@ -1,0 +1,60 @@
+"""A sweep of SIGKILLs over the installed `ktx ingest`; 12 kills by default, 100 with KTX_TEST_FULL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.testing.kills import AFTER, BEFORE, DURING, broken_files, installed_ktx, sweep
+
+KILLS = 100 if os.environ.get("KTX_TEST_FULL") else 12
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "home").mkdir()
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def template(tmp_path: Path, environ: dict[str, str]) -> Path:
+    """A project that was ingested once and whose database changed since."""
+    folder = tmp_path / "template"
+    folder.mkdir()
+    database = sqlite3.connect(folder / "data.sqlite")
+    for number in range(16):
+        database.execute(f"CREATE TABLE t{number} (id INTEGER PRIMARY KEY, a TEXT, b REAL)")
+    subprocess.run(["git", "init", "-q"], cwd=folder, env=environ, check=True)
+    (folder / ".git" / "info" / "exclude").write_text("data.sqlite*\n")
+    flags = ["--database", "sqlite", "--database-path", "data.sqlite", "--quiet"]
+    for command in (["setup", *flags], ["ingest", "--quiet"]):
+        subprocess.run([installed_ktx(), *command], cwd=folder, env=environ, check=True, stdout=subprocess.DEVNULL)
+    database.execute("ALTER TABLE t1 ADD COLUMN later TEXT")
+    database.execute("CREATE TABLE extra (id INTEGER)")
+    database.execute("DROP TABLE t2")
+    database.close()
+    return folder
+
+
+@pytest.mark.timeout(900)
+def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, str]) -> None:
+    result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ)
+    assert result.violations == []
+    assert sum(result.fell.values()) == KILLS
+    assert all(result.fell[phase] for phase in (BEFORE, DURING, AFTER)), result.fell
+    assert set(result.how) == {"process", "group"}
+
+
+def test_the_sweep_notices_a_broken_file(template: Path, environ: dict[str, str]) -> None:
+    assert list(broken_files(template, environ)) == []
+    (template / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").write_text("tables: {")
+    objects = sorted((template / ".git" / "objects").glob("??/*"))
+    objects[0].chmod(0o644)
+    objects[0].write_bytes(b"broken")
+    found = list(broken_files(template, environ))
+    assert any("main.yaml" in problem for problem in found)
+    assert any("fsck" in problem for problem in found)
