@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.report import IngestReport
     from ktx_cli.jobs.ingest.run import IngestRequest
 
-IDS = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.")]
+IDS = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
+]
 NO_LLM = Annotated[
     bool, typer.Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")
 ]

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from ktx_cli.cli.blocks import Fields, Table
+from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
+from ktx_cli.cli.ingesting import IDS
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.core.text import listing
 
@@ -44,7 +46,7 @@ def _register_test(commands: typer.Typer) -> None:
     @command(commands, "test", schema="connection-test")
     def test(
         session: Session,
-        ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Connections; none: all.")] = None,
+        ids: IDS = None,
     ) -> Result:
         """Connect as ingest does: latency, version, privileges. Exit 4 when a database is unreachable."""
         from ktx_cli.jobs.connections import probe_connection, require_connection
@@ -135,7 +137,10 @@ def _register_add(commands: typer.Typer) -> None:
 
 def _register_remove(commands: typer.Typer) -> None:
     @command(commands, "remove", schema="connection-remove")
-    def remove(session: Session, id: Annotated[str, typer.Argument(help="The connection's id.")]) -> Result:
+    def remove(
+        session: Session,
+        id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)],
+    ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
         from ktx_cli.jobs.connections import remove_connection, require_connection
         from ktx_cli.project.config import load_config

@@ -64,7 +64,8 @@ class Repository:
         if self.layout.is_bare:
             return Recovery()
         removed = clear_dead(self.layout) if has_leftovers(self.layout) else []
-        if not needs_recovery(self.layout):
+        # What is left now belongs to the living: another run, or a child of a killed one, whose end we wait for.
+        if not has_leftovers(self.layout) and not needs_recovery(self.layout):
             return Recovery(removed=tuple(removed))
         with hold_index(self.layout) as lock:
             lock.removed[:0] = removed

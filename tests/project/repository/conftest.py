@@ -80,8 +80,8 @@ class Work:
         ]
 
     def assert_clean(self) -> None:
+        assert self.git("diff-files", "--name-only") == ""  # first: it does not refresh the index as status does
         assert self.status() == []
-        assert self.git("diff-files", "--name-only", GIT_OPTIONAL_LOCKS="0") == ""
 
     def leftovers(self) -> list[str]:
         git_dir = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir").strip())

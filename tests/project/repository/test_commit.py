@@ -178,6 +178,20 @@ def test_a_lock_of_another_git_is_waited_for_and_named(work: Any, monkeypatch: p
     assert work.leftovers() == []
 
 
+def test_a_lock_that_was_taken_away_is_noticed_and_the_next_run_finishes(work: Any) -> None:
+    def take_away() -> None:
+        (work.top / ".git/index.lock").unlink()
+        work.write("mine.txt", "m")
+        work.git("add", "mine.txt")
+
+    with pytest.raises(BusyError, match="taken away") as caught:
+        work.repo.commit({ORDERS: b"n\n"}, message="m", base=work.head, before_publish=take_away)
+    assert caught.value.details["commit"] == work.head
+    assert work.repo.recover().finished == (ORDERS,)
+    assert [line.rpartition(" ")[2] for line in work.status()] == ["mine.txt"]
+    assert work.leftovers() == []
+
+
 def test_a_lock_of_the_branch_is_named(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git, "_OPTIONS", (*git._OPTIONS, "-c", "core.filesRefLockTimeout=50"))
     held = work.top / ".git/refs/heads/main.lock"

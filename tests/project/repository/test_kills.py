@@ -110,7 +110,7 @@ def test_killed_at_random_moments(work: Any, nursery: Nursery, how: str, share: 
     for kill in range(KILLS * share // 30):
         number += 1000
         pid = nursery.start(number, 1000)
-        time.sleep(chance.uniform(0.0, 0.2))
+        time.sleep(chance.uniform(0.0, 0.15))
         _kill(pid, how)
         assert nursery.ended() == signal.SIGKILL
         _assert_valid(work)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -63,7 +64,10 @@ NURSERY = textwrap.dedent("""
         else:
             changes = {"semantic-layer/shop/orders.yaml": b"new\\n", "semantic-layer/shop/items.yaml": None,
                        "wiki/new.md": b"fresh\\n"}
-            repo.commit(changes, message="ktx: killed", base=base)
+            def edit():
+                if what == "edit":
+                    Path(top, "semantic-layer/shop/orders.yaml").write_bytes(b"mine\\n")
+            repo.commit(changes, message="ktx: killed", base=base, before_publish=edit)
 
     for line in sys.stdin:
         pid = os.fork()
@@ -168,6 +172,21 @@ def test_what_the_user_did_after_the_kill_is_theirs(work: Any, nursery: Nursery)
     assert work.leftovers() == []
 
 
+def test_a_file_edited_between_judging_and_the_kill_is_the_user_s(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "edit", "publishing.Attempt._publish+")
+    assert work.repo.recover().left == (ORDERS,)
+    assert work.read(ORDERS) == b"mine\n" and work.show(ORDERS) == b"new\n"
+    assert [line.split(" ")[1] for line in work.status()] == [".M"]
+
+
+def test_old_files_under_a_new_index_are_the_user_s(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
+    (work.top / ".git/index.lock").unlink()
+    work.git("reset", "-q")
+    assert work.repo.recover().left == (ITEMS, ORDERS, "wiki/new.md")
+    assert work.read(ORDERS) == b"name: orders\n"
+
+
 @pytest.mark.parametrize("undo", ["reset --hard HEAD~1", "commit -q --amend -m other", "switch -q -f -c side HEAD~1"])
 def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, nursery: Nursery, undo: str) -> None:
     _killed(nursery, work, "commit", "publishing.Attempt._publish+")
@@ -203,7 +222,17 @@ def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, nursery: Nursery
     _assert_done(work)
 
 
-def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, nursery: Nursery) -> None:
+def test_a_child_of_a_run_killed_before_its_journal_is_waited_for_too(work: Any) -> None:
+    with (work.top / ".git" / f"ktx-{'0' * 16}.marker").open("wb") as marker:
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        os.link(marker.name, work.top / ".git/index.lock")
+        child = subprocess.Popen(["sleep", "0.3"], pass_fds=(marker.fileno(),))
+    work.repo.recover()
+    assert child.poll() == 0 and work.leftovers() == []
+
+
+@pytest.mark.parametrize("lock_is_left", [True, False])
+def test_a_child_of_a_killed_run_is_waited_for(work: Any, nursery: Nursery, lock_is_left: bool) -> None:
     """The killed run's own git may move the branch after its death; judging before would leave index and files old."""
     hold = work.top / "hold"
     os.mkfifo(hold)
@@ -220,6 +249,8 @@ def test_a_child_of_a_killed_run_that_still_works_is_waited_for(work: Any, nurse
     time.sleep(0.2)
     os.kill(pid, signal.SIGKILL)
     assert nursery.answer() == signal.SIGKILL
+    if not lock_is_left:
+        (work.top / ".git/index.lock").unlink()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lock, "WAIT_FOR_KTX_SECONDS", 0.2)
         with pytest.raises(BusyError):

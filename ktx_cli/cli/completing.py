@@ -1,0 +1,27 @@
+"""What the shell completes besides commands and options: the connection ids of the project around."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def connection_ids(incomplete: str) -> list[str]:
+    """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
+
+    Only the names are read; nothing is checked, opened or written.
+    """
+    from ktx_cli.core import yaml
+    from ktx_cli.core.errors import KtxError
+    from ktx_cli.project.files import read_bytes
+    from ktx_cli.project.layout import CONFIG_NAME
+    from ktx_cli.project.resolve import find_project
+
+    try:
+        folder = find_project(None, os.environ, Path.cwd())
+        text = read_bytes(folder / CONFIG_NAME) if folder else None
+        document = yaml.load(text, where=CONFIG_NAME) if text else None
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return []
+    connections = document.get("connections") if isinstance(document, dict) else None
+    return [str(key) for key in connections if str(key).startswith(incomplete)] if isinstance(connections, dict) else []
