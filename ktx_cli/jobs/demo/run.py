@@ -9,9 +9,9 @@ from typing import Any
 
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import QueryResult
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
-from ktx_cli.core.clock import monotonic
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.demo.company import WAREHOUSE, build_company
 from ktx_cli.jobs.demo.questions import QUESTIONS, Question
@@ -59,7 +59,8 @@ def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ig
     started = monotonic()
     company = build_company(folder, seed)
     total = sum(company.rows.values())
-    emit(StepFinished("company", f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}", monotonic() - started))
+    built = f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}"
+    emit(StepFinished("company", built, monotonic() - started))
     _commit_company(folder)
     setup(
         SetupRequest(

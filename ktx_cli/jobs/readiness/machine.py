@@ -11,7 +11,6 @@ from ktx_cli.core.errors import GitMissingError
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.project.git import find_git
 
-
 PACKAGES = ("typer", "rich", "pydantic", "yaml", "sqlalchemy", "sqlglot", "duckdb", "questionary", "anthropic")
 
 
