@@ -32,31 +32,41 @@ EXIT_PARTIAL = 7
 EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
 
-EXIT_BY_CODE: Mapping[str, int] = {
-    "usage": EXIT_USAGE,
-    "config": EXIT_USAGE,
-    "not_supported": EXIT_USAGE,
-    "secret": EXIT_USAGE,
-    "no_project": EXIT_NOT_READY,
-    "not_ready": EXIT_NOT_READY,
-    "auth": EXIT_NOT_READY,
-    "no_backend": EXIT_NOT_READY,
-    "billing": EXIT_NOT_READY,
-    "isolation": EXIT_NOT_READY,
-    "connection": EXIT_UNREACHABLE,
-    "rate_limit": EXIT_LIMIT,
-    "overloaded": EXIT_LIMIT,
-    "budget": EXIT_LIMIT,
-    "busy": EXIT_BUSY,
-    "partial": EXIT_PARTIAL,
-    "cancelled": EXIT_INTERRUPTED,
+ERROR_CODES: Mapping[str, tuple[int, str]] = {
+    "usage": (EXIT_USAGE, "The command line asks for something that cannot be."),
+    "config": (EXIT_USAGE, "`ktx.yaml` or another file of the user's cannot be used as it is."),
+    "not_supported": (EXIT_USAGE, "A known driver, source or backend this version has no code for."),
+    "secret": (EXIT_USAGE, "A secret reference that names nothing."),
+    "no_project": (EXIT_NOT_READY, "No project was found or named."),
+    "not_ready": (EXIT_NOT_READY, "Setup or authentication is missing."),
+    "no_backend": (EXIT_NOT_READY, "A model is needed and no backend is configured."),
+    "auth": (EXIT_NOT_READY, "A model backend did not accept the credentials."),
+    "billing": (EXIT_NOT_READY, "A model backend refused for lack of credit."),
+    "isolation": (EXIT_NOT_READY, "A model backend could not be run in isolation."),
+    "connection": (EXIT_UNREACHABLE, "A database or another source cannot be reached or does not answer as it should."),
+    "rate_limit": (EXIT_LIMIT, "A model backend asks to wait."),
+    "overloaded": (EXIT_LIMIT, "A model backend is overloaded."),
+    "budget": (EXIT_LIMIT, "A budget of the run is used up."),
+    "busy": (EXIT_BUSY, "Somebody else holds what this run needs; `details` says who."),
+    "partial": (EXIT_PARTIAL, "The run finished, but something was left out; `details` names it."),
+    "cancelled": (EXIT_INTERRUPTED, "The user interrupted the run, or did not confirm."),
+    "git": (EXIT_FAILED, "The repository is in a state ktx must not touch, or git refused."),
+    "git_missing": (EXIT_FAILED, "No git binary, or one that is too old."),
+    "storage": (EXIT_FAILED, "A file of the project cannot be read or written; the message names the path."),
+    "conflict": (EXIT_FAILED, "Two changes of the same thing that cannot be merged."),
+    "query": (EXIT_FAILED, "A database refused a statement."),
+    "read_only": (EXIT_FAILED, "A statement would have written; the session refused it."),
+    "timeout": (EXIT_FAILED, "A statement took longer than it may."),
+    "checks_failed": (EXIT_FAILED, "`ktx doctor` found something wrong."),
+    "failed": (EXIT_FAILED, "Several things failed for different reasons; the message names them."),
+    "internal": (EXIT_FAILED, "A bug in ktx."),
 }
-"""Exit code by error code; a code that is not listed ends in 1."""
+"""Every error code: the exit code it ends in, and what it means."""
 
 
 def exit_code_for(code: str) -> int:
     """Return the process exit code of an error code."""
-    return EXIT_BY_CODE.get(code, EXIT_FAILED)
+    return ERROR_CODES[code][0] if code in ERROR_CODES else EXIT_FAILED
 
 
 class KtxError(Exception):

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_an_interrupted_call_waits_for_a_child_that_writes(tmp_path: Path, monke
     original = subprocess.Popen.communicate
     calls = []
 
-    def interrupted(self: object, *arguments: object) -> object:
+    def interrupted(self: Any, *arguments: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
             raise KeyboardInterrupt

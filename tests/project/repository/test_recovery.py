@@ -228,7 +228,8 @@ def test_a_child_of_a_run_killed_before_its_journal_is_waited_for_too(work: Any)
         os.link(marker.name, work.top / ".git/index.lock")
         child = subprocess.Popen(["sleep", "0.3"], pass_fds=(marker.fileno(),))
     work.repo.recover()
-    assert child.poll() == 0 and work.leftovers() == []
+    assert work.leftovers() == []
+    assert child.wait() == 0
 
 
 @pytest.mark.parametrize("lock_is_left", [True, False])
