@@ -142,7 +142,7 @@ def _no_match(key: str, entry: str, refs: Iterable[TableRef]) -> ObjectProblem:
 def _no_schema(name: str, present: Iterable[str]) -> ObjectProblem:
     near = did_you_mean(name, present)
     tail = f": did you mean `{near}`?" if near else ""
-    return ObjectProblem(None, "scope", f"schema `{name}` holds no table this role can see{tail}")
+    return ObjectProblem(None, "schema", f"schema `{name}` holds no table this role can see{tail}")
 
 
 def _texts(options: Mapping[str, Any], key: str) -> tuple[str, ...]:

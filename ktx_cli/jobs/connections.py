@@ -12,7 +12,8 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, load_config
-from ktx_cli.project.files import read_bytes, write_atomic
+from ktx_cli.project.config.saving import change_config
+from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 
 
@@ -51,22 +52,30 @@ def add_connection(
     nothing is written then.
     """
     text = read_bytes(layout.config) or b""
-    if connection in load_config(layout.config, data=text).config.connections:
+    planned = _with_new_connection(text, connection, fields)
+    result = None
+    if test:
+        config = load_config(layout.config, data=planned).config
+        result = probe_connection(config, connection, project_dir=layout.root, environ=environ)
+    change_config(layout, lambda now: _with_new_connection(now, connection, fields))
+    return result
+
+
+def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
+    if connection in load_config(Path(CONFIG_NAME), data=text).config.connections:
         raise UsageError(
             f"there is a connection `{connection}` already",
             hint=f"ktx config set connections.{connection}.KEY VALUE changes it",
         )
-    changed = config_with_connection(text, connection, fields)
-    result = None
-    if test:
-        config = load_config(layout.config, data=changed).config
-        result = probe_connection(config, connection, project_dir=layout.root, environ=environ)
-    write_atomic(layout.config.resolve(), changed)
-    return result
+    return config_with_connection(text, connection, fields)
 
 
-def remove_connection(layout: Layout, connection: str) -> None:
-    """Take a connection out of `ktx.yaml`; its context stays."""
-    text = read_bytes(layout.config) or b""
-    require_connection(load_config(layout.config, data=text).config, connection)
-    write_atomic(layout.config.resolve(), edit.delete_value(text, ("connections", connection), where=CONFIG_NAME))
+def remove_connection(layout: Layout, connection: str) -> list[str]:
+    """Take a connection out of `ktx.yaml`; its context stays. Returns the folders that stay."""
+
+    def without(text: bytes) -> bytes:
+        require_connection(load_config(layout.config, data=text).config, connection)
+        return edit.delete_value(text, ("connections", connection), where=CONFIG_NAME)
+
+    change_config(layout, without)
+    return [path for path in layout.context_paths(connection) if (layout.root / path).exists()]

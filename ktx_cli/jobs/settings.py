@@ -5,8 +5,8 @@ from __future__ import annotations
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
 from ktx_cli.project.config import load_config
+from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.config.values import parse_cli_value
-from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 
 
@@ -16,15 +16,15 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
     Raises `UsageError` for an unknown key, `ConfigError` when the file would no longer be valid; it stays as it was
     then.
     """
-    text = read_bytes(layout.config) or b""
-    config = load_config(layout.config, data=text).config
-    keys = tuple(key.split("."))
-    connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
-    if keys[0] == "connections" and connection is None:
-        raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint="ktx connection add")
-    parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
-    changed = edit.set_value(text, keys, parsed, where=CONFIG_NAME)
-    warnings = load_config(layout.config, data=changed).warnings()
-    if changed != text:
-        write_atomic(layout.config.resolve(), changed)
-    return changed != text, warnings
+
+    def changed(text: bytes) -> bytes:
+        config = load_config(layout.config, data=text).config
+        keys = tuple(key.split("."))
+        connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
+        if keys[0] == "connections" and connection is None:
+            raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint="ktx connection add")
+        parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
+        return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
+
+    saved, loaded = change_config(layout, changed)
+    return saved, loaded.warnings()

@@ -77,6 +77,13 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink()
 
 
+def remove_leftovers_of(path: Path) -> None:
+    """Remove the temporary files that killed writers of one file left beside it; nobody else may be writing it."""
+    for leftover in path.parent.glob(f".{path.name}.*.ktx-tmp"):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            leftover.unlink()
+
+
 def sync_directory(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))

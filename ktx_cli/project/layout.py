@@ -66,6 +66,11 @@ class Layout:
         return self.root / self.schema_path(connection)
 
     @staticmethod
+    def context_paths(connection: str) -> tuple[str, ...]:
+        """The folders that hold a connection's context."""
+        return (f"{SEMANTIC_NAME}/{connection}", f"{RAW_NAME}/{connection}")
+
+    @staticmethod
     def schema_path(connection: str, shard: str = "") -> str:
         """`semantic-layer/<connection>/_schema/<shard>`."""
         return f"{SEMANTIC_NAME}/{connection}/{SCHEMA_NAME}/{shard}".rstrip("/")

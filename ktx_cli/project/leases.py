@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import socket
@@ -86,11 +87,12 @@ def hold_lease(
     """
     with open_for_writing(layout) as database:
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
-        remove_leftovers(layout.private)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
         beat.start()
         try:
+            with translated(layout.state):
+                remove_leftovers(layout.private)
             yield Lease(database, layout.state, run_id), database
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # the block's own error matters more; a dead holder is recognised
@@ -127,7 +129,8 @@ def _acquire(
         if left <= 0:
             raise _busy(holder)
         if not told:
-            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is at work", wait_seconds))
+            limit = wait_seconds if math.isfinite(wait_seconds) else None
+            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is at work", limit))
             told = True
         time.sleep(min(0.2, left))
 
@@ -181,17 +184,15 @@ def _busy(holder: Holder) -> BusyError:
 
 
 def _beat(path: Path, run_id: str, stop: threading.Event) -> None:
-    """Renew the heartbeat until told to stop; a database that is busy now is tried again at the next beat."""
-    database = sqlite3.connect(path, timeout=5, isolation_level=None)
-    try:
-        while not stop.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(sqlite3.OperationalError):
-                database.execute(
-                    "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?",
-                    (time.time(), LEASE, run_id),
-                )
-    finally:
-        database.close()
+    """Renew the heartbeat until told to stop; a database that does not answer now is tried again at the next beat."""
+    while not stop.wait(HEARTBEAT_SECONDS):
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as database,
+        ):
+            database.execute(
+                "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (time.time(), LEASE, run_id)
+            )
 
 
 def host_identity() -> str:

@@ -6,16 +6,21 @@ It is disposable: delete it and the next run rebuilds what it needs from the com
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.project.files import storage_error, write_atomic
 from ktx_cli.project.layout import Layout
+
+Answer = TypeVar("Answer")
+READ_ATTEMPTS = 5
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -66,27 +71,45 @@ def open_for_writing(layout: Layout) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-@contextlib.contextmanager
-def open_for_reading(layout: Layout) -> Iterator[sqlite3.Connection | None]:
-    """Open the database so that no file of the project changes; yields None where there is none.
+def read_state(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
+    """Return what `ask` finds in the database, or None where there is none of this version; no file changes.
 
-    Without a pending WAL the file is read as immutable. With one (a run is at work, or was killed) a private copy
-    is read, because SQLite would otherwise write its shared-memory file.
+    Without a WAL beside it the file is read as immutable. With one (a run is at work, or was killed) SQLite has to
+    use its shared-memory file. If a run began or ended meanwhile, the question is asked again. Raises `StorageError`.
     """
-    if not layout.state.exists():
-        yield None
-        return
-    with contextlib.ExitStack() as stack:
-        path = layout.state
-        if _pending_wal(path):
-            path = _copy(path, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ktx-state-"))))
-            uri = f"file:{quote(str(path))}"
+    for _ in range(READ_ATTEMPTS):
+        before = _signature(layout.state)
+        if before[0] is None:
+            return None
+        try:
+            answer = _ask(layout.state, ask, immutable=not before[1])
+        except sqlite3.Error as error:
+            if _signature(layout.state) == before:
+                raise database_error(layout.state, error) from error
         else:
-            uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
-        with translated(layout.state):
-            connection = stack.enter_context(contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-        yield connection if version == len(MIGRATIONS) else None
+            if before[1] or _signature(layout.state) == before:
+                return answer
+    with translated(layout.state):
+        return _ask(layout.state, ask, immutable=False)
+
+
+def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: bool) -> Answer | None:
+    if not immutable and not os.access(path.parent, os.W_OK):
+        with tempfile.TemporaryDirectory(prefix="ktx-state-") as folder:
+            return _ask(_copy(path, Path(folder)), ask, immutable=False)
+    uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if immutable else ''}"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        return ask(connection) if version == len(MIGRATIONS) else None
+
+
+def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:
+    """Return what tells one state of the file from another, and whether a WAL with content is beside it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None, False
+    return (found.st_mtime_ns, found.st_size, found.st_ino), _pending_wal(path)
 
 
 @contextlib.contextmanager

@@ -149,7 +149,6 @@ def _register_remove(commands: typer.Typer) -> None:
         layout = Layout(session.require_project())
         require_connection(load_config(layout.config).config, id)
         session.confirm(f"Take connection `{id}` out of ktx.yaml?")
-        remove_connection(layout, id)
-        kept = [p for p in (f"semantic-layer/{id}", f"raw-sources/{id}") if (layout.root / p).exists()]
+        kept = remove_connection(layout, id)
         rows = [("removed", id), *(("kept", path) for path in kept)]
         return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

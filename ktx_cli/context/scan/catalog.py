@@ -28,7 +28,8 @@ class Manifest:
     @property
     def column_count(self) -> int:
         """How many columns all sources have together."""
-        return sum(len(entry.get("columns") or ()) for entry in self.tables.values())
+        columns = (entry.get("columns") for entry in self.tables.values())
+        return sum(len(listed) for listed in columns if isinstance(listed, list))
 
 
 class ParsedCopies:
@@ -58,8 +59,12 @@ class ParsedCopies:
 def write_parsed_copies(layout: Layout, connection: str, shards: Mapping[str, Shard]) -> None:
     """Store the parsed shards of a connection; for runs only."""
     path = layout.cache / f"manifest-{connection}.json"
-    stored = {"format": FORMAT, "shards": {shard.sha256: shard.document for shard in shards.values()}}
-    write_atomic(path, json.dumps(stored, separators=(",", ":")).encode())
+    documents = {shard.sha256: shard.document for shard in shards.values()}
+    text = json.dumps({"format": FORMAT, "shards": documents}, separators=(",", ":"))
+    if json.loads(text)["shards"] != documents:  # JSON has no keys but text: such a shard is parsed each time
+        documents = {key: value for key, value in documents.items() if json.loads(json.dumps(value)) == value}
+        text = json.dumps({"format": FORMAT, "shards": documents}, separators=(",", ":"))
+    write_atomic(path, text.encode())
 
 
 def has_parsed_copies(layout: Layout, connection: str) -> bool:

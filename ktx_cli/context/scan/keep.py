@@ -6,10 +6,11 @@ scan generates (`new`). Whoever changed the value since the last scan wins; if b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ktx_cli.context.scan.manifest import Entry
+from ktx_cli.context.scan.names import quoted
 
 
 class _Missing:
@@ -25,7 +26,7 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
     """Return the entry to write for a source.
 
     `old` None: not known (the file was written by another program); then what a scan generates is taken from `new`
-    and all else from `current`. `joinable` says whether a source name is still there to join to.
+    and all else from `current`. `joinable` says whether a join to a source name may stay.
     """
     if old is None:
         old = _generated_part(current)
@@ -37,6 +38,22 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
     columns = _keep_columns(_by_name(old), _by_name(current), _by_name(new))
     joins = _keep_joins(_by_join(old), _by_join(current), _by_join(new), joinable)
     return _in_order({**merged, "columns": columns, **({"joins": joins} if joins else {})})
+
+
+def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
+    """Return the entry with its joins to a source that people gave another name leading to that name."""
+    joins = entry.get("joins")
+    if not isinstance(joins, list) or not any(isinstance(j, dict) and j.get("to") in renamed for j in joins):
+        return entry
+    return {**entry, "joins": [_redirected(join, renamed) for join in joins]}
+
+
+def _redirected(join: Any, renamed: Mapping[str, str]) -> Any:
+    if not isinstance(join, dict) or join.get("to") not in renamed or "alias" in join:
+        return join
+    name = renamed[join["to"]]
+    on = str(join.get("on")).replace(f"{quoted(join['to'])}.", f"{quoted(name)}.")
+    return {**join, "to": name, "on": on}
 
 
 def _keep(old: Any, current: Any, new: Any) -> Any:
@@ -71,7 +88,8 @@ def _keep_joins(
             continue  # a person took it out
         kept.append(_keep_mapping(old.get(key, {}), current.get(key, join), join))
     for key, join in current.items():
-        if key not in new and key not in old and joinable(key[0]):
+        persons = key not in old or join != old[key]
+        if key not in new and persons and joinable(key[0]):
             kept.append(join)
     return kept
 

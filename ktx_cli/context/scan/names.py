@@ -26,15 +26,18 @@ def quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
-def source_names(refs: Iterable[TableRef], previous: Mapping[str, str]) -> dict[TableRef, str]:
+def source_names(
+    refs: Iterable[TableRef], previous: Mapping[str, str], reserved: Iterable[str] = ()
+) -> dict[TableRef, str]:
     """Return the source name of every table: its own name where that is unique, else `schema_name`.
 
     `previous` maps physical names to the source names in use: a table keeps its name when a namesake appears.
+    `reserved`: names that sources of people's own have.
     """
     ordered = sorted(refs, key=lambda ref: (ref.schema or "", ref.name))
     counts = Counter(ref.name for ref in ordered)
     result: dict[TableRef, str] = {}
-    taken: set[str] = set()
+    taken: set[str] = set(reserved)
     for ref in ordered:
         name = previous.get(physical_name(ref))
         if name is not None and name not in taken:

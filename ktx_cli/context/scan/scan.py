@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef
+from ktx_cli.context.scan.carry import carried_over
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.manifest import Entry, entries
 from ktx_cli.context.scan.names import physical_name, source_names
-from ktx_cli.context.scan.shards import SUFFIXES, Shard, plan_shards, used_names
+from ktx_cli.context.scan.shards import SUFFIXES, Places, Shard, ShardPlan, plan_shards
 from ktx_cli.context.scan.snapshot import (
     MANIFEST,
     SnapshotFile,
@@ -20,6 +22,7 @@ from ktx_cli.context.scan.snapshot import (
     manifest_text,
     read_table,
     table_file,
+    table_path,
 )
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.project.layout import DATABASE_SOURCE, Layout
@@ -38,18 +41,6 @@ class Base(Protocol):
     def blobs(self, prefix: str) -> Mapping[str, str]:
         """Return path -> blob id of everything below a folder."""
         ...
-
-
-class EmptyBase:
-    """The base of a project without a repository."""
-
-    def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
-        """Return nothing."""
-        return {}
-
-    def blobs(self, prefix: str) -> Mapping[str, str]:
-        """Return nothing."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +62,36 @@ class TableChanges:
     """Known from before, unreadable now: kept as they were."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What ties a table's snapshot file to its shard: the next scan tells people's values from generated ones by both.
+
+    So they change together or not at all. `shard_of`: snapshot path -> shard path. `old`, `new`: path below `folder`
+    -> sha256, before and after.
+    """
+
+    connection: str
+    driver: str
+    folder: str
+    shard_of: Mapping[str, str]
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+
+    def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
+        """Return `files` less what is tied to a held path, with a manifest that says so."""
+        manifest = f"{self.folder}/{MANIFEST}"
+        if manifest in held:
+            return {}
+        shards = {shard for raw, shard in self.shard_of.items() if raw in held} | held
+        tied = {raw for raw, shard in self.shard_of.items() if shard in shards}
+        kept = {path: content for path, content in files.items() if path not in shards and path not in tied}
+        hashes = {path: value for path, value in self.new.items() if f"{self.folder}/{path}" not in tied}
+        hashes |= {path: value for path, value in self.old.items() if f"{self.folder}/{path}" in tied}
+        if manifest in files:
+            kept[manifest] = manifest_text(self.connection, self.driver, hashes).encode()
+        return kept
+
+
 @dataclass(slots=True)
 class ScanOutcome:
     """What a scan found and which files change: path -> new content, None for a file that goes."""
@@ -87,6 +108,11 @@ class ScanOutcome:
     files: dict[str, bytes | None] = field(default_factory=dict)
     shards: dict[str, Shard] = field(default_factory=dict)
     warnings: tuple[ResultWarning, ...] = ()
+    ties: Ties | None = None
+
+    def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
+        """Return the files that may change while the held paths keep their old content."""
+        return self.files if self.ties is None else self.ties.without(self.files, held)
 
 
 def folders(connection: str) -> tuple[str, str]:
@@ -138,16 +164,18 @@ def _plan(
     schema_folder, raw_folder = folders(outcome.connection)
     before = _Before.read(base, raw_folder, committed)
     outcome.warnings = before.warnings
-    unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
-    kept = [table for table in before.tables or () if table.ref in unreadable and _absent(table, schema)]
-    snapshot.update({file.path: file for file in map(table_file, kept)})
-    tables = [*schema.tables, *kept]
+    tables, kept = carried_over(schema, before.tables or ())
+    snapshot.update({file.path: file for file in map(table_file, tables)})
 
     shards = _read_shards(base, committed, schema_folder, copies)
-    used = used_names(shards)
-    names = source_names([table.ref for table in tables], used)
-    plan = plan_shards(schema_folder, shards, entries(tables, names), names, before.generated(used))
+    places = Places.find(shards, [table.ref for table in (*tables, *(before.tables or ()))])
+    reserved = [name for _, name in places.own]
+    names = source_names([table.ref for table in tables], places.used, reserved)
+    plan = plan_shards(
+        schema_folder, shards, places, entries(tables, names), names, before.generated(places.used, reserved)
+    )
     outcome.shards = plan.shards
+    outcome.ties = _ties(outcome, raw_folder, plan, before, snapshot)
     outcome.files = {**plan.files, **_raw_files(outcome, raw_folder, snapshot, before.hashes, committed)}
     outcome.difference = _difference(before, tables, kept, plan.removed)
     outcome.unchanged = not outcome.files
@@ -175,20 +203,28 @@ class _Before:
             note = ResultWarning("broken_snapshot", f"{error.message}; it is written anew", path=folder)
             return cls({}, None, (note,))
 
-    def generated(self, used: Mapping[str, str]) -> dict[str, Entry] | None:
-        """Return physical name -> what the last scan generated."""
+    def generated(self, used: Mapping[str, str], reserved: Iterable[str]) -> dict[str, Entry] | None:
+        """Return physical name -> what the last scan generated, with the source names of today."""
         if self.tables is None:
             return None
-        names = source_names([table.ref for table in self.tables], used)
+        names = source_names([table.ref for table in self.tables], used, reserved)
         return {physical_name(ref): entry for ref, entry in entries(self.tables, names).items()}
 
 
-def _absent(table: Table, schema: DatabaseSchema) -> bool:
-    return all(found.ref != table.ref for found in schema.tables)
+def _ties(
+    outcome: ScanOutcome, folder: str, plan: ShardPlan, before: _Before, snapshot: Mapping[str, SnapshotFile]
+) -> Ties:
+    shard_of = {f"{folder}/{table_path(ref)}": shard for ref, shard in plan.shard_of.items()}
+    for table in before.tables or ():
+        shard = plan.gone_from.get(physical_name(table.ref))
+        if shard is not None:
+            shard_of[f"{folder}/{table_path(table.ref)}"] = shard
+    new = {path: file.sha256 for path, file in snapshot.items()}
+    return Ties(outcome.connection, outcome.driver, folder, shard_of, before.hashes, new)
 
 
 def _read_shards(base: Base, committed: Mapping[str, str], folder: str, copies: ParsedCopies) -> dict[str, Shard]:
-    paths = [path for path in committed if path.startswith(f"{folder}/") and path.endswith(SUFFIXES)]
+    paths = [path for path in committed if posixpath.dirname(path) == folder and path.endswith(SUFFIXES)]
     return {path: copies.parse(content, path) for path, content in base.read_many(paths).items()}
 
 

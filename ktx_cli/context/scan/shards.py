@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ktx_cli.connectors.port import TableRef
-from ktx_cli.context.scan.keep import keep_entry
+from ktx_cli.context.scan.keep import keep_entry, with_renamed_joins
 from ktx_cli.context.scan.manifest import Entry
-from ktx_cli.context.scan.names import physical_name
+from ktx_cli.context.scan.names import physical_name, source_names
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import file_stem
@@ -42,11 +42,16 @@ class Shard:
 
 @dataclass(slots=True)
 class ShardPlan:
-    """What the shards of a connection become: path -> new text, None for a shard that goes."""
+    """What the shards of a connection become: path -> new text, None for a shard that goes.
+
+    `shard_of`: the shard each table is in. `gone_from`: physical name of a removed table -> the shard it was in.
+    """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
     shards: dict[str, Shard] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
+    shard_of: dict[TableRef, str] = field(default_factory=dict)
+    gone_from: dict[str, str] = field(default_factory=dict)
 
 
 def parse_shard(content: bytes, where: str) -> Shard:
@@ -64,48 +69,95 @@ def render_shard(document: Mapping[str, Any]) -> bytes:
     return (HEADER + yaml.dump(document)).encode("utf-8", "surrogatepass")
 
 
-def used_names(shards: Mapping[str, Shard]) -> dict[str, str]:
-    """Return physical name -> source name of every entry, over all shards."""
-    return {
-        str(entry["table"]): name
-        for path in sorted(shards)
-        for name, entry in shards[path].tables.items()
-        if "table" in entry
-    }
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the entries of a connection's tables stand, and which entries are people's own.
+
+    `primary`: physical name -> shard path and source name of the entry a scan keeps up to date. `own`: shard path and
+    source name of every other entry: a second source over the same table, or one that names no table.
+    """
+
+    primary: dict[str, tuple[str, str]]
+    own: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def find(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> Places:
+        """Find the places; of several entries over one table the one with the table's own name is primary."""
+        natural = {physical_name(ref): name for ref, name in source_names(refs, {}).items()}
+        entries = [
+            (str(entry.get("table")), path, name)
+            for path in sorted(shards)
+            for name, entry in shards[path].tables.items()
+            if isinstance(entry.get("table"), str)
+        ]
+        entries.sort(key=lambda found: natural.get(found[0]) != found[2])
+        primary: dict[str, tuple[str, str]] = {}
+        for physical, path, name in entries:
+            primary.setdefault(physical, (path, name))
+        kept = set(primary.values())
+        own = [(path, name) for path in sorted(shards) for name in shards[path].tables if (path, name) not in kept]
+        return cls(primary, tuple(own))
+
+    @property
+    def used(self) -> dict[str, str]:
+        """Physical name -> source name."""
+        return {physical: name for physical, (_, name) in self.primary.items()}
 
 
 def plan_shards(
     folder: str,
     current: Mapping[str, Shard],
+    places: Places,
     generated: Mapping[TableRef, Entry],
     names: Mapping[TableRef, str],
     old: Mapping[str, Entry] | None,
 ) -> ShardPlan:
     """Return the new shards of a connection.
 
-    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree. `old`: physical
-    name -> entry the last scan generated; None where that is not known. A table stays in the shard it is in; a new
-    one goes to the shard of its schema. Entries of tables that are gone are removed and named.
+    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree, `places` what is
+    where in them. `old`: physical name -> entry the last scan generated; None where that is not known. A table stays
+    in the shard it is in; a new one goes to the shard of its schema. Entries of tables that are gone are removed and
+    named; entries no scan ever made are left as they are.
     """
-    here = {
-        str(entry.get("table")): (path, name) for path, shard in current.items() for name, entry in shard.tables.items()
+    present = {physical_name(ref) for ref in generated}
+    gone = {
+        physical: place
+        for physical, place in places.primary.items()
+        if physical not in present and (old is None or physical in old)
     }
-    wanted_names = set(names.values())
+    gone_names = {name for _, name in gone.values()}
+    renamed = _renamed(generated, names)
     placed: dict[str, dict[str, Entry]] = {}
+    plan = ShardPlan(removed=tuple(sorted(gone)))
     for ref in sorted(generated, key=lambda ref: (ref.schema or "", ref.name)):
         physical = physical_name(ref)
-        path, name = here.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
+        path, name = places.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
         entry = generated[ref]
         if name:
             before = None if old is None else old.get(physical)
-            entry = keep_entry(before, current[path].tables[name], entry, joinable=wanted_names.__contains__)
+            now = with_renamed_joins(current[path].tables[name], renamed)
+            entry = keep_entry(before, now, entry, joinable=lambda to: to not in gone_names)
         placed.setdefault(path, {})[names[ref]] = entry
-    gone = sorted(physical for physical in here if physical not in {physical_name(ref) for ref in generated})
-    return _compare(current, placed, tuple(gone))
+        plan.shard_of[ref] = path
+    untouched = [
+        place for physical, place in places.primary.items() if physical not in present and physical not in gone
+    ]
+    for path, name in (*untouched, *places.own):
+        placed.setdefault(path, {})[name] = current[path].tables[name]
+    plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
+    _compare(plan, current, placed)
+    return plan
 
 
-def _compare(current: Mapping[str, Shard], placed: Mapping[str, dict[str, Entry]], gone: tuple[str, ...]) -> ShardPlan:
-    plan = ShardPlan(removed=gone)
+def _renamed(generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str]) -> dict[str, str]:
+    """Return a table's own source name -> the name people gave it, where nothing else has the former."""
+    natural = source_names(generated, {})
+    in_use = set(names.values())
+    return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}
+
+
+def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str, dict[str, Entry]]) -> None:
+    """Fill in which files change."""
     for path in sorted({*current, *placed}):
         entries = placed.get(path)
         shard = current.get(path)
@@ -120,9 +172,8 @@ def _compare(current: Mapping[str, Shard], placed: Mapping[str, dict[str, Entry]
         text = render_shard(document)
         plan.files[path] = text
         plan.shards[path] = Shard(document, hashlib.sha256(text).hexdigest())
-    return plan
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Compare with the order of the tables and columns, which the file shows."""
-    return before == after and [*before.get("tables", {})] == [*after.get("tables", {})]
+    return before == after and [*(before.get("tables") or {})] == [*after["tables"]]

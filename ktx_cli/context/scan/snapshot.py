@@ -22,7 +22,7 @@ from ktx_cli.connectors.port import (
     UniqueKey,
 )
 from ktx_cli.core import yaml
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.text import file_stem
 
 MANIFEST = "manifest.yaml"
@@ -60,9 +60,11 @@ def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
     """Return path -> sha256 of the files a manifest lists as done; `ConfigError` when it cannot be read."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
+    if not isinstance(files, list):
+        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan writes it anew")
     return {
         str(entry["path"]): str(entry["sha256"])
-        for entry in files or ()
+        for entry in files
         if isinstance(entry, dict) and entry.get("status") == "done" and "path" in entry and "sha256" in entry
     }
 
@@ -71,7 +73,7 @@ def read_table(content: bytes, where: str) -> Table:
     """Return the table a snapshot file describes; `KtxError` when the file is damaged."""
     try:
         return _from_json(json.loads(content))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
             f"the snapshot file {where} is damaged ({type(error).__name__})",
             hint="restore it from git; the next scan writes it anew",

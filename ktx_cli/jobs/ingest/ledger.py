@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome
@@ -38,10 +39,11 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
     )
 
 
-def previous_scan(database: sqlite3.Connection, connection: str) -> PreviousScan | None:
-    """Return what the last complete scan of a connection left, or None."""
-    row = database.execute("SELECT digest, files FROM scans WHERE connection = ?", (connection,)).fetchone()
-    return None if row is None else PreviousScan(row[0], json.loads(row[1]))
+def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> dict[str, PreviousScan]:
+    """Return connection -> what its last complete scan left; those that were never scanned are not in it."""
+    wanted = set(connections)
+    rows = database.execute("SELECT connection, digest, files FROM scans").fetchall()
+    return {row[0]: PreviousScan(row[1], json.loads(row[2])) for row in rows if row[0] in wanted}
 
 
 def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:

@@ -94,10 +94,13 @@ class IngestReport:
     created_repository: bool = False
     llm: str = "none"
     seconds: float = 0.0
+    ended: str | None = None
 
     @property
     def status(self) -> str:
-        """`done`, `unchanged`, `partial` or `failed`."""
+        """`done`, `unchanged`, `partial`, `failed` or `interrupted`."""
+        if self.ended is not None:
+            return self.ended
         failed = [c for c in self.connections if c.error is not None]
         if failed and len(failed) == len(self.connections):
             return FAILED
@@ -124,7 +127,9 @@ class IngestReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""
-        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "connections"}
+        shown = {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("connections", "ended")
+        }
         return {
             **shown,
             "status": self.status,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
-from ktx_cli.context.scan.scan import Base, EmptyBase, ScanOutcome, folders
+from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome, folders
 from ktx_cli.core.clock import monotonic, new_run_id
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, Notice, RunFinished, RunStarted, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
+from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.report import UNCHANGED, IngestReport
 from ktx_cli.jobs.ingest.scanning import ScanContext, scan_target
 from ktx_cli.jobs.ingest.targets import Target, choose_targets
@@ -23,7 +25,8 @@ from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
 from ktx_cli.project.repository import CommitResult, Repository
-from ktx_cli.project.state import open_for_reading
+from ktx_cli.project.state import read_state, translated
+from ktx_cli.project.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,11 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     run = _Run(request, layout, loaded.config, targets, report, loaded.warnings())
     started = monotonic()
-    if request.dry_run:
-        _dry_run(run)
-    else:
-        _work(run)
-    report.seconds = monotonic() - started
-    request.emit(RunFinished(report.run_id, report.status, report.seconds))
+    try:
+        _dry_run(run) if request.dry_run else _work(run)
+    finally:
+        report.seconds = monotonic() - started
+        request.emit(RunFinished(report.run_id, report.status, report.seconds))
     return report, run.warnings
 
 
@@ -87,9 +89,10 @@ def _require_backend(config: KtxConfig, request: IngestRequest) -> None:
 def _dry_run(run: _Run) -> None:
     """Scan without a lease, a commit or a file."""
     repository = Repository.discover(run.layout.root)
-    base: Base = EmptyBase() if repository is None else repository.tree(repository.head().commit)
-    with open_for_reading(run.layout) as database:
-        _scan(run, base, database)
+    commit = None if repository is None else repository.head().commit
+    ids = [target.connection for target in run.targets]
+    previous = read_state(run.layout, lambda database: ledger.previous_scans(database, ids)) or {}
+    _scan(run, ProjectBase(run.layout, repository, commit), previous)
 
 
 def _work(run: _Run) -> None:
@@ -101,19 +104,37 @@ def _work(run: _Run) -> None:
         layout, run_id=report.run_id, command=request.command, wait_seconds=request.wait_seconds, emit=request.emit
     ) as (lease, database):
         request.emit(RunStarted(report.run_id, request.command))
-        ledger.start_run(database, report.run_id, request.command)
-        if repository is None:
-            repository = Repository.create(layout.root)
-            report.created_repository = True
-            request.emit(Notice(f"created a git repository in {layout.root}"))
-        _recover(run, repository)
-        head = repository.head()
-        report.branch = head.ref
-        _scan(run, repository.tree(head.commit), database)
-        _commit(run, repository, head.commit, lease)
-        _remember(run, repository, database)
-        ledger.finish_run(database, report.run_id, report.status, report.commit)
+        with translated(layout.state):
+            ledger.start_run(database, report.run_id, request.command)
+        try:
+            _scan_and_commit(run, repository or _created(run), lease, database)
+        except BaseException as error:
+            report.ended = "failed" if isinstance(error, Exception) else "interrupted"
+            with contextlib.suppress(sqlite3.Error):  # the error itself matters more
+                ledger.finish_run(database, report.run_id, report.status, report.commit)
+            raise
+        with translated(layout.state):
+            ledger.finish_run(database, report.run_id, report.status, report.commit)
         _write_report(run)
+
+
+def _created(run: _Run) -> Repository:
+    repository = Repository.create(run.layout.root)
+    run.report.created_repository = True
+    run.request.emit(Notice(f"created a git repository in {run.layout.root}"))
+    return repository
+
+
+def _scan_and_commit(run: _Run, repository: Repository, lease: Lease, database: sqlite3.Connection) -> None:
+    _recover(run, repository)
+    head = repository.head()
+    run.report.branch = head.ref
+    base = ProjectBase(run.layout, repository, head.commit)
+    with translated(run.layout.state):
+        previous = ledger.previous_scans(database, [target.connection for target in run.targets])
+    _scan(run, base, previous)
+    _commit(run, repository, base, head.commit, lease)
+    _remember(run, ProjectBase(run.layout, repository, run.report.commit or head.commit), database)
 
 
 def _recover(run: _Run, repository: Repository) -> None:
@@ -124,8 +145,8 @@ def _recover(run: _Run, repository: Repository) -> None:
         run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
-def _scan(run: _Run, base: Base, database: sqlite3.Connection | None) -> None:
-    context = ScanContext(run.layout, run.config, run.request.environ, base, database, run.request.emit)
+def _scan(run: _Run, base: ProjectBase, previous: Mapping[str, PreviousScan]) -> None:
+    context = ScanContext(run.layout, run.config, run.request.environ, base, previous, run.request.emit)
     for target in run.targets:
         report, outcome = scan_target(context, target)
         run.report.connections.append(report)
@@ -134,8 +155,15 @@ def _scan(run: _Run, base: Base, database: sqlite3.Connection | None) -> None:
             run.warnings.extend(outcome.warnings)
 
 
-def _commit(run: _Run, repository: Repository, base: str | None, lease: Lease) -> None:
-    changes = {path: content for outcome in run.outcomes for path, content in outcome.files.items()}
+def _commit(run: _Run, repository: Repository, base: ProjectBase, commit: str | None, lease: Lease) -> None:
+    workspace = Workspace(base)
+    for outcome in run.outcomes:
+        for path, content in outcome.files.items():
+            if content is None:
+                workspace.delete(path)
+            else:
+                workspace.write(path, content)
+    changes = workspace.changes()
     if not changes:
         return
     run.request.emit(StepStarted("commit"))
@@ -143,19 +171,27 @@ def _commit(run: _Run, repository: Repository, base: str | None, lease: Lease) -
     result = repository.commit(
         changes,
         message=_message(run.report),
-        base=base,
+        base=commit,
         author=run.config.storage.git.author,
         before_publish=lease.check,
+        adjust=lambda held: _without(run, changes, held),
     )
     _report_commit(run, result)
     done = f"{plural(len(result.committed), 'file')} in {result.commit[:10]}" if result.commit else "nothing to commit"
     run.request.emit(StepFinished("commit", done, monotonic() - started))
 
 
+def _without(run: _Run, changes: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
+    """Return the changes that may be made while the held paths stay as they are."""
+    allowed = {path: content for outcome in run.outcomes for path, content in outcome.without(held).items()}
+    return {path: allowed[path] for path in changes if path in allowed}
+
+
 def _report_commit(run: _Run, result: CommitResult) -> None:
     report = run.report
     report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
-    report.held = tuple((held.path, held.reason.value) for held in result.held)
+    edited = [(path, "edited meanwhile") for path in result.left]
+    report.held = (*((held.path, held.reason.value) for held in result.held), *edited)
     if result.ignored:
         run.warnings.append(
             ResultWarning(
@@ -167,15 +203,15 @@ def _report_commit(run: _Run, result: CommitResult) -> None:
         )
 
 
-def _remember(run: _Run, repository: Repository, database: sqlite3.Connection) -> None:
-    """Store what the next run compares with, and the parsed copies."""
-    left_out = {path for path, _ in run.report.held} | set(run.report.ignored)
-    tree = repository.tree(repository.head().commit)
+def _remember(run: _Run, now: ProjectBase, database: sqlite3.Connection) -> None:
+    """Store what the next run compares with, and the parsed copies. `now`: what was read or has been committed."""
+    held = {path for path, _ in run.report.held}
     for outcome in run.outcomes:
         files = None
-        if not left_out.intersection(outcome.files):
-            files = {path: blob for folder in folders(outcome.connection) for path, blob in tree.blobs(folder).items()}
-        ledger.record_scan(database, run.report.run_id, outcome, files)
+        if not held.intersection(outcome.files):
+            files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
+        with translated(run.layout.state):
+            ledger.record_scan(database, run.report.run_id, outcome, files)
         if outcome.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
             write_parsed_copies(run.layout, outcome.connection, outcome.shards)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.context.scan.catalog import ParsedCopies
-from ktx_cli.context.scan.scan import Base, ScanOutcome, scan_connection
+from ktx_cli.context.scan.scan import Base, PreviousScan, ScanOutcome, scan_connection
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
-from ktx_cli.jobs.ingest.ledger import previous_scan
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.project.config import KtxConfig
@@ -22,13 +20,13 @@ from ktx_cli.project.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What all scans of a run share; `database` None: no state is known."""
+    """What all scans of a run share; `previous`: connection -> what its last scan left."""
 
     layout: Layout
     config: KtxConfig
     environ: Mapping[str, str]
     base: Base
-    database: sqlite3.Connection | None
+    previous: Mapping[str, PreviousScan]
     emit: Emit
 
     @property
@@ -47,10 +45,19 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
             raise target.error
         outcome = _scan(context, target)
         report = ConnectionReport.of(outcome, monotonic() - started)
-    except KtxError as error:
+    except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on
+        error = problem if isinstance(problem, KtxError) else _internal(target, problem)
         report = ConnectionReport(target.connection, target.driver, FAILED, seconds=monotonic() - started, error=error)
     context.emit(StepFinished("scan", report.summary, report.seconds, target.connection))
     return report, outcome
+
+
+def _internal(target: Target, problem: Exception) -> KtxError:
+    return KtxError(
+        f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
+        code="internal",
+        hint=f"ktx ingest {target.connection} --debug",
+    )
 
 
 def _scan(context: ScanContext, target: Target) -> ScanOutcome:
@@ -64,6 +71,6 @@ def _scan(context: ScanContext, target: Target) -> ScanOutcome:
             connection=target.connection,
             driver=target.driver,
             base=context.base,
-            previous=None if context.database is None else previous_scan(context.database, target.connection),
+            previous=context.previous.get(target.connection),
             copies=ParsedCopies(context.layout, target.connection),
         )

@@ -11,7 +11,7 @@ from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project.config import llm_backend_problem, supported_databases
 from ktx_cli.project.leases import current_holder
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.state import open_for_reading
+from ktx_cli.project.state import read_state
 
 
 def check_config(context: CheckContext) -> list[Finding]:
@@ -80,8 +80,10 @@ def check_repository(context: CheckContext) -> list[Finding]:
 
 def check_lease(context: CheckContext) -> list[Finding]:
     """Nobody is at work, or somebody who is alive."""
-    with open_for_reading(context.layout) as database:
-        holder = None if database is None else current_holder(database)
+    try:
+        holder = read_state(context.layout, current_holder)
+    except KtxError as error:
+        return [Finding("lease", Level.FAIL, error.message, error.hint)]
     if holder is None:
         return [Finding("lease", Level.OK, "no run is at work")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"

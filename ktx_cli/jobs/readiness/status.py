@@ -15,7 +15,7 @@ from ktx_cli.jobs.readiness.project import check_lease, check_repository
 from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
 from ktx_cli.project.config import is_supported, load_config
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import open_for_reading
+from ktx_cli.project.state import read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,13 @@ def project_status(project_dir: Path, environ: Mapping[str, str]) -> Status:
     context = CheckContext(layout, loaded, environ)
     findings = run_checks(context, named(READINESS))
     findings += [*check_repository(context), *check_lease(context)]
-    with open_for_reading(layout) as database:
-        scans = {} if database is None else last_scans(database)
-        runs = [] if database is None else last_runs(database)
-    connections: list[ConnectionStatus] = []
     warnings = loaded.warnings()
+    try:
+        scans, runs = read_state(layout, lambda database: (last_scans(database), last_runs(database))) or ({}, [])
+    except KtxError as error:
+        scans, runs = {}, []
+        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
+    connections: list[ConnectionStatus] = []
     for connection, entry in sorted(loaded.config.connections.items()):
         manifest = load_manifest(layout, connection)
         warnings += manifest.problems

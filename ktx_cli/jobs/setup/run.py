@@ -9,12 +9,13 @@ from typing import Any
 
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.clock import new_run_id
-from ktx_cli.core.errors import ResultWarning, StorageError, UsageError
+from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, Notice, ignore_events
 from ktx_cli.jobs.connections import config_with_connection, probe_connection
 from ktx_cli.project import edit
-from ktx_cli.project.config import KtxConfig, load_config
-from ktx_cli.project.files import read_bytes, write_atomic
+from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
+from ktx_cli.project.config.saving import config_lock
+from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 from ktx_cli.project.leases import hold_lease
 from ktx_cli.project.repository import Repository
@@ -81,19 +82,15 @@ def setup(request: SetupRequest) -> SetupReport:
     config = load_config(layout.config, data=text).config
     if report.connection is not None and request.test:
         report.test = probe_connection(config, report.connection, project_dir=layout.root, environ=request.environ)
-    report.changed = text != before
-    _save(request, layout, config, text, report)
+    _save(request, layout, report)
     report.warnings += load_config(layout.config).warnings()
     return report
 
 
 def _require_folder(folder: Path) -> None:
+    """Raise `UsageError` when the folder is something else; it is created when there is something to save."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="--project-dir names the folder of the project")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot create {folder}: {error.strerror}", hint="choose another --project-dir") from error
 
 
 def _planned_text(request: SetupRequest, before: bytes | None, report: SetupReport) -> bytes:
@@ -105,7 +102,7 @@ def _planned_text(request: SetupRequest, before: bytes | None, report: SetupRepo
     if request.model is not None and request.model != config.llm.models.get("default"):
         text = edit.set_value(text, ("llm", "models", "default"), request.model, where=CONFIG_NAME)
     if request.database is not None:
-        report.connection = request.connection or _free_id(config)
+        report.connection = request.connection or _id_for(config, request.database)
         text = _with_database(text, config, report.connection, request.database)
     return text
 
@@ -125,41 +122,64 @@ def _with_database(text: bytes, config: KtxConfig, connection: str, fields: Mapp
     return text
 
 
-def _free_id(config: KtxConfig) -> str:
+def _id_for(config: KtxConfig, fields: Mapping[str, Any]) -> str:
+    """Return the id of the connection that is to this very database, else a free one."""
+    for name, entry in config.connections.items():
+        shown = entry.model_dump(by_alias=True)
+        if all(shown.get(key) == fields.get(key) for key in ("driver", "url", "path")):
+            return name
     number, name = 2, "warehouse"
     while name in config.connections:
         name, number = f"warehouse-{number}", number + 1
     return name
 
 
-def _save(request: SetupRequest, layout: Layout, config: KtxConfig, text: bytes, report: SetupReport) -> None:
-    """Write `ktx.yaml`; commit it where the user has no edits of their own in it."""
+def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
+    """Write `ktx.yaml`; commit it where the user has no edits of their own in it, and no secret stands in it."""
+    try:
+        layout.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(layout.root, error, "create") from error
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
     run_id = new_run_id()
-    with hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit) as (lease, _):
+    with (
+        hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit) as (lease, _),
+        config_lock(layout.root),
+    ):
         if repository is None:
             repository = Repository.create(layout.root)
             report.created_repository = True
             request.emit(Notice(f"created a git repository in {layout.root}"))
         repository.recover()
+        before = read_bytes(layout.config)
+        text = _planned_text(request, before, report)
+        loaded = load_config(layout.config, data=text)
+        report.changed = text != before
         if not report.changed:
+            return
+        if any(literal_secrets(loaded.config)):
+            _save_only(layout, text, report, "a secret stands in it")
             return
         result = repository.commit(
             {CONFIG_NAME: text},
             message=f"ktx setup\n\nKtx-Run: {run_id}\n",
             base=repository.head().commit,
-            author=config.storage.git.author,
+            author=loaded.config.storage.git.author,
             before_publish=lease.check,
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
-            write_atomic(layout.config.resolve(), text)
-            report.warnings.append(
-                ResultWarning(
-                    "config_not_committed",
-                    "ktx.yaml was saved but not committed, because it has changes of yours",
-                    hint="git diff ktx.yaml; commit it when you like",
-                )
-            )
+            _save_only(layout, text, report, "it has changes of yours")
+
+
+def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str) -> None:
+    write_atomic(layout.config.resolve(), text)
+    report.warnings.append(
+        ResultWarning(
+            "config_not_committed",
+            f"ktx.yaml was saved but not committed, because {reason}",
+            hint="git diff ktx.yaml; commit it when you like",
+        )
+    )

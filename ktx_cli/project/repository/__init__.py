@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ktx_cli.project.merge import Conflict
 from ktx_cli.project.repository.model import (
+    AdjustFunction,
     CommitResult,
-    Conflict,
     Head,
     Held,
     HeldReason,
@@ -17,6 +18,7 @@ from ktx_cli.project.repository.store import Repository
 from ktx_cli.project.repository.trees import TreeView
 
 __all__ = [
+    "AdjustFunction",
     "CommitResult",
     "Conflict",
     "Head",

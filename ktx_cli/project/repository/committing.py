@@ -40,7 +40,7 @@ def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request:
     tip = TreeView(git, layout.prefix, head.commit)
     base = tip if request.base == head.commit else TreeView(git, layout.prefix, request.base)
     judge = Judge(git, layout, config, run.conversion, tip, request.changes)
-    planner = Planner(request.changes, base, layout.prefix, run.conversion, judge, request.merge)
+    planner = Planner(request.changes, base, layout.prefix, run.conversion, judge, request.merge, request.adjust)
     fresh = not layout.private.exists()
     try:
         return _attempts(run, planner, judge, head, tip)

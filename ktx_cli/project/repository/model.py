@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.merge import Conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +87,12 @@ class Held:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """A merge function's answer that it cannot merge; `detail` says why, for the report."""
-
-    detail: str | None = None
-
-
 MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | Conflict | None]
 """Called with path, base, ours (what the run wants) and theirs (what the branch has now); None stands for no file."""
+
+
+AdjustFunction = Callable[[frozenset[str]], Mapping[str, bytes | None]]
+"""Called with the paths that are held; returns those of the changes that still make sense without them."""
 
 
 @dataclass(frozen=True, slots=True)

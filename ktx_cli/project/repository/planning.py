@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ktx_cli.project import merge
 from ktx_cli.project.git import Git, failure, find_git
+from ktx_cli.project.merge import Conflict
 from ktx_cli.project.repository.conversion import Blob, Conversion
 from ktx_cli.project.repository.judging import Judge, Way
-from ktx_cli.project.repository.model import Conflict, Held, HeldReason, MergeFunction, TreeEntry
+from ktx_cli.project.repository.model import AdjustFunction, Held, HeldReason, MergeFunction, TreeEntry
 from ktx_cli.project.repository.trees import TreeView
 from ktx_cli.project.repository.working_files import naming
 
@@ -58,15 +60,24 @@ class Planner:
     prefix: str
     conversion: Conversion
     judge: Judge
-    merge: MergeFunction
+    merge_function: MergeFunction
+    adjust: AdjustFunction | None = None
 
     def plan(self, tip: TreeView) -> Plan:
-        """Return what is to be done so that `tip` gets the wanted changes."""
+        """Return what is to be done so that `tip` gets the wanted changes, less what depends on a held path."""
+        plan = self._plan(self.wanted, tip)
+        if not plan.held or self.adjust is None:
+            return plan
+        adjusted = self._plan(self.adjust(frozenset(held.path for held in plan.held)), tip)
+        adjusted.held = sorted({held.path: held for held in (*plan.held, *adjusted.held)}.values(), key=_path_of)
+        return adjusted
+
+    def _plan(self, wanted: Mapping[str, bytes | None], tip: TreeView) -> Plan:
         plan = Plan()
-        for path in sorted(self.wanted):
-            outcome = self._merged(path, tip)
+        for path in sorted(wanted):
+            outcome = self._merged(path, wanted[path], tip)
             if isinstance(outcome, Conflict):
-                plan.held.append(Held(path, HeldReason.CONFLICT, outcome.detail))
+                plan.held.append(Held(path, HeldReason.CONFLICT, outcome.reason))
                 continue
             blob, was_merged = outcome
             existing = tip.entries.get(path)
@@ -82,9 +93,9 @@ class Planner:
                 plan.merged.append(path)
         return plan
 
-    def _merged(self, path: str, tip: TreeView) -> tuple[Blob | None, bool] | Conflict:
+    def _merged(self, path: str, wanted: bytes | None, tip: TreeView) -> tuple[Blob | None, bool] | Conflict:
         """Return the object the path is to have (None: none) and whether it took a merge to find it."""
-        ours = self._blob(path, self.wanted[path])
+        ours = self._blob(path, wanted)
         before, theirs = self.base.entries.get(path), tip.entries.get(path)
         ours_oid = ours and ours.oid
         before_oid, their_oid = before and before.oid, theirs and theirs.oid
@@ -93,17 +104,23 @@ class Planner:
         if ours_oid == before_oid:
             return (None if theirs is None else Blob(theirs.oid, None)), False
         if self.conversion.is_filtered(self.prefix + path):
-            return Conflict("a filter driver is set for it")
-        answer = self.merge(path, self.base.read(path), self.wanted[path], tip.read(path))
+            return Conflict(path, "", "a filter driver is set for it")
+        answer = self.merge_function(path, self.base.read(path), wanted, tip.read(path))
         return answer if isinstance(answer, Conflict) else (self._blob(path, answer), True)
 
     def _blob(self, path: str, content: bytes | None) -> Blob | None:
         return None if content is None else self.conversion.blob(self.prefix + path, content)
 
 
-def always_conflict(path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Conflict:
-    """Merge nothing: the merge function of callers that give none."""
-    return Conflict("it was changed on the branch meanwhile")
+def _path_of(held: Held) -> str:
+    return held.path
+
+
+def merge_by_default(
+    path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
+) -> bytes | Conflict | None:
+    """Merge YAML by its values and other files by their lines: what callers get that give no merge function."""
+    return merge.merge_file(path, base, ours, theirs, text_merge=merge_file)
 
 
 def merge_file(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

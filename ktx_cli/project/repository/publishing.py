@@ -15,7 +15,14 @@ from ktx_cli.project.repository.entries import edit_index
 from ktx_cli.project.repository.journal import Journal, JournalEntry
 from ktx_cli.project.repository.judging import Condition, Way
 from ktx_cli.project.repository.lock import IndexLock
-from ktx_cli.project.repository.model import CommitResult, Head, MergeFunction, RepositoryLayout, TreeEntry
+from ktx_cli.project.repository.model import (
+    AdjustFunction,
+    CommitResult,
+    Head,
+    MergeFunction,
+    RepositoryLayout,
+    TreeEntry,
+)
 from ktx_cli.project.repository.placing import Finish, carry_out, content_digest, drop_journal
 from ktx_cli.project.repository.planning import Change, Plan
 from ktx_cli.project.repository.working_files import NewFile, Placement, digest_of, naming, signature_of, stage
@@ -34,6 +41,7 @@ class Request:
     author: str | None
     merge: MergeFunction
     before_publish: Callable[[], None] | None
+    adjust: AdjustFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository import discovery
 from ktx_cli.project.repository.committing import commit_changes
+from ktx_cli.project.repository.entries import ignored_paths
 from ktx_cli.project.repository.lock import clear_dead, has_leftovers, hold_index
-from ktx_cli.project.repository.model import CommitResult, Head, MergeFunction, Recovery, RepositoryLayout
+from ktx_cli.project.repository.model import (
+    AdjustFunction,
+    CommitResult,
+    Head,
+    MergeFunction,
+    Recovery,
+    RepositoryLayout,
+)
 from ktx_cli.project.repository.paths import check_folders, check_paths
-from ktx_cli.project.repository.planning import always_conflict
+from ktx_cli.project.repository.planning import merge_by_default
 from ktx_cli.project.repository.publishing import Request
 from ktx_cli.project.repository.recovery import needs_recovery, recover
 from ktx_cli.project.repository.trees import TreeView
@@ -56,6 +64,11 @@ class Repository:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
         return TreeView(self._git, self.layout.prefix, commit)
 
+    def ignored(self, paths: Collection[str]) -> frozenset[str]:
+        """Return which of the paths git ignores; tracked ones never count."""
+        check_paths(paths)
+        return ignored_paths(self._git, self.layout, paths)
+
     def recover(self) -> Recovery:
         """Finish or drop what a killed run left; changes nothing when there is nothing.
 
@@ -80,20 +93,23 @@ class Repository:
         author: str | None = None,
         merge: MergeFunction | None = None,
         before_publish: Callable[[], None] | None = None,
+        adjust: AdjustFunction | None = None,
     ) -> CommitResult:
         """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
 
         `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and
-        changed the same path, `merge` decides (default: conflict, the path is held). `author` is `Name <mail>`.
+        changed the same path, `merge` decides (default: YAML by its values, other files by lines; a conflict holds
+        the path). `author` is `Name <mail>`.
         `before_publish` is called right before the branch moves, again for every attempt; what it raises leaves
-        nothing behind. Paths that carry work of the user's are held, and named in the result.
+        nothing behind. Paths that carry work of the user's are held, and named in the result; `adjust` is then asked
+        which changes still make sense without them (default: all).
 
         Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
         `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
         """
         check_paths(changes)
         check_folders(path for path, content in changes.items() if content is not None)
-        request = Request(changes, message, base, author, merge or always_conflict, before_publish)
+        request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust)
         discovery.check_writable(self.layout, discovery.read_ref(self._git))
         with hold_index(self.layout) as lock:
             git = self._git.guarded(lock.descriptor)

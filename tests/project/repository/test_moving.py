@@ -22,9 +22,9 @@ def _lines(**changed: bytes) -> bytes:
 
 def merging(path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | Conflict | None:
     if base is None or ours is None or theirs is None:
-        return Conflict("deleted on one side")
+        return Conflict(path, "", "deleted on one side")
     merged = merge_file(base, ours, theirs)
-    return Conflict() if merged is None else merged
+    return Conflict(path, "", "lines") if merged is None else merged
 
 
 def _move_by_plumbing(work: Any, path: str, content: bytes | None) -> str:
@@ -127,7 +127,7 @@ def test_the_merge_function_s_word_counts(work: Any) -> None:
 
     def merge(path: str, *contents: bytes | None) -> bytes | Conflict | None:
         asked.append((path, *contents))
-        return None if path == ORDERS else Conflict("because")
+        return None if path == ORDERS else Conflict(path, "", "because")
 
     result = work.repo.commit({ORDERS: b"o\n", ITEMS: b"o\n", "new": b""}, message="m", base=base, merge=merge)
     assert asked == [(ITEMS, b"name: items\n", b"o\n", b"theirs\n"), (ORDERS, b"name: orders\n", b"o\n", b"theirs\n")]

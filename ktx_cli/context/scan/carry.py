@@ -1,0 +1,43 @@
+"""What could not be looked at is not gone: it is carried over from the last snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ktx_cli.connectors.port import DatabaseSchema, ObjectProblem, Table
+
+WHOLESALE = frozenset({"schema", "folder"})
+"""Problems of no single table that hide tables: nothing that is missing now counts as dropped."""
+
+
+def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
+    """Return all tables to describe, and those of them that are as the last scan saw them.
+
+    A table that could not be read now is carried over whole; where one kind of metadata could not be read for any
+    table (`foreign keys`, `indexes`), that part of each table is.
+    """
+    found = {table.ref: table for table in schema.tables}
+    unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
+    hidden = any(problem.ref is None and problem.what in WHOLESALE for problem in schema.problems)
+    kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
+    missing = _missing_parts(schema.problems)
+    old = {table.ref: table for table in before}
+    tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables]
+    return [*tables, *kept], kept
+
+
+def _missing_parts(problems: Iterable[ObjectProblem]) -> frozenset[str]:
+    return frozenset(problem.what for problem in problems if problem.ref is None)
+
+
+def _completed(table: Table, old: Table | None, missing: frozenset[str]) -> Table:
+    if old is None or not missing:
+        return table
+    if missing & {"constraints", "foreign keys"}:
+        table = replace(table, foreign_keys=old.foreign_keys)
+    if missing & {"constraints", "indexes"}:
+        table = replace(table, primary_key=old.primary_key, unique_keys=old.unique_keys, indexes=old.indexes)
+    if "view definitions" in missing:
+        table = replace(table, view_sql=old.view_sql)
+    return table
