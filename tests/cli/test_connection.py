@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,3 +74,20 @@ def test_remove_keeps_the_context_and_says_so(ktx: Run, project: Path) -> None:
     assert answer.data["kept"] == ["semantic-layer/warehouse", "raw-sources/warehouse"]
     assert (project / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").exists()
     assert ktx("connection", "list", "--json").data["connections"] == []
+
+
+def test_many_at_once_are_all_saved(project: Path) -> None:
+    program = str(Path(sys.executable).with_name("ktx"))
+    running = [
+        subprocess.Popen(
+            [program, "connection", "add", f"copy{n}", "--driver", "sqlite", "--path", "shop.sqlite"],
+            cwd=project,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for n in range(6)
+    ]
+    assert [process.wait() for process in running] == [0] * 6
+    text = (project / "ktx.yaml").read_text()
+    assert all(f"  copy{n}:\n" in text for n in range(6))
+    assert [path.name for path in project.glob(".*.ktx-tmp")] == []

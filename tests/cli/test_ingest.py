@@ -328,3 +328,173 @@ def test_secrets_never_appear(ktx: Run, project: Path, git: Git, monkeypatch: py
         if path.is_file():
             assert canary.encode() not in path.read_bytes(), path
     assert canary not in git(project, "log", "-p")
+
+
+def change(project: Path, *statements: str) -> None:
+    database = sqlite3.connect(project / "shop.sqlite")
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+
+
+def test_what_a_held_shard_missed_comes_with_the_next_run(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    shard.write_text(shard.read_text() + "# note\n")
+    change(
+        project,
+        "ALTER TABLE customers ADD COLUMN boss INTEGER REFERENCES customers(id)",
+        "DROP TABLE orders",
+        "CREATE TABLE orders (id TEXT PRIMARY KEY, customer_id INTEGER REFERENCES customers)",
+    )
+    held = ktx("ingest", "--json")
+    assert held.code == 7
+    git(project, "checkout", "--", SHARD)
+    assert ktx("ingest", "--json").code == 0
+    customers = tables(project)["customers"]
+    assert "customers" in {join["to"] for join in customers["joins"]}
+    assert tables(project)["orders"]["columns"][0]["type"] == "string"
+    assert ktx("ingest", "--json").data["status"] == "unchanged"
+
+
+def test_a_held_snapshot_file_holds_its_shard_back(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    raw = project / "raw-sources/warehouse/live-database/tables/customers.json"
+    raw.write_text(raw.read_text() + "\n")
+    change(project, "ALTER TABLE customers ADD COLUMN age INTEGER")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 7
+    assert [h["path"] for h in answer.data["held"]] == [raw.relative_to(project).as_posix()]
+    assert "age" not in (project / SHARD).read_text()
+    git(project, "checkout", "--", "raw-sources")
+    assert ktx("ingest").code == 0
+    assert "age" in (project / SHARD).read_text()
+
+
+def test_a_branch_switched_during_the_scan_is_not_taken_for_the_one_scanned(
+    ktx: Run, project: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ktx("ingest")
+    git(project, "branch", "old")
+    add_table(project)
+    ktx("ingest")
+    import ktx_cli.jobs.ingest.run as run
+
+    scan = run.scan_target
+
+    def scan_then_switch(*args: Any) -> Any:
+        found = scan(*args)
+        git(project, "checkout", "-q", "old")
+        return found
+
+    monkeypatch.setattr(run, "scan_target", scan_then_switch)
+    assert ktx("ingest", "--json").data["status"] == "unchanged"
+    monkeypatch.setattr(run, "scan_target", scan)
+    assert "extra" not in tables(project)
+    again = ktx("ingest", "--json")
+    assert again.data["status"] == "done"
+    assert "extra" in tables(project)
+
+
+def test_what_people_wrote_into_an_ignored_shard_survives(ktx: Run, project: Path) -> None:
+    (project / ".gitignore").write_text("semantic-layer/\nraw-sources/\n")
+    assert ktx("ingest").code == 0
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"]["customers"]["descriptions"] = {"user": "mine"}
+    document["tables"]["orders"]["joins"] = []
+    shard.write_text(yaml.dump(document))
+    add_table(project)
+    assert ktx("ingest", "--json").code == 0
+    assert tables(project)["customers"]["descriptions"] == {"user": "mine"}
+    assert "joins" not in tables(project)["orders"]
+    assert "extra" in tables(project)
+    assert ktx("ingest", "--json").data["status"] == "unchanged"
+
+
+def test_sources_of_peoples_own_over_the_same_table_stay(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"]["a_vips"] = {"table": "customers", "columns": [{"name": "id", "type": "number"}]}
+    document["tables"]["totals"] = {"sql": "SELECT 1", "columns": [{"name": "one", "type": "number"}]}
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "two sources of ours")
+    before = tables(project)
+    add_table(project, "zz")
+    assert ktx("ingest").code == 0
+    after = tables(project)
+    assert {name: after[name] for name in before} == before
+    assert "zz" in after
+
+
+def test_a_source_people_renamed_keeps_its_joins(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"] = {("clients" if n == "customers" else n): e for n, e in document["tables"].items()}
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "we say clients")
+    add_table(project)
+    assert ktx("ingest").code == 0
+    joins = tables(project)["orders"]["joins"]
+    assert {"to": "clients", "on": "customer_id = clients.id"} in [{"to": j["to"], "on": j["on"]} for j in joins]
+    assert "customers" not in tables(project)
+    assert ktx("ingest", "--json").data["status"] == "unchanged"
+
+
+def test_a_manual_join_to_a_source_of_peoples_own_stays(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    manual = {"to": "revenue", "on": "id = revenue.order_id", "relationship": "one_to_one", "source": "manual"}
+    document["tables"]["orders"]["joins"].append(manual)
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "join")
+    change(project, "ALTER TABLE orders ADD COLUMN note TEXT")
+    assert ktx("ingest").code == 0
+    assert manual in tables(project)["orders"]["joins"]
+
+
+def test_a_failed_run_is_recorded_as_failed(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ktx_cli.jobs.ingest.run as run
+
+    def explode(*args: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(run, "scan_target", explode)
+    answer = ktx("ingest", "--progress", "jsonl")
+    assert answer.code == 1
+    assert '"run_finished"' in answer.err
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    assert ktx("status", "--json").data["runs"][0]["status"] == "failed"
+
+
+def test_a_bug_in_one_connection_does_not_stop_the_others(
+    ktx: Run, project: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + "  again:\n    driver: sqlite\n    path: shop.sqlite\n")
+    ktx("ingest")
+    raw = project / "raw-sources/again/live-database/manifest.yaml"
+    for broken in ("files: 5\n", "[]\n", "null\n", "files: [{path: x}]\n"):
+        raw.write_text(broken)
+        git(project, "commit", "-qam", "break it")
+        answer = ktx("ingest", "--json")
+        assert answer.code == 0, answer
+        assert {c["connection"]: c["status"] for c in answer.data["connections"]}["warehouse"] == "unchanged"
+
+
+def test_keys_that_are_no_text_survive_the_parsed_copy(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"]["customers"]["columns"][2]["enum_values"] = {"user": {1: "open"}}
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "enum")
+    for name in ("one", "two", "three"):
+        add_table(project, name)
+        assert ktx("ingest").code == 0
+    assert tables(project)["customers"]["columns"][2]["enum_values"] == {"user": {1: "open"}}

@@ -92,3 +92,27 @@ def test_a_secret_in_the_url_is_warned_about(ktx: Run, work: Path) -> None:
     assert answer.code == 0
     assert "canary-pw" not in answer.out
     assert any("secret" in w["code"] for w in answer.envelope["warnings"])
+
+
+def test_the_same_flags_again_change_nothing(ktx: Run, project: Path) -> None:
+    before = (project / "ktx.yaml").read_bytes()
+    answer = ktx("setup", "--no-input", *SQLITE, "--json")
+    assert answer.code == 0
+    assert answer.data["connection"] == "warehouse"
+    assert (project / "ktx.yaml").read_bytes() == before
+
+
+def test_a_literal_secret_is_saved_and_never_committed(ktx: Run, work: Path, git: Git) -> None:
+    url = "postgresql://u:canary-pw@127.0.0.1:1/x"
+    answer = ktx("setup", "--database", "postgres", "--database-url", url, "--no-test", "--json")
+    assert answer.code == 0
+    assert "config_not_committed" in [w["code"] for w in answer.envelope["warnings"]]
+    assert "canary-pw" in (work / "ktx.yaml").read_text()
+    found = git(work, "log", "--all", "-p", "--format=%H") if git(work, "for-each-ref") else ""
+    assert "canary-pw" not in found
+
+
+def test_a_wrong_answer_leaves_no_folder_behind(ktx: Run, work: Path) -> None:
+    answer = ktx("setup", "--project-dir", "new", "--database", "sqlite", "--database-path", "none.sqlite")
+    assert answer.code == 4
+    assert not (work / "new").exists()
