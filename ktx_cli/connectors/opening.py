@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ktx_cli.connectors.port import ConnectionSpec, Connector, Scope
 from ktx_cli.connectors.registry import connect, scope_from_options
-from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.config import KtxConfig, require_supported, resolve_options
+from ktx_cli.project.config import KtxConfig, connection_of, require_supported, resolve_options
 
 
 def open_connection(
@@ -16,11 +15,10 @@ def open_connection(
 ) -> tuple[Connector, Scope]:
     """Return the open connector and what of it is wanted.
 
-    Raises `NotSupportedError`, `SecretError`, `ConfigError` (a missing driver package) or `SourceError`.
+    Raises `UsageError` for an unknown id, `NotSupportedError`, `SecretError`, `ConfigError` (a missing driver
+    package) or `SourceError`.
     """
-    entry = config.connections.get(connection)
-    if entry is None:
-        raise ConfigError(f"there is no connection `{connection}` in ktx.yaml", hint="ktx connection list")
+    entry = connection_of(config, connection)
     require_supported(connection, entry)
     options = resolve_options(entry, project_dir=project_dir, environ=environ)
     options["project_dir"] = str(project_dir)

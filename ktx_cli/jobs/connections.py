@@ -9,9 +9,8 @@ from typing import Any
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.errors import UsageError
-from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project import edit
-from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.config import KtxConfig, connection_of, load_config
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import CONFIG_NAME, Layout
@@ -24,16 +23,6 @@ def probe_connection(
     connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
     with connector:
         return connector.test(scope)
-
-
-def require_connection(config: KtxConfig, connection: str) -> None:
-    """Raise `UsageError` with the nearest id when there is no such connection."""
-    if connection not in config.connections:
-        near = did_you_mean(connection, config.connections)
-        raise UsageError(
-            f"there is no connection `{connection}` in ktx.yaml",
-            hint=f"did you mean `{near}`?" if near else f"known: {listing(config.connections) or 'none'}",
-        )
 
 
 def config_with_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
@@ -74,7 +63,7 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
     """Take a connection out of `ktx.yaml`; its context stays. Returns the folders that stay."""
 
     def without(text: bytes) -> bytes:
-        require_connection(load_config(layout.config, data=text).config, connection)
+        connection_of(load_config(layout.config, data=text).config, connection)
         return edit.delete_value(text, ("connections", connection), where=CONFIG_NAME)
 
     change_config(layout, without)

@@ -49,8 +49,8 @@ def _register_test(commands: typer.Typer) -> None:
         ids: IDS = None,
     ) -> Result:
         """Connect as ingest does: latency, version, privileges. Exit 4 when a database is unreachable."""
-        from ktx_cli.jobs.connections import probe_connection, require_connection
-        from ktx_cli.project.config import load_config
+        from ktx_cli.jobs.connections import probe_connection
+        from ktx_cli.project.config import connection_of, load_config
         from ktx_cli.project.layout import Layout
 
         project = session.require_project()
@@ -59,7 +59,7 @@ def _register_test(commands: typer.Typer) -> None:
         answers: list[dict[str, Any]] = []
         errors: list[KtxError] = []
         for connection in ids or ():
-            require_connection(loaded.config, connection)
+            connection_of(loaded.config, connection)
         for connection in ids or sorted(loaded.config.connections):
             try:
                 found = probe_connection(loaded.config, connection, project_dir=project, environ=os.environ)
@@ -142,12 +142,12 @@ def _register_remove(commands: typer.Typer) -> None:
         id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)],
     ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
-        from ktx_cli.jobs.connections import remove_connection, require_connection
-        from ktx_cli.project.config import load_config
+        from ktx_cli.jobs.connections import remove_connection
+        from ktx_cli.project.config import connection_of, load_config
         from ktx_cli.project.layout import Layout
 
         layout = Layout(session.require_project())
-        require_connection(load_config(layout.config).config, id)
+        connection_of(load_config(layout.config).config, id)
         session.confirm(f"Take connection `{id}` out of ktx.yaml?")
         kept = remove_connection(layout, id)
         rows = [("removed", id), *(("kept", path) for path in kept)]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktx_cli.core.errors import KtxError, NotReadyError, UsageError
-from ktx_cli.core.text import did_you_mean, listing
-from ktx_cli.project.config import KtxConfig, require_supported
+from ktx_cli.project.config import KtxConfig, connection_of, require_supported
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,7 @@ def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: 
     """
     candidates = config.databases() if databases_only else config.connections
     for connection in wanted:
-        if connection not in config.connections:
-            near = did_you_mean(connection, config.connections)
-            raise UsageError(
-                f"there is no connection `{connection}` in ktx.yaml",
-                hint=f"did you mean `{near}`?" if near else f"known: {listing(config.connections) or 'none'}",
-            )
+        connection_of(config, connection)
         if connection not in candidates:
             raise UsageError(
                 f"connection `{connection}` is a context source, not a database", hint=f"ktx ingest {connection}"

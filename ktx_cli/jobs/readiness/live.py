@@ -6,7 +6,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import resolve_options, supported_databases
+from ktx_cli.project.config import resolve_options, secret_file_warnings, supported_databases
 
 
 def check_secrets(context: CheckContext) -> list[Finding]:
@@ -18,6 +18,8 @@ def check_secrets(context: CheckContext) -> list[Finding]:
         except KtxError as error:
             message = f"connection `{connection}`: {error.message}"
             findings.append(Finding("secrets", Level.FAIL, message, error.hint, Concern.SETUP))
+    for warning in secret_file_warnings(context.loaded.config, project_dir=context.project_dir):
+        findings.append(Finding("secrets", Level.WARN, warning.message, warning.hint, Concern.SETUP))
     return findings or [Finding("secrets", Level.OK, "every secret reference resolves")]
 
 

@@ -9,7 +9,7 @@ from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.loader import LoadedConfig, load_config
 from ktx_cli.project.config.options import resolve_options, secret_file_warnings
-from ktx_cli.project.config.root import KtxConfig, llm_backend_problem, supported_databases
+from ktx_cli.project.config.root import KtxConfig, connection_of, llm_backend_problem, supported_databases
 
 __all__ = [
     "RESERVED_IDS",
@@ -22,6 +22,7 @@ __all__ = [
     "KtxConfig",
     "LoadedConfig",
     "Source",
+    "connection_of",
     "is_supported",
     "literal_secrets",
     "llm_backend_problem",

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from ktx_cli.core.errors import KtxError, NotSupportedError
+from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
+from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting
 from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source
 from ktx_cli.project.config.drivers import is_supported, parse_connection
@@ -87,6 +88,18 @@ class KtxConfig(Block):
     def sources(self) -> dict[str, Source]:
         """Return the connections to context sources by id, as ordered in the file."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, Source)}
+
+
+def connection_of(config: KtxConfig, connection: str) -> Connection:
+    """Return the connection with this id; `UsageError` with the nearest id when there is none."""
+    entry = config.connections.get(connection)
+    if entry is None:
+        near = did_you_mean(connection, config.connections)
+        known = f"known: {listing(config.connections)}" if config.connections else "ktx connection add"
+        raise UsageError(
+            f"there is no connection `{connection}` in ktx.yaml", hint=f"did you mean `{near}`?" if near else known
+        )
+    return entry
 
 
 def supported_databases(config: KtxConfig) -> dict[str, Database]:
