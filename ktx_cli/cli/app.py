@@ -9,7 +9,7 @@ import typer
 from ktx_cli import __version__
 from ktx_cli.cli import streams
 from ktx_cli.cli.commands import completion, config, connection, demo, doctor, ingest, scan, setup, status
-from ktx_cli.cli.contract import ContractGroup
+from ktx_cli.cli.contract import ContractGroup, show_group
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
 app = typer.Typer(
@@ -35,7 +35,7 @@ def _root(ctx: typer.Context, **values: Any) -> None:
     values.pop("version")
     ctx.obj = Settings(**values)
     if ctx.invoked_subcommand is None:
-        streams.write_out(ctx.get_help().rstrip() + "\n")
+        show_group(ctx, as_json=ctx.obj.json)
 
 
 def _root_signature() -> Any:

@@ -52,7 +52,7 @@ def render_plain(blocks: Sequence[Block]) -> str:
 
 
 def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
-    """Return text for a terminal: tables with lines, at the terminal's width."""
+    """Return text for a terminal: tables with lines, at the terminal's width, nothing it would obey but colour."""
     from rich.console import Console
 
     buffer = io.StringIO()
@@ -84,7 +84,7 @@ def _draw(console: object, block: Block) -> None:
     assert isinstance(console, Console)
     if isinstance(block, Lines):
         for line in block.lines:
-            console.print(Text(line))
+            console.print(Text("".join(c if c.isprintable() else " " for c in line)))
         return
     title = Text(block.title, style="bold") if block.title else None
     if isinstance(block, Fields):

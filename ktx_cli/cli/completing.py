@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+import typer
+
+from ktx_cli.cli.settings import current_folder
 
 
-def connection_ids(incomplete: str) -> list[str]:
+def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
 
+    The project is that of a `--project-dir` earlier on the line, else the one around the current folder.
     Only the names are read; nothing is checked, opened or written.
     """
     from ktx_cli.core import yaml
@@ -18,7 +22,8 @@ def connection_ids(incomplete: str) -> list[str]:
     from ktx_cli.project.resolve import find_project
 
     try:
-        folder = find_project(None, os.environ, Path.cwd())
+        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
+        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
         text = read_bytes(folder / CONFIG_NAME) if folder else None
         document = yaml.load(text, where=CONFIG_NAME) if text else None
     except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will

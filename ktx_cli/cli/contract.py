@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, use_colour
+from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core.errors import (
     EXIT_OK,
     EXIT_READER_GONE,
@@ -29,7 +30,12 @@ from ktx_cli.core.errors import (
     UsageError,
 )
 from ktx_cli.core.events import Emit
-from ktx_cli.core.text import did_you_mean
+from ktx_cli.core.text import did_you_mean, one_line
+
+_UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""What a terminal obeys or a reader takes for the end of a line, and JSON does not demand to be escaped."""
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(slots=True)
@@ -68,13 +74,13 @@ class Session:
         """Return the project's folder, or None where there is none."""
         from ktx_cli.project.resolve import find_project
 
-        return find_project(self.settings.project_dir, os.environ, Path.cwd())
+        return find_project(self.settings.project_dir, os.environ, current_folder())
 
     def require_project(self) -> Path:
         """Return the project's folder; `NoProjectError` where there is none."""
         from ktx_cli.project.resolve import require_project
 
-        return require_project(self.settings.project_dir, os.environ, Path.cwd())
+        return require_project(self.settings.project_dir, os.environ, current_folder())
 
     def confirm(self, question: str) -> None:
         """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
@@ -158,10 +164,15 @@ def finish(session: Session, result: Result) -> int:
         _print_data(session, result)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE
-    except KtxError as error:
-        result = Result(error=error)
+    except streams.OutputError as error:
+        return _output_lost(error)
     _print_notes(session, result)
     return result.error.exit_code if result.error is not None else EXIT_OK
+
+
+def _output_lost(error: streams.OutputError) -> int:
+    _note("error", error.message, error.hint)
+    return error.exit_code
 
 
 def _print_data(session: Session, result: Result) -> None:
@@ -169,7 +180,8 @@ def _print_data(session: Session, result: Result) -> None:
     if settings.json:
         document = envelope(session.name, result, session.warnings)
         ascii_only = not streams.stdout_speaks_utf8()
-        streams.write_out(json.dumps(document, ensure_ascii=ascii_only, default=str) + "\n")
+        text = json.dumps(document, ensure_ascii=ascii_only, default=str)
+        streams.write_out(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     elif result.blocks and settings.pretty:
         streams.write_out(render_pretty(result.blocks, colour=use_colour(sys.stdout)))
     elif result.blocks:
@@ -186,21 +198,22 @@ def _print_notes(session: Session, result: Result) -> None:
             _note("error", result.error.message, result.error.hint)
     elif result.next_steps and not settings.quiet and not settings.json:
         for step in result.next_steps:
-            streams.write_err(f"next: {step}\n")
+            streams.write_err(f"next: {one_line(step, 2000)}\n")
 
 
 def _note(kind: str, message: str, hint: str | None) -> None:
     label = f"{kind}:"
     if use_colour(sys.stderr):
         label = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m"
-    streams.write_err(f"{label} {message}\n")
+    streams.write_err(f"{label} {one_line(message, 2000)}\n")
     if hint:
-        streams.write_err(f"hint: {hint}\n")
+        streams.write_err(f"hint: {one_line(hint, 2000)}\n")
 
 
 def _debug(session: Session) -> None:
     if session.settings.debug:
-        streams.write_err(traceback.format_exc())
+        text = traceback.format_exc()
+        streams.write_err("".join(c if c == "\n" or c.isprintable() else "?" for c in text))
 
 
 def _internal(error: Exception) -> KtxError:
@@ -224,7 +237,7 @@ class ContractGroup(HelpGroup):
         **extra: Any,
     ) -> Any:
         """Run the command line and exit with the contract's code."""
-        argv = list(args) if args is not None else sys.argv[1:]
+        argv = _with_wait_values(list(args) if args is not None else sys.argv[1:])
         name = prog_name or "ktx"
         if f"_{name.upper()}_COMPLETE" in os.environ:
             from typer._completion_classes import completion_init
@@ -234,43 +247,56 @@ class ContractGroup(HelpGroup):
         sys.exit(self._run(argv, name, extra))
 
     def _run(self, argv: list[str], name: str, extra: dict[str, Any]) -> int:
-        settings = Settings(json="--json" in argv, debug="--debug" in argv)
+        options = argv[: argv.index("--")] if "--" in argv else argv
+        session = Session("cli", Settings(json="--json" in options, debug="--debug" in options))
+        try:
+            return self._dispatch(session, argv, name, extra)
+        except (BrokenPipeError, streams.ReaderGoneError):
+            streams.silence_stdout()
+            return EXIT_READER_GONE
+        except streams.OutputError as error:
+            return _output_lost(error)
+        except KtxError as error:
+            return finish(session, Result(error=error))
+        except OSError as error:  # typer writes the text of --help itself
+            return _output_lost(streams.output_error(error))
+
+    def _dispatch(self, session: Session, argv: list[str], name: str, extra: dict[str, Any]) -> int:
+        code = EXIT_OK
         try:
             with self.make_context(name, list(argv), **extra) as ctx:
                 self.invoke(ctx)
-            sys.stdout.flush()
         except typer.Exit as stop:
-            return self._flushed(stop.exit_code)
+            code = stop.exit_code
         except typer.TyperException as error:
-            if type(error).__name__ == "NoArgsIsHelpError":  # a group named alone shows what is in it
-                return self._printed(error.format_message())
-            return finish(Session(_schema_of(error), settings), Result(error=_usage_error(error)))
+            if type(error).__name__ != "NoArgsIsHelpError":
+                return finish(Session(_schema_of(error), session.settings), Result(error=_usage_error(error)))
+            show_group(error.ctx, as_json=session.settings.json)  # type: ignore[attr-defined]
         except (typer.Abort, KeyboardInterrupt):
-            return finish(Session("cli", settings), Result(error=CancelledError("interrupted")))
-        except (
-            BrokenPipeError,
-            streams.ReaderGoneError,
-        ):
-            streams.silence_stdout()
-            return EXIT_READER_GONE
-        return EXIT_OK
-
-    @staticmethod
-    def _printed(text: str) -> int:
-        try:
-            streams.write_out(text.rstrip() + "\n")
-        except streams.ReaderGoneError:
-            return EXIT_READER_GONE
-        return EXIT_OK
-
-    @staticmethod
-    def _flushed(code: int) -> int:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            streams.silence_stdout()
-            return EXIT_READER_GONE
+            return finish(session, Result(error=CancelledError("interrupted")))
+        streams.write_out("")
         return code
+
+
+def show_group(ctx: typer.Context, *, as_json: bool) -> None:
+    """Print the help of a group that was named without a command; `UsageError` where JSON was asked for."""
+    if as_json:
+        raise UsageError("a command is missing", hint=f"{ctx.command_path} --help")
+    streams.write_out(ctx.get_help().rstrip() + "\n")
+
+
+def _with_wait_values(argv: list[str]) -> list[str]:
+    """Return the arguments with a value for every `--wait`: the number behind it, else `inf`.
+
+    The options of typer have a value always or never.
+    """
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [
+        "--wait=inf"
+        if word == "--wait" and place < end and not _NUMBER.fullmatch("".join(argv[place + 1 : place + 2]))
+        else word
+        for place, word in enumerate(argv)
+    ]
 
 
 def _schema_of(error: typer.TyperException) -> str:

@@ -23,7 +23,12 @@ NO_LLM = Annotated[
 ]
 WAIT = Annotated[
     float | None,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="Wait this long for another run instead of exit 6."),
+    typer.Option(
+        "--wait",
+        metavar="[SECONDS]",
+        min=0,
+        help="Wait for another run instead of exit 6; without a number as long as it takes.",
+    ),
 ]
 
 

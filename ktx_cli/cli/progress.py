@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -21,13 +23,14 @@ from ktx_cli.core.events import (
     Waiting,
     ignore_events,
 )
+from ktx_cli.core.text import one_line
 
 
 def renderer(settings: Settings) -> Emit:
     """Return the emitter for these settings.
 
-    `auto` is a moving line on a terminal and plain lines elsewhere; `--quiet` and `--json` are silent unless
-    `--progress` asks for something.
+    `auto` is a moving line on a terminal that can draw over it and plain lines elsewhere; `--quiet` and `--json` are
+    silent unless `--progress` asks for something.
     """
     mode = settings.progress
     if mode is None:
@@ -36,7 +39,8 @@ def renderer(settings: Settings) -> Emit:
         return ignore_events
     if mode is ProgressMode.JSONL:
         return _write_json_line
-    if mode is ProgressMode.AUTO and sys.stderr.isatty() and not settings.plain:
+    dumb = os.environ.get("TERM") == "dumb"
+    if mode is ProgressMode.AUTO and sys.stderr.isatty() and not settings.plain and not dumb:
         return _MovingLine().emit
     return _write_plain
 
@@ -50,7 +54,12 @@ def _label(step: str, connection: str | None) -> str:
 
 
 def describe(event: Event) -> str | None:
-    """Return the line a person reads for an event, or None for events that have none."""
+    """Return the line a person reads for an event, safe for a terminal, or None for events that have none."""
+    text = _text(event)
+    return None if text is None else one_line(text, 2000)
+
+
+def _text(event: Event) -> str | None:
     match event:
         case StepStarted(step=step, connection=connection):
             return f"{_label(step, connection)} …"
@@ -80,10 +89,17 @@ class _MovingLine:
     def emit(self, event: Event) -> None:
         if isinstance(event, StepProgress):
             total = f"/{event.total}" if event.total is not None else ""
-            self._write(f"\r\x1b[K{_label(event.step, event.connection)} {event.done}{total}")
+            self._draw(f"{_label(event.step, event.connection)} {event.done}{total}")
             return
         line = describe(event)
-        if line is not None:
-            self._write(f"\r\x1b[K{line}" + ("" if isinstance(event, StepStarted) else "\n"))
+        if line is not None and isinstance(event, StepStarted):
+            self._draw(line)
+        elif line is not None:
+            self._write(f"\r\x1b[K{line}\n")
         elif isinstance(event, RunFinished):
             self._write("\r\x1b[K")
+
+    def _draw(self, text: str) -> None:
+        """Draw over the line, cut to the terminal's width: a line that wraps cannot be drawn over."""
+        width = shutil.get_terminal_size((80, 24)).columns
+        self._write(f"\r\x1b[K{one_line(text, max(width - 1, 1))}")

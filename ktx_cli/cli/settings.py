@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ktx_cli.core.errors import UsageError
 
 PANEL = "Common options"
 
@@ -39,7 +42,8 @@ class Settings:
     def over(self, base: Settings) -> Settings:
         """Return these settings, with those of `base` where they were not given here."""
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Settings(**{name: value or getattr(base, name) for name, value in mine.items()})
+        given = {name: value for name, value in mine.items() if value is not None and value is not False}
+        return replace(base, **given)
 
     @property
     def interactive(self) -> bool:
@@ -56,6 +60,17 @@ class Settings:
     def pretty(self) -> bool:
         """Say whether stdout gets tables with lines instead of plain text."""
         return not (self.json or self.plain) and sys.stdout.isatty()
+
+
+def current_folder() -> Path:
+    """Return the current folder; `UsageError` where it was removed or cannot be read."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"the current folder cannot be used: {error.strerror or error}",
+            hint="cd to a folder that exists, then run the command again",
+        ) from error
 
 
 def use_colour(stream: Any) -> bool:

@@ -14,38 +14,46 @@ class ReaderGoneError(Exception):
     """Whoever read our stdout has gone away; the command ends quietly with 141."""
 
 
-_stdout_missing = False
+class OutputError(StorageError):
+    """Stdout does not take the output (disk full); it is said on stderr in every mode."""
 
 
 def guard_standard_streams() -> None:
-    """Fill closed descriptors 0-2 with the null device and make odd characters harmless.
+    """Fill closed descriptors 0-2 and make odd characters harmless.
 
-    Without this the next file we open would become descriptor 1, and output would be written into it.
+    Without this the next file we open would become descriptor 1, and output would be written into it. A closed
+    stdout becomes a pipe without a reader, so that every write ends as one whose reader went away.
     """
-    global _stdout_missing
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
-            _stdout_missing = _stdout_missing or descriptor == 1
+            _fill(descriptor)
     if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
-    for name in ("stdout", "stderr"):
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
         stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        elif isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _fill(descriptor: int) -> None:
+    """Open the lowest free descriptor, which it is, for us and our children."""
+    if descriptor != 1:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        return
+    _, writer = os.pipe()
+    os.dup2(writer, descriptor)  # the reading end was descriptor 1, so this closes it
+    os.close(writer)
 
 
 def write_out(text: str) -> None:
     """Write data to stdout and flush it.
 
-    Raises `ReaderGoneError` when the reader went away, `StorageError` when the output cannot be stored.
+    Raises `ReaderGoneError` when the reader went away, `OutputError` when the output cannot be stored.
     """
-    if _stdout_missing:
-        raise ReaderGoneError
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -53,11 +61,14 @@ def write_out(text: str) -> None:
         silence_stdout()
         raise ReaderGoneError from error
     except OSError as error:
-        silence_stdout()
-        reason = error.strerror or str(error)
-        raise StorageError(
-            f"cannot write the output: {reason}", hint="the result is complete; send it somewhere else"
-        ) from error
+        raise output_error(error) from error
+
+
+def output_error(error: OSError) -> OutputError:
+    """Return the error for a write to stdout that failed, after silencing stdout."""
+    silence_stdout()
+    reason = error.strerror or str(error)
+    return OutputError(f"cannot write the output: {reason}", hint="the work itself is done; send the output elsewhere")
 
 
 def write_err(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -42,8 +43,10 @@ def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
     where = f"connection `{spec.id}`"
     hint = f"ktx config set connections.{spec.id}.path PATH"
     try:
-        if path.is_dir():
-            raise SourceError(f"{where}: {path} is a folder, not a {kind}", hint=hint, details={"path": str(path)})
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its other end
+            what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+            raise SourceError(f"{where}: {path} is {what}, not a {kind}", hint=hint, details={"path": str(path)})
         with path.open("rb"):
             pass
     except (FileNotFoundError, NotADirectoryError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, connection_of, load_config
 from ktx_cli.project.config.saving import change_config
@@ -34,7 +34,7 @@ def config_with_connection(text: bytes, connection: str, fields: Mapping[str, An
 
 def add_connection(
     layout: Layout, connection: str, fields: Mapping[str, Any], *, environ: Mapping[str, str], test: bool
-) -> ConnectionTest | None:
+) -> tuple[ConnectionTest | None, list[ResultWarning]]:
     """Write a connection into `ktx.yaml`, after a successful test unless `test` is false.
 
     Raises `UsageError` when the id is taken, `ConfigError` for wrong fields, `SourceError` when the test fails;
@@ -46,8 +46,8 @@ def add_connection(
     if test:
         config = load_config(layout.config, data=planned).config
         result = probe_connection(config, connection, project_dir=layout.root, environ=environ)
-    change_config(layout, lambda now: _with_new_connection(now, connection, fields))
-    return result
+    _, loaded = change_config(layout, lambda now: _with_new_connection(now, connection, fields))
+    return result, loaded.warnings()
 
 
 def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:

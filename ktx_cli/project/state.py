@@ -43,7 +43,15 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 def prepare_private_folder(layout: Layout) -> None:
-    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there."""
+    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there.
+
+    Raises `StorageError` when it, or what ktx writes in it, is a symbolic link: a repository could bring one along
+    and have ktx write elsewhere.
+    """
+    ours = (layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs)
+    for path in ours:
+        if path.is_symlink():
+            raise StorageError(f"{path} is a symbolic link", hint=f"rm {path}", details={"path": str(path)})
     if not layout.private_gitignore.exists():
         write_atomic(layout.private_gitignore, b"*\n")
 

@@ -20,8 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ktx_cli.core import yaml
+from ktx_cli.project.repository.discovery import discover_layout
+from ktx_cli.project.repository.lock import has_leftovers
 
 BEFORE, DURING, AFTER, TOO_LATE = "before", "during", "after", "finished"
+
+CYCLE = (BEFORE, DURING, DURING, AFTER, DURING)
+"""The phases the kills aim at in turn; an odd number, as process and group are killed in turn too."""
+
+LEFTOVERS = ("*.lock", "*.ktx-tmp", "ktx-*.*", "journal.json")
+"""Names of the files that must not outlive the run after a killed one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +111,18 @@ def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> t
 
 
 def _moments(kills: int, seed: int, timing: Timing) -> Iterator[tuple[str, float]]:
-    """Yield phase and seconds: a third each from the start, from the commit's beginning, from its end."""
+    """Yield phase and seconds from the start, from the commit's beginning, or from its end.
+
+    Most aim at the commit, the shortest of the three: where it ends is known only roughly, so some come too late.
+    """
     dice = random.Random(seed)
     spans = {
         BEFORE: timing.commit,
-        DURING: (timing.committed - timing.commit) * 1.1,
+        DURING: timing.committed - timing.commit,
         AFTER: (timing.exit - timing.committed) * 1.1,
     }
     for number in range(kills):
-        phase = (BEFORE, DURING, AFTER)[number % 3]
+        phase = CYCLE[number % len(CYCLE)]
         yield phase, dice.uniform(0, spans[phase])
 
 
@@ -151,11 +162,21 @@ def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, st
             (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
     if finished:
         return TOO_LATE
-    if (project / ".ktx" / "journal.json").exists():
+    return judge(project, moved=_tip(project, environ) != tip)
+
+
+def judge(project: Path, *, moved: bool) -> str:
+    """Return where a kill fell, from what it left alone: a journal or temporary files of the index mean during.
+
+    Without them the commit had ended (`moved`: the branch is elsewhere now), or not begun to touch anything.
+    """
+    found = discover_layout(project)
+    if found is None:
+        raise RuntimeError(f"{project} is not in a repository")
+    layout = found[1]
+    if layout.journal.exists() or has_leftovers(layout):
         return DURING
-    if _tip(project, environ) != tip:
-        return AFTER
-    return DURING if phase == DURING else BEFORE
+    return AFTER if moved else BEFORE
 
 
 def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterator[str]:
@@ -176,9 +197,9 @@ def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterato
     status = _git(project, environ, "status", "--porcelain").stdout
     if status:
         yield f"git status is not clean: {status}"
-    locks = [str(path) for path in project.rglob("*.lock")] + [str(path) for path in project.rglob("*.ktx-tmp")]
-    if locks:
-        yield f"left behind: {locks}"
+    left = [str(path) for name in LEFTOVERS for path in sorted(project.rglob(name))]
+    if left:
+        yield f"left behind: {left}"
 
 
 def _tree(project: Path, environ: Mapping[str, str]) -> str:

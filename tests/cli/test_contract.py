@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
+from ktx_cli.core.errors import CancelledError
 
 Run = Callable[..., Any]
 
@@ -63,7 +65,7 @@ CONTRACT_COMMANDS = [name for name in COMMANDS if name not in TEXT_ONLY]
 def check_envelope(text: str, command: str, code: int) -> dict[str, Any]:
     assert text.endswith("\n")
     assert text.count("\n") == 1, f"more than one line on stdout: {text!r}"
-    document = json.loads(text)
+    document: dict[str, Any] = json.loads(text)
     assert list(document) == ["schema", "ok", "data", "warnings", "error"]
     assert document["schema"] == f"ktx/{command.replace(' ', '-')}/v1"
     assert document["ok"] is (code == 0)
@@ -204,20 +206,94 @@ def test_json_and_plain_exclude_each_other(ktx: Run) -> None:
     check_envelope(answer.out, "status", 2)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--project-dir", ""],
+        ["--project-dir", "", "status"],
+        ["--project-dir", ".", "status", "--project-dir", " "],
+    ],
+)
+def test_a_blank_project_dir_is_refused(ktx: Run, project: Path, words: list[str]) -> None:
+    answer = ktx(*words, "--json")
+    assert answer.code == 2
+    assert answer.envelope["error"]["message"] == "--project-dir is blank"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [(["--json"], 2, "ktx --help"), (["--json", "connection"], 2, "ktx connection --help")],
+)
+def test_json_without_a_command_is_a_usage_error(ktx: Run, words: list[str], code: int, hint: str) -> None:
+    answer = ktx(*words)
+    assert answer.code == code
+    assert check_envelope(answer.out, "cli", code)["error"]["hint"] == hint
+
+
+@pytest.mark.parametrize("words", [[], ["connection"]])
+def test_a_group_alone_prints_its_help(ktx: Run, words: list[str]) -> None:
+    answer = ktx(*words)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("Usage: ktx")
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds", "ids"),
+    [
+        ([], 0.0, ()),
+        (["--wait"], math.inf, ()),
+        (["--wait", "warehouse"], math.inf, ("warehouse",)),
+        (["warehouse", "--wait", "--quiet"], math.inf, ("warehouse",)),
+        (["--wait", "inf"], math.inf, ("inf",)),
+        (["--wait", "2.5", "warehouse"], 2.5, ("warehouse",)),
+        (["--wait=7", "warehouse"], 7.0, ("warehouse",)),
+        (["--wait", "1e2"], 100.0, ()),
+        (["--wait", "--", "3"], math.inf, ("3",)),
+        (["--", "--wait"], 0.0, ("--wait",)),
+    ],
+)
+@pytest.mark.parametrize("command", ["ingest", "scan"])
+def test_wait(
+    ktx: Run,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    words: list[str],
+    seconds: float,
+    ids: tuple[str, ...],
+) -> None:
+    import ktx_cli.jobs.ingest.run as module
+
+    asked: list[Any] = []
+
+    def ingest(request: Any) -> Any:
+        asked.append(request)
+        raise CancelledError("seen")
+
+    monkeypatch.setattr(module, "ingest", ingest)
+    assert ktx(command, *words).code == 130
+    assert [(request.wait_seconds, request.connections) for request in asked] == [(seconds, ids)]
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "soon"])
+def test_wait_refuses_what_is_no_number_of_seconds(ktx: Run, project: Path, value: str) -> None:
+    assert ktx("ingest", f"--wait={value}").code == 2
+
+
+@pytest.mark.parametrize("command", [c for c in CONTRACT_COMMANDS if c not in {"config schema", "setup"}])
+def test_a_removed_current_folder(command: str, ktx: Run, work: Path) -> None:
+    work.rmdir()
+    answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), "--json")
+    check_failure(answer, command, "json", 2, "usage")
+    assert "current folder" in answer.envelope["error"]["message"]
+
+
 def test_a_confirmation_is_refused_without_a_terminal(ktx: Run, project: Path) -> None:
     before = (project / "ktx.yaml").read_bytes()
     answer = ktx("connection", "remove", "warehouse", "--json")
     assert answer.code == 2
     assert "--yes" in answer.envelope["error"]["hint"]
     assert (project / "ktx.yaml").read_bytes() == before
-
-
-def test_a_full_output_is_an_error_that_says_so(project: Path) -> None:
-    program = str(Path(sys.executable).with_name("ktx"))
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([program, "config", "show"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=project)
-    assert done.returncode == 1
-    assert "cannot write the output" in done.stderr
 
 
 def test_an_unexpected_error_keeps_the_contract(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

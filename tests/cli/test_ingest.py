@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -498,3 +499,77 @@ def test_keys_that_are_no_text_survive_the_parsed_copy(ktx: Run, project: Path, 
         add_table(project, name)
         assert ktx("ingest").code == 0
     assert tables(project)["customers"]["columns"][2]["enum_values"] == {"user": {1: "open"}}
+
+
+def test_a_removed_table_that_people_wrote_about_is_named(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    document = yaml.load(shard.read_bytes(), where=SHARD)
+    document["tables"]["customers"]["columns"][1]["descriptions"] = {"user": "as on the invoice"}
+    shard.write_text(yaml.dump(document))
+    git(project, "commit", "-qam", "describe")
+    change(project, "DROP TABLE customers", 'DROP TABLE "Order Lines"')
+    answer = ktx("ingest", "--json")
+    (warning,) = [w for w in answer.envelope["warnings"] if w["code"] == "removed_text"]
+    assert warning["tables"] == ["customers"]
+
+
+def test_a_database_that_shows_nothing_any_more_is_not_taken_for_an_empty_one(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    before = (project / SHARD).read_bytes()
+    (project / "shop.sqlite").write_bytes(b"")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 4
+    assert "no table" in answer.envelope["error"]["message"]
+    assert (project / SHARD).read_bytes() == before
+
+
+def test_a_shard_of_the_wrong_shape_is_an_error_with_its_line(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    shard = project / SHARD
+    shard.write_text("tables:\n  customers:\n    table: customers\n    columns: {id: mine}\n")
+    git(project, "commit", "-qam", "wrong shape")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 2
+    assert f"{SHARD}:4" in answer.envelope["error"]["message"]
+    assert "mine" in shard.read_text()
+    assert ktx("doctor", "--json").code == 1
+
+
+def test_files_of_the_users_in_our_folders_stay(ktx: Run, project: Path, git: Git) -> None:
+    ktx("ingest")
+    note = project / "raw-sources/warehouse/live-database/tables/notes.md"
+    note.write_text("mine")
+    git(project, "add", str(note))
+    git(project, "commit", "-qm", "note")
+    add_table(project)
+    assert ktx("ingest").code == 0
+    assert note.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["state.sqlite", "runs", "cache", "."])
+def test_symbolic_links_in_the_private_folder_are_refused(ktx: Run, project: Path, tmp_path: Path, name: str) -> None:
+    ktx("ingest")
+    elsewhere = tmp_path / "elsewhere"
+    private = project / ".ktx"
+    shutil.move(private, elsewhere)
+    target = elsewhere / name if name != "." else elsewhere
+    if name == ".":
+        private.symlink_to(target)
+    else:
+        private.mkdir()
+        (private / name).symlink_to(target)
+    before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
+    add_table(project)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 1
+    assert "symbolic link" in answer.envelope["error"]["message"]
+    assert {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()} == before
+
+
+def test_a_pipe_is_no_database_and_does_not_hang(ktx: Run, project: Path) -> None:
+    (project / "shop.sqlite").unlink()
+    os.mkfifo(project / "shop.sqlite")
+    answer = ktx("ingest", "--json")
+    assert answer.code == 4
+    assert "no regular file" in answer.envelope["error"]["message"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from ktx_cli.testing.kills import AFTER, BEFORE, DURING, broken_files, installed_ktx, sweep
+from ktx_cli.testing.kills import AFTER, BEFORE, CYCLE, DURING, broken_files, installed_ktx, judge, sweep
 
 KILLS = 100 if os.environ.get("KTX_TEST_FULL") else 12
 
@@ -47,6 +48,32 @@ def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, 
     assert sum(result.fell.values()) == KILLS
     assert all(result.fell[phase] for phase in (BEFORE, DURING, AFTER)), result.fell
     assert set(result.how) == {"process", "group"}
+
+
+LEFT: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "journal": (".ktx/journal.json",),
+    "marker": (".git/ktx-0123456789abcdef.marker",),
+    "marker-and-lock": (".git/ktx-0123456789abcdef.marker", ".git/index.lock"),
+    "temporary-index": (".git/ktx-0123456789abcdef.index",),
+}
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("left", LEFT)
+def test_a_kill_is_judged_by_what_it_left(tmp_path: Path, left: str, moved: bool) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".ktx").mkdir()
+    for name in LEFT[left]:
+        (tmp_path / name).touch()
+    untouched = AFTER if moved else BEFORE
+    assert judge(tmp_path, moved=moved) == (DURING if LEFT[left] else untouched)
+
+
+@pytest.mark.parametrize("kills", [12, 100])
+def test_every_phase_is_aimed_at_by_both_kinds_of_kill(kills: int) -> None:
+    aimed = Counter((CYCLE[number % len(CYCLE)], number % 2) for number in range(kills))
+    assert set(aimed) == {(phase, kind) for phase in (BEFORE, DURING, AFTER) for kind in (0, 1)}
 
 
 def test_the_sweep_notices_a_broken_file(template: Path, environ: dict[str, str]) -> None:

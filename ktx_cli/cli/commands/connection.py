@@ -127,7 +127,8 @@ def _register_add(commands: typer.Typer) -> None:
                 raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
             fields[key] = yaml.load(value, where=f"--set {key}")
         layout = Layout(session.require_project())
-        found = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+        found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+        session.warn(*warnings)
         tables = None if found is None else found.tables
         rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested" if found is None else str(tables)))
         return Result(

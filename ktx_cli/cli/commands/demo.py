@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import shlex
 from typing import Annotated
 
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.settings import current_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
         """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
         from ktx_cli.jobs.demo.run import demo as build
 
-        report = build(Path.cwd() / folder, seed, environ=os.environ, emit=session.emitter())
+        report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
         scanned = report.ingest.connections[0]
         blocks: list[Block] = [
             Table(
@@ -42,5 +43,9 @@ def register(app: typer.Typer) -> None:
             Lines((report.question.title,)),
             Table(report.answer.columns, tuple(tuple(str(cell) for cell in row) for row in report.answer.rows)),
         ]
-        steps = [f"cd {folder} && ktx status", "less semantic-layer/warehouse/_schema/*.yaml", "less handbook/*.md"]
+        steps = [
+            f"cd {shlex.quote(folder)} && ktx status",
+            "less semantic-layer/warehouse/_schema/*.yaml",
+            "less handbook/*.md",
+        ]
         return Result(report.to_json(), blocks, next_steps=steps)

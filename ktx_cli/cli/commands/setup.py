@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ktx_cli.cli.blocks import Fields
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.errors import UsageError
 
 DATABASE = "Database"
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
             "exclude": exclude,
         }
         request = SetupRequest(
-            project_dir=folder_for_setup(session.settings.project_dir, os.environ, Path.cwd()),
+            project_dir=folder_for_setup(session.settings.project_dir, os.environ, current_folder()),
             environ=os.environ,
             backend=llm_backend,
             model=llm_model,

@@ -6,9 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ktx_cli.connectors.port import DatabaseSchema, ObjectProblem, Table
+from ktx_cli.core.errors import SourceError
 
 WHOLESALE = frozenset({"schema", "folder"})
 """Problems of no single table that hide tables: nothing that is missing now counts as dropped."""
+
+
+def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequence[Table]) -> None:
+    """Raise `SourceError` when a database that had tables shows none: far more often a lost privilege than a drop."""
+    if before and not schema.tables and not schema.problems:
+        raise SourceError(
+            f"connection `{connection}` shows no table; at the last scan it had {len(before)}",
+            hint="check the role's privileges, `include` and the path; to start anew, delete its folders in "
+            "semantic-layer/ and raw-sources/",
+        )
 
 
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:

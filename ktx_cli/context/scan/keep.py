@@ -40,6 +40,17 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
     return _in_order({**merged, "columns": columns, **({"joins": joins} if joins else {})})
 
 
+def has_text(old: Entry | None, current: Entry) -> bool:
+    """Say whether an entry holds descriptions that no scan generated; `old` as in `keep_entry`."""
+    generated = _generated_part(current) if old is None else old
+    return _descriptions(current) != _descriptions(generated)
+
+
+def _descriptions(entry: Entry) -> list[Any]:
+    columns = [(name, column.get("descriptions")) for name, column in _by_name(entry).items()]
+    return [entry.get("description"), entry.get("descriptions"), [c for c in columns if c[1]]]
+
+
 def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
     """Return the entry with its joins to a source that people gave another name leading to that name."""
     joins = entry.get("joins")

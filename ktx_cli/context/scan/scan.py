@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef
-from ktx_cli.context.scan.carry import carried_over
+from ktx_cli.context.scan.carry import carried_over, require_some_tables
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.manifest import Entry, entries
 from ktx_cli.context.scan.names import physical_name, source_names
@@ -25,6 +25,7 @@ from ktx_cli.context.scan.snapshot import (
     table_path,
 )
 from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.text import listing
 from ktx_cli.project.layout import DATABASE_SOURCE, Layout
 
 GENERATOR = 1
@@ -164,6 +165,7 @@ def _plan(
     schema_folder, raw_folder = folders(outcome.connection)
     before = _Before.read(base, raw_folder, committed)
     outcome.warnings = before.warnings
+    require_some_tables(outcome.connection, schema, before.tables or ())
     tables, kept = carried_over(schema, before.tables or ())
     snapshot.update({file.path: file for file in map(table_file, tables)})
 
@@ -175,6 +177,8 @@ def _plan(
         schema_folder, shards, places, entries(tables, names), names, before.generated(places.used, reserved)
     )
     outcome.shards = plan.shards
+    if plan.lost:
+        outcome.warnings += (_lost_text(outcome.connection, plan.lost),)
     outcome.ties = _ties(outcome, raw_folder, plan, before, snapshot)
     outcome.files = {**plan.files, **_raw_files(outcome, raw_folder, snapshot, before.hashes, committed)}
     outcome.difference = _difference(before, tables, kept, plan.removed)
@@ -211,6 +215,13 @@ class _Before:
         return {physical_name(ref): entry for ref, entry in entries(self.tables, names).items()}
 
 
+def _lost_text(connection: str, lost: Sequence[str]) -> ResultWarning:
+    message = f"connection `{connection}`: removed with what people wrote about them: {listing(lost)}"
+    return ResultWarning(
+        "removed_text", message, hint="the last commit before this one has the text", tables=list(lost)
+    )
+
+
 def _ties(
     outcome: ScanOutcome, folder: str, plan: ShardPlan, before: _Before, snapshot: Mapping[str, SnapshotFile]
 ) -> Ties:
@@ -241,7 +252,8 @@ def _raw_files(
         if hashes.get(path) != file.sha256 or f"{folder}/{path}" not in committed
     }
     wanted = {f"{folder}/{path}" for path in snapshot}
-    files.update({path: None for path in committed if path.startswith(f"{folder}/tables/") and path not in wanted})
+    ours = (f"{folder}/{path}" for path in hashes)
+    files.update({path: None for path in ours if path in committed and path not in wanted})
     if files or f"{folder}/{MANIFEST}" not in committed or set(hashes) != set(snapshot):
         text = manifest_text(outcome.connection, outcome.driver, {p: f.sha256 for p, f in snapshot.items()})
         files[f"{folder}/{MANIFEST}"] = text.encode()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktx_cli.connectors.port import TableRef
-from ktx_cli.context.scan.keep import keep_entry, with_renamed_joins
+from ktx_cli.context.scan.keep import has_text, keep_entry, with_renamed_joins
 from ktx_cli.context.scan.manifest import Entry
 from ktx_cli.context.scan.names import physical_name, source_names
 from ktx_cli.core import yaml
@@ -45,6 +45,7 @@ class ShardPlan:
     """What the shards of a connection become: path -> new text, None for a shard that goes.
 
     `shard_of`: the shard each table is in. `gone_from`: physical name of a removed table -> the shard it was in.
+    `lost`: those of the removed tables that people had written about.
     """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class ShardPlan:
     removed: tuple[str, ...] = ()
     shard_of: dict[TableRef, str] = field(default_factory=dict)
     gone_from: dict[str, str] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
 
 
 def parse_shard(content: bytes, where: str) -> Shard:
@@ -61,7 +63,17 @@ def parse_shard(content: bytes, where: str) -> Shard:
         document = {}
     if not isinstance(document, dict):
         raise ConfigError(f"{where}:1: a manifest shard must be a mapping", hint="restore the file from git")
-    return Shard(document, hashlib.sha256(content).hexdigest())
+    shard = Shard(document, hashlib.sha256(content).hexdigest())
+    for name, entry in shard.tables.items():
+        for key in ("columns", "joins"):
+            items = entry.get(key, [])
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                line, column = yaml.locate(content, ("tables", name, key)) or (1, 1)
+                raise ConfigError(
+                    f"{where}:{line}:{column}: `{key}` of `{name}` must be a list of mappings",
+                    hint="write it as the other sources have it, or restore the file from git",
+                )
+    return shard
 
 
 def render_shard(document: Mapping[str, Any]) -> bytes:
@@ -144,6 +156,13 @@ def plan_shards(
     ]
     for path, name in (*untouched, *places.own):
         placed.setdefault(path, {})[name] = current[path].tables[name]
+    plan.lost = tuple(
+        sorted(
+            physical
+            for physical, (path, name) in gone.items()
+            if has_text(None if old is None else old[physical], current[path].tables[name])
+        )
+    )
     plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
     _compare(plan, current, placed)
     return plan

@@ -140,6 +140,7 @@ def _scan_and_commit(run: _Run, repository: Repository, lease: Lease, database: 
 def _recover(run: _Run, repository: Repository) -> None:
     recovery = repository.recover()
     run.report.recovered = recovery.finished
+    run.report.held = tuple((path, "edited after a killed run") for path in recovery.left)
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
         run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
@@ -191,7 +192,7 @@ def _report_commit(run: _Run, result: CommitResult) -> None:
     report = run.report
     report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
     edited = [(path, "edited meanwhile") for path in result.left]
-    report.held = (*((held.path, held.reason.value) for held in result.held), *edited)
+    report.held = (*report.held, *((held.path, held.reason.value) for held in result.held), *edited)
     if result.ignored:
         run.warnings.append(
             ResultWarning(

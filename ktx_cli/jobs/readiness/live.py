@@ -37,7 +37,10 @@ def check_connections(context: CheckContext) -> list[Finding]:
             findings.append(Finding(check, Level.FAIL, error.message, error.hint, concern))
             continue
         facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
-        if test.can_write:
+        if not test.tables:
+            hint = f"check the privileges of the role and `include` of connections.{connection}"
+            findings.append(Finding(check, Level.WARN, f"{facts}: there is nothing to read", hint))
+        elif test.can_write:
             hint = "give ktx a role that may only SELECT; its session is read-only all the same"
             findings.append(Finding(check, Level.WARN, f"{facts}; the role could write", hint))
         else:

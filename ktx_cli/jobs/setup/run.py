@@ -160,7 +160,7 @@ def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
         if not report.changed:
             return
         if any(literal_secrets(loaded.config)):
-            _save_only(layout, text, report, "a secret stands in it")
+            _save_only(layout, text, report, "a secret stands in it", "put the secret into env:NAME or file:PATH")
             return
         result = repository.commit(
             {CONFIG_NAME: text},
@@ -171,15 +171,15 @@ def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
-            _save_only(layout, text, report, "it has changes of yours")
+            _save_only(layout, text, report, "it has changes of yours", "git diff ktx.yaml; commit it when you like")
 
 
-def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str) -> None:
+def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hint: str) -> None:
     write_atomic(layout.config.resolve(), text)
     report.warnings.append(
         ResultWarning(
             "config_not_committed",
             f"ktx.yaml was saved but not committed, because {reason}",
-            hint="git diff ktx.yaml; commit it when you like",
+            hint=hint,
         )
     )

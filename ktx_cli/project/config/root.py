@@ -31,6 +31,7 @@ class GitStorage(Block):
         None,
         "Author of ktx's commits, `Name <address>`. Without it: git's own `user.name` and `user.email`.",
         min_length=1,
+        pattern=r"^[^<>\n]*[^<>\s]\s*<[^<>\s]+>\s*$",
         example="ktx <ktx@example.com>",
     )
     auto_commit: Any = setting(None, "Of older versions: a run always commits.", status="dead")

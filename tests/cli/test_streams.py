@@ -1,0 +1,179 @@
+"""What reaches stdout and stderr, and what is said when they do not take it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_pretty
+from ktx_cli.cli.contract import Result, Session, execute, finish
+from ktx_cli.cli.progress import renderer
+from ktx_cli.cli.settings import ProgressMode, Settings
+from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.events import Event, Notice, RunFinished, StepFinished, StepProgress, StepStarted, Waiting
+
+KTX = str(Path(sys.executable).with_name("ktx"))
+NASTY = "a\x1b[2J\x9b31m\x07\nb"
+
+COMMANDS = [
+    "",
+    "--version",
+    "--help",
+    "ingest --help",
+    "completion bash",
+    "connection",
+    "config show",
+    "status --json",
+    "nonsense --json",
+    "--json",
+    "--json --version",
+]
+
+
+def run(script: str, words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f'exec "$@" {script}', "bash", KTX, *words.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_an_output_that_cannot_be_stored_is_said_on_stderr(words: str, project: Path) -> None:
+    done = run(">/dev/full", words, project)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first == "error: cannot write the output: No space left on device"
+    assert second.startswith("hint: ")
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_closed_stdout_is_a_reader_that_went_away(words: str, closed: str, project: Path) -> None:
+    done = run(closed, words, project)
+    assert (done.returncode, done.stdout, done.stderr) == (141, "", "")
+
+
+def test_nothing_is_written_into_files_when_all_streams_are_closed(project: Path) -> None:
+    done = run("<&- >&- 2>&-", "ingest", project)
+    assert done.returncode == 141
+    assert subprocess.run([KTX, "status"], cwd=project, capture_output=True).returncode == 0
+    fsck = subprocess.run(["git", "fsck", "--strict"], cwd=project, capture_output=True, text=True)
+    assert fsck.returncode == 0, fsck.stderr
+
+
+def clean(text: str) -> bool:
+    """Say whether a terminal only prints this."""
+    return all(character == "\n" or character.isprintable() for character in text)
+
+
+def test_notes_hold_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session("x", Settings())
+    session.warn(ResultWarning("w", NASTY, hint=NASTY))
+    assert finish(session, Result(next_steps=[NASTY])) == 0
+    assert finish(session, Result(error=KtxError(NASTY, hint=NASTY))) == 1
+    err = capsys.readouterr().err
+    assert clean(err)
+    assert [line.partition(":")[0] for line in err.splitlines()] == [
+        "warning", "hint", "next", "warning", "hint", "error", "hint",
+    ]  # fmt: skip
+
+
+def test_a_usage_error_quotes_nothing_a_terminal_obeys(ktx: Callable[..., Any]) -> None:
+    answer = ktx(f"nonsense{NASTY}")
+    assert answer.code == 2
+    assert clean(answer.err)
+
+
+def test_a_traceback_holds_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(session: Session) -> Result:
+        raise KtxError(NASTY, hint="no")
+
+    execute(Session("x", Settings(debug=True)), fail)
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert clean(err)
+
+
+def test_an_envelope_is_one_line_of_printable_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    text = NASTY + "\x7f\x85\u2028\u202e æ 🦆"
+    finish(Session("x", Settings(json=True)), Result(data=text))
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 1
+    assert clean(out)
+    assert "æ 🦆" in out
+    assert json.loads(out)["data"] == text
+
+
+def test_what_is_drawn_on_a_terminal_holds_nothing_it_obeys() -> None:
+    bad = NASTY.replace("\n", "")
+    blocks: list[Block] = [Lines((f"  {bad}",)), Fields((("name", bad),)), Table(("column",), ((bad,),))]
+    drawn = render_pretty(blocks, colour=False)
+    assert clean(drawn.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", ""))
+    assert drawn.startswith("  a")
+
+
+EVENTS: list[Event] = [
+    StepStarted(NASTY, NASTY),
+    StepProgress(NASTY, 1, 2, NASTY),
+    StepFinished(NASTY, NASTY, 1.0, NASTY),
+    Waiting(NASTY, 2.0),
+    Waiting(NASTY),
+    Notice(NASTY),
+    RunFinished(NASTY, "done", 1.0),
+]
+
+
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, settings: Settings, *events: Event) -> str:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    emit = renderer(settings)
+    for event in events:
+        emit(event)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("mode", ProgressMode)
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_progress_holds_nothing_a_terminal_obeys(
+    monkeypatch: pytest.MonkeyPatch, mode: ProgressMode, event: Event
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    text = shown(monkeypatch, Settings(progress=mode), event)
+    assert clean(text.replace("\r\x1b[K", ""))
+    assert text.count("\n") <= 1
+
+
+def test_the_moving_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    drawn = shown(monkeypatch, Settings(), StepStarted("scan", "c" * 60), StepProgress("scan", 1, None, "c" * 60))
+    lines = drawn.split("\r\x1b[K")
+    assert [len(line) for line in lines] == [0, 39, 39]
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    drawn = shown(monkeypatch, Settings(), StepStarted("scan"), StepFinished("scan", "3 tables", 1.0))
+    assert drawn == "scan: 3 tables (1.0 s)\n"
+
+
+def test_a_wait_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Settings(progress=ProgressMode.PLAIN)
+    assert shown(monkeypatch, plain, Waiting("x"), Waiting("x", 3.0)) == "waiting: x\nwaiting: x (at most 3 s)\n"
