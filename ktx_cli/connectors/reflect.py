@@ -21,6 +21,7 @@ from ktx_cli.connectors.port import (
 from ktx_cli.connectors.statements import require_reading
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.core.text import one_line
+from ktx_cli.project.secrets import redact
 
 MAX_CONNECTIONS = 10
 """Sessions a connection opens at most, unless `maxConnections` says otherwise."""
@@ -197,9 +198,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     def _redacted(self, text: str) -> str:
         secret = self.address.password
-        for form in (secret, repr(secret)[1:-1]) if secret else ():
-            text = text.replace(form, "***")
-        return text
+        return redact(text, (secret, repr(secret)[1:-1])) if secret else text
 
 
 class PartReader:

@@ -19,7 +19,7 @@ KtxError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -185,7 +185,6 @@ class ResultWarning:
     """Something the user should know that does not fail the command."""
 
     __slots__ = ("code", "details", "hint", "message")
-    FIELDS: ClassVar[tuple[str, ...]] = ("code", "message", "hint", "details")
 
     def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
         self.code = code

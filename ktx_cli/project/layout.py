@@ -8,7 +8,6 @@ from pathlib import Path
 CONFIG_NAME = "ktx.yaml"
 PRIVATE_NAME = ".ktx"
 SEMANTIC_NAME = "semantic-layer"
-WIKI_NAME = "wiki"
 RAW_NAME = "raw-sources"
 SCHEMA_NAME = "_schema"
 DATABASE_SOURCE = "live-database"
@@ -50,16 +49,6 @@ class Layout:
     def runs(self) -> Path:
         """One JSON report a run."""
         return self.private / "runs"
-
-    @property
-    def secrets(self) -> Path:
-        """Files that `file:` references of `ktx.yaml` name; not disposable."""
-        return self.private / "secrets"
-
-    @property
-    def semantic(self) -> Path:
-        """The semantic layer of all connections."""
-        return self.root / SEMANTIC_NAME
 
     def schema_dir(self, connection: str) -> Path:
         """The folder of a connection's manifest shards."""

@@ -91,3 +91,10 @@ def test_many_at_once_are_all_saved(project: Path) -> None:
     text = (project / "ktx.yaml").read_text()
     assert all(f"  copy{n}:\n" in text for n in range(6))
     assert [path.name for path in project.glob(".*.ktx-tmp")] == []
+
+
+def test_list_starts_no_git(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktx_cli.project.git import Git
+
+    monkeypatch.setattr(Git, "read", lambda *_, **__: pytest.fail("git was started"))
+    assert ktx("connection", "list", "--json").data["connections"][0]["id"] == "warehouse"

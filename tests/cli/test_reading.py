@@ -164,3 +164,14 @@ def test_a_newer_state_database_is_not_read_and_not_touched(ktx: Run, project: P
     assert ktx("status").code == 3
     assert ktx("ingest", "--json").envelope["error"]["code"] == "storage"
     assert tree(project) == before
+
+
+def test_status_reads_every_manifest_once(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ktx("ingest")
+    from ktx_cli.jobs.readiness import model
+
+    read: list[str] = []
+    load = model.load_manifest
+    monkeypatch.setattr(model, "load_manifest", lambda layout, name: read.append(name) or load(layout, name))
+    assert ktx("status").code == 0
+    assert read == ["warehouse"]

@@ -29,17 +29,21 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="connection-list")
     def list_connections(session: Session) -> Result:
         """List the connections of this project."""
-        from ktx_cli.jobs.readiness.status import project_status
+        from ktx_cli.jobs.readiness.model import CheckContext
+        from ktx_cli.jobs.readiness.status import connection_statuses
+        from ktx_cli.project.config import load_config
+        from ktx_cli.project.layout import Layout
 
-        facts = project_status(session.require_project(), os.environ)
-        session.warn(*facts.warnings)
+        layout = Layout(session.require_project())
+        connections, warnings = connection_statuses(CheckContext(layout, load_config(layout.config), os.environ))
+        session.warn(*warnings)
         rows = [
             (c.id, c.driver, "yes" if c.supported else "not yet", c.last_scan.finished if c.last_scan else "never")
-            for c in facts.connections
+            for c in connections
         ]
         table = Table(("id", "driver", "supported", "last scan"), tuple(rows))
         hint = [] if rows else ["ktx connection add warehouse --driver sqlite --path data.sqlite"]
-        return Result({"connections": [c.to_json() for c in facts.connections]}, [table], next_steps=hint)
+        return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
 
 
 def _register_test(commands: typer.Typer) -> None:

@@ -181,7 +181,7 @@ def _plan(
         outcome.warnings += (_lost_text(outcome.connection, plan.lost),)
     outcome.ties = _ties(outcome, raw_folder, plan, before, snapshot)
     outcome.files = {**plan.files, **_raw_files(outcome, raw_folder, snapshot, before.hashes, committed)}
-    outcome.difference = _difference(before, tables, kept, plan.removed)
+    outcome.difference = _difference(before, snapshot, tables, kept, plan.removed)
     outcome.unchanged = not outcome.files
 
 
@@ -261,14 +261,18 @@ def _raw_files(
 
 
 def _difference(
-    before: _Before, tables: Sequence[Table], kept: Sequence[Table], removed: tuple[str, ...]
+    before: _Before,
+    snapshot: Mapping[str, SnapshotFile],
+    tables: Sequence[Table],
+    kept: Sequence[Table],
+    removed: tuple[str, ...],
 ) -> TableChanges:
-    old = {table.ref: table for table in before.tables or ()}
-    new = {table.ref: table for table in tables}
+    old = {table.ref: before.hashes[table_path(table.ref)] for table in before.tables or ()}
+    new = {table.ref: snapshot[table_path(table.ref)].sha256 for table in tables}
     gone = {physical_name(ref) for ref in old if ref not in new} | set(removed)
     return TableChanges(
         added=_names(ref for ref in new if ref not in old),
-        changed=_names(ref for ref in new if ref in old and table_file(old[ref]).sha256 != table_file(new[ref]).sha256),
+        changed=_names(ref for ref in new if ref in old and old[ref] != new[ref]),
         removed=tuple(sorted(gone)),
         kept=_names(table.ref for table in kept),
     )

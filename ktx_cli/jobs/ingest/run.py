@@ -12,8 +12,17 @@ from pathlib import Path
 from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
 from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome, folders
 from ktx_cli.core.clock import monotonic, new_run_id
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.core.events import Emit, Notice, RunFinished, RunStarted, StepFinished, StepStarted, ignore_events
+from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.events import (
+    Emit,
+    Notice,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    ignore_events,
+)
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
@@ -110,6 +119,8 @@ def _work(run: _Run) -> None:
             _scan_and_commit(run, repository or _created(run), lease, database)
         except BaseException as error:
             report.ended = "failed" if isinstance(error, Exception) else "interrupted"
+            if isinstance(error, KtxError):  # the branch may have moved before the error
+                report.commit = error.details.get("commit", report.commit)
             with contextlib.suppress(sqlite3.Error):  # the error itself matters more
                 ledger.finish_run(database, report.run_id, report.status, report.commit)
             raise
@@ -134,7 +145,8 @@ def _scan_and_commit(run: _Run, repository: Repository, lease: Lease, database: 
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
     _scan(run, base, previous)
     _commit(run, repository, base, head.commit, lease)
-    _remember(run, ProjectBase(run.layout, repository, run.report.commit or head.commit), database)
+    now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
+    _remember(run, now, database)
 
 
 def _recover(run: _Run, repository: Repository) -> None:
@@ -148,8 +160,9 @@ def _recover(run: _Run, repository: Repository) -> None:
 
 def _scan(run: _Run, base: ProjectBase, previous: Mapping[str, PreviousScan]) -> None:
     context = ScanContext(run.layout, run.config, run.request.environ, base, previous, run.request.emit)
-    for target in run.targets:
+    for done, target in enumerate(run.targets, start=1):
         report, outcome = scan_target(context, target)
+        run.request.emit(StepProgress("scan", done, len(run.targets)))
         run.report.connections.append(report)
         if outcome is not None:
             run.outcomes.append(outcome)

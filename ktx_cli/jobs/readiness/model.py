@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.context.scan.catalog import Manifest, load_manifest
 from ktx_cli.project.config import LoadedConfig
 from ktx_cli.project.layout import Layout
 
@@ -50,13 +52,18 @@ class Finding:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckContext:
     """What checks may look at."""
 
     layout: Layout
     loaded: LoadedConfig
     environ: Mapping[str, str]
+
+    @functools.cached_property
+    def manifests(self) -> dict[str, Manifest]:
+        """The manifest of every connection, read once however many checks ask."""
+        return {name: load_manifest(self.layout, name) for name in self.loaded.config.connections}
 
     @property
     def project_dir(self) -> Path:

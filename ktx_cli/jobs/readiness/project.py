@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ktx_cli.context.scan.catalog import load_manifest, shard_files
+from ktx_cli.context.scan.catalog import shard_files
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
@@ -58,7 +58,7 @@ def check_context(context: CheckContext) -> list[Finding]:
     """Every database that can be read has a manifest."""
     findings = []
     for connection in supported_databases(context.loaded.config):
-        for problem in load_manifest(context.layout, connection).problems:
+        for problem in context.manifests[connection].problems:
             findings.append(Finding("context", Level.FAIL, problem.message, problem.hint))
         if not shard_files(context.layout, connection):
             message = f"connection `{connection}` has no context yet"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.context.scan.catalog import load_manifest
 from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
 from ktx_cli.jobs.ingest.ledger import LastScan, last_runs, last_scans
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
@@ -89,24 +88,28 @@ def project_status(project_dir: Path, environ: Mapping[str, str]) -> Status:
     context = CheckContext(layout, loaded, environ)
     findings = run_checks(context, named(READINESS))
     findings += [*check_repository(context), *check_lease(context)]
-    warnings = loaded.warnings()
+    connections, warnings = connection_statuses(context)
     try:
-        scans, runs = read_state(layout, lambda database: (last_scans(database), last_runs(database))) or ({}, [])
+        runs = read_state(layout, last_runs) or []
+    except KtxError:  # named by connection_statuses and by the lease's check
+        runs = []
+    return Status(project_dir, connections, tuple(findings), tuple(runs), tuple(warnings))
+
+
+def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
+    """Return every connection by id with what is built of it, and what could not be read; starts no program."""
+    warnings = context.loaded.warnings()
+    try:
+        scans = read_state(context.layout, last_scans) or {}
     except KtxError as error:
-        scans, runs = {}, []
+        scans = {}
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
-    connections: list[ConnectionStatus] = []
-    for connection, entry in sorted(loaded.config.connections.items()):
-        manifest = load_manifest(layout, connection)
+    found = []
+    for connection, entry in sorted(context.loaded.config.connections.items()):
+        manifest = context.manifests[connection]
         warnings += manifest.problems
-        connections.append(
-            ConnectionStatus(
-                connection,
-                entry.driver,
-                is_supported(entry),
-                len(manifest.tables),
-                manifest.column_count,
-                scans.get(connection),
-            )
+        sources, columns = len(manifest.tables), manifest.column_count
+        found.append(
+            ConnectionStatus(connection, entry.driver, is_supported(entry), sources, columns, scans.get(connection))
         )
-    return Status(project_dir, tuple(connections), tuple(findings), tuple(runs), tuple(warnings))
+    return tuple(found), warnings
