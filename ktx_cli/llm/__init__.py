@@ -1,0 +1,1 @@
+"""Models: one port for every call, and the backends behind it."""

@@ -1,0 +1,1 @@
+"""The Messages API: direct, on Vertex, or behind a gateway."""

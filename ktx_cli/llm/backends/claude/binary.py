@@ -1,0 +1,152 @@
+"""Finding the `claude` binary: one lookup for both backends, for `ktx status` and for `ktx doctor`."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.llm.backends.claude.environment import claude_environment
+from ktx_cli.llm.errors import LlmError, llm_error
+
+OVERRIDE: Final = "KTX_CLAUDE_CLI_BIN"
+LAUNCHER: Final = "ktx-claude-launcher"
+MINIMUM: Final = (2, 1, 248)
+"""The first version that takes prompts as they are: without that, `@path` in a prompt reads a file."""
+
+VERSION_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeBinary:
+    """A binary that can be run. `origin` is where it was found: a setting, a variable, the SDK, or PATH."""
+
+    path: Path
+    origin: str
+    version: tuple[int, int, int]
+    knows_restricted: bool
+
+    @property
+    def version_text(self) -> str:
+        """`2.1.329`."""
+        return ".".join(str(part) for part in self.version)
+
+    def __str__(self) -> str:
+        return f"claude {self.version_text} ({self.origin}: {self.path})"
+
+
+def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str], backend: str) -> ClaudeBinary:
+    """Return the binary to run; raises `LlmError` when there is none, or it is too old.
+
+    The order: `llm.provider.claude.cli_path`, `KTX_CLAUDE_CLI_BIN`, the one bundled with claude-agent-sdk, PATH. A
+    binary that is named and does not work is an error, never a reason to take the next.
+    """
+    for origin, path in candidates(cli_path=cli_path, project_dir=project_dir, environ=environ):
+        if not (path.is_file() and os.access(path, os.X_OK)):
+            hint = f"correct {origin}, or remove it"
+            raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
+        bundled = path == bundled_binary()
+        version = _version(str(path), path.stat().st_mtime_ns, backend, bundled)
+        if version < MINIMUM:
+            least = ".".join(str(part) for part in MINIMUM)
+            found = ".".join(str(part) for part in version)
+            raise _unusable(backend, f"{path} is Claude Code {found}; ktx needs {least} or later", "claude update")
+        restricted = bundled or _knows_restricted(str(path), path.stat().st_mtime_ns)
+        return ClaudeBinary(path, origin, version, restricted)
+    raise _unusable(backend, "there is no `claude` binary", "pip install --force-reinstall claude-agent-sdk")
+
+
+def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
+    """Return what the lookup may take, best first, with the place that names it."""
+    found: list[tuple[str, Path]] = []
+    if cli_path:
+        found.append(("llm.provider.claude.cli_path", project_dir / Path(cli_path).expanduser()))
+    if environ.get(OVERRIDE):
+        found.append((OVERRIDE, project_dir / Path(environ[OVERRIDE]).expanduser()))
+    bundled = bundled_binary()
+    if bundled is not None:
+        found.append(("claude-agent-sdk", bundled))
+    on_path = shutil.which("claude", path=environ.get("PATH"))
+    if on_path:
+        found.append(("PATH", Path(on_path)))
+    return found
+
+
+def bundled_binary() -> Path | None:
+    """Return the binary that comes with claude-agent-sdk, without importing it."""
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "_bundled" / ("claude.exe" if os.name == "nt" else "claude")
+    return path if path.is_file() else None
+
+
+def find_launcher(backend: str) -> Path:
+    """Return the launcher's program; raises `LlmError` when it is not installed: nothing runs without it."""
+    name = LAUNCHER + (".exe" if os.name == "nt" else "")
+    for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise llm_error(
+        "isolation",
+        backend=backend,
+        message=f"the program `{LAUNCHER}` is not installed, and Claude Code is never run without it",
+        hint=f"{sys.executable} -m pip install --force-reinstall --no-deps ktx-cli",
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _version(path: str, modified: int, backend: str, bundled: bool) -> tuple[int, int, int]:
+    del modified  # part of the cache's key: an updated binary is asked again
+    recorded = Path(path).with_name("claude.version")
+    if bundled and recorded.is_file() and (known := _parse(recorded.read_text("utf-8", "replace"))):
+        return known
+    try:
+        answer = _ask(path, "--version")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _unusable(backend, f"{path} cannot be run: {type(error).__name__}", "claude doctor") from error
+    found = _parse(answer)
+    if found is None:
+        raise _unusable(backend, f"{path} does not say its version, so it is not Claude Code", f"{path} --version")
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _knows_restricted(path: str, modified: int) -> bool:
+    del modified
+    try:
+        return "--restricted" in _ask(path, "--help")
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _ask(path: str, flag: str) -> str:
+    answer = subprocess.run(
+        [path, flag],
+        env=claude_environment(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=VERSION_SECONDS,
+        check=False,
+    )
+    return answer.stdout
+
+
+def _parse(text: str) -> tuple[int, int, int] | None:
+    match = re.search(r"\b(\d+)\.(\d+)\.(\d+)\b", text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _unusable(backend: str, message: str, hint: str) -> LlmError:
+    return llm_error("connection", backend=backend, message=message, hint=hint)

@@ -1,0 +1,215 @@
+"""The environment of a Claude Code process: the user's, without anything that could lead a call elsewhere.
+
+`DENIED` is the documented list, by exact name; `DENIED_PREFIXES` covers what later versions add; `KEPT` names the
+exceptions. The launcher carries it out on the child process itself, because the SDK only adds to an environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+DENIED: Final = (
+    # the sources of another account, and where requests go
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_PROFILE",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "AI_GATEWAY_API_KEY",
+    # switches of the provider
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+    "CLAUDE_CODE_USE_MANTLE",
+    "CLAUDE_CODE_USE_GATEWAY",
+    "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+    "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+    "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+    "CLAUDE_CODE_SKIP_ANTHROPIC_AWS_AUTH",
+    "CLAUDE_CODE_SKIP_ANTHROPIC_GOOGLE_CLOUD_AUTH",
+    "CLAUDE_CODE_SKIP_MANTLE_AUTH",
+    # addresses
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_AWS_BASE_URL",
+    "ANTHROPIC_GOOGLE_CLOUD_BASE_URL",
+    "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+    "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL",
+    "ANTHROPIC_UNIX_SOCKET",
+    "CLAUDE_CODE_API_BASE_URL",
+    "CLAUDE_CODE_CUSTOM_OAUTH_URL",
+    "CLAUDE_LOCAL_OAUTH_API_BASE",
+    "AWS_ENDPOINT_URL",
+    "ANTHROPIC_API_HOST",
+    # credentials of other routes
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "ANTHROPIC_FOUNDRY_AUTH_TOKEN",
+    "ANTHROPIC_FOUNDRY_RESOURCE",
+    "ANTHROPIC_AWS_API_KEY",
+    "ANTHROPIC_AWS_WORKSPACE_ID",
+    "ANTHROPIC_GOOGLE_CLOUD_PROJECT",
+    "ANTHROPIC_GOOGLE_CLOUD_LOCATION",
+    "ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_DEFAULT_REGION",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "GCLOUD_PROJECT",
+    "GOOGLE_CLOUD_QUOTA_PROJECT",
+    "GCE_METADATA_HOST",
+    "GCE_METADATA_IP",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_CONFIG_DIR",
+    "ANTHROPIC_FEDERATION_RULE_ID",
+    "ANTHROPIC_ORGANIZATION_ID",
+    "ANTHROPIC_IDENTITY_TOKEN",
+    "ANTHROPIC_IDENTITY_TOKEN_FILE",
+    "ANTHROPIC_SERVICE_ACCOUNT_ID",
+    "ANTHROPIC_WORKSPACE_ID",
+    "ANTHROPIC_SCOPE",
+    "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_GATEWAY_TOKEN_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+    "CLAUDE_CODE_HOST_AUTH_ENV_VAR",
+    "CLAUDE_CODE_HOST_CREDS_FILE",
+    "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST",
+    "CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH",
+    # another model than the one asked for
+    "ANTHROPIC_DEFAULT_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_FABLE_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION",
+    "ANTHROPIC_CUSTOM_MODEL_OPTION",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL_FORCE",
+    "ANTHROPIC_BETAS",
+    "CLAUDE_CODE_EXTRA_BODY",
+    # more than the tools and prompts of the call
+    "CLAUDE_CODE_PLUGIN_DIRS",
+    "CLAUDE_AGENT_SDK_MCP_NO_PREFIX",
+    "CLAUDE_CODE_COORDINATOR_MODE",
+    "CLAUDE_CODE_SIMPLE",
+    "CLAUDE_AUTO_BACKGROUND_TASKS",
+    "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD",
+    "CLAUDE_CODE_SYNC_PLUGINS",
+    "CLAUDE_CODE_SYNC_SKILLS",
+    "CLAUDE_CODE_MAX_TURNS",
+    "CLAUDE_CODE_REMOTE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDECODE",
+    "NODE_OPTIONS",
+    "BUN_OPTIONS",
+    "CLAUDE_CODE_DEBUG_LOGS_DIR",
+)
+"""Names no Claude Code process of ktx may have."""
+
+DENIED_PREFIXES: Final = (
+    "ANTHROPIC_",
+    "_CLAUDE_CODE_",
+    "CLAUDE_CODE_",
+    "CLAUDE_AGENT_SDK_",
+    "CLAUDE_LOCAL_",
+    "CLAUDE_BG_",
+    "CLAUDE_RUNNER_",
+    "CLAUDE_BRIDGE_",
+    "CLAUDE_AUTO_",
+    "AI_GATEWAY_",
+    "AWS_",
+    "BEDROCK_",
+    "VERTEX_",
+    "GCE_METADATA_",
+    "GOOGLE_",
+    "GCLOUD_",
+    "CLOUDSDK_",
+    "CLOUD_ML_",
+    "AZURE_",
+    "BUN_",
+    "OTEL_",
+)
+"""No variable that begins like this gets through, but those of `KEPT`."""
+
+KEPT: Final = frozenset(
+    {
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
+        "CLAUDE_CODE_OAUTH_SCOPES",
+        "CLAUDE_CODE_CLIENT_CERT",
+        "CLAUDE_CODE_CLIENT_KEY",
+        "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+        "CLAUDE_CODE_CERT_STORE",
+        "CLAUDE_CODE_TMPDIR",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    }
+)
+"""The local session's own variables, and those of the transport."""
+
+ESSENTIAL: Final = frozenset(
+    {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "LANG", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "USERPROFILE"}
+)
+"""Kept even where `ktx.yaml` names one in an `env:` reference: without them the process does not start."""
+
+SWITCHED_OFF: Final[Mapping[str, str]] = {
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+"""What ktx sets: no memory, agents, skills, attachments, side calls or updates."""
+
+
+def is_denied(name: str, extra: Iterable[str] = ()) -> bool:
+    """Say whether a variable must not reach a Claude Code process; `extra` names more that must not."""
+    if os.name == "nt":
+        name = name.upper()
+    if name in ESSENTIAL:
+        return False
+    if name in extra or name in DENIED:
+        return True
+    return name.startswith(DENIED_PREFIXES) and name not in KEPT
+
+
+def claude_environment(
+    environ: Mapping[str, str], *, secret_names: Iterable[str] = (), settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the whole environment for a Claude Code process.
+
+    `secret_names` are the variables `ktx.yaml` names in `env:` references; `settings` are ours, set last.
+    """
+    extra = frozenset(secret_names) - KEPT
+    kept = {name: value for name, value in environ.items() if not is_denied(name, extra)}
+    return {**kept, **SWITCHED_OFF, **(settings or {})}
+
+
+def dropped_names(environ: Mapping[str, str], *, secret_names: Iterable[str] = ()) -> list[str]:
+    """Return the names the scrub takes out of an environment, sorted."""
+    extra = frozenset(secret_names) - KEPT
+    return sorted(name for name in environ if is_denied(name, extra))

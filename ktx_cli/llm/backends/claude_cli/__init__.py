@@ -1,0 +1,1 @@
+"""The local Claude Code binary as a text model: `claude --print`."""

@@ -1,0 +1,166 @@
+"""The backend `claude-cli`: each turn is one `claude --print`, the loop and the tools are ktx's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary
+from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude_cli.envelope import NAME, read_envelope
+from ktx_cli.llm.backends.claude_cli.process import (
+    child_environment,
+    command_line,
+    private_folder,
+    run,
+)
+from ktx_cli.llm.backends.claude_cli.protocol import parse, render, system_prompt
+from ktx_cli.llm.backends.claude_code.isolation import check_result_route
+from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
+from ktx_cli.llm.types import Cost, Usage
+
+log = logging.getLogger(__name__)
+
+AUTH_SECONDS = 30.0
+
+
+class ClaudeCliBackend:
+    """Runs turns as processes of the local Claude Code binary."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        host: Host,
+        binary: ClaudeBinary,
+        *,
+        allow_managed: bool,
+        retried: Retried,
+        repair: Repair,
+        warn: Callable[[ResultWarning], None],
+    ) -> None:
+        self.binary = binary
+        self._host = host
+        self._allow_managed = allow_managed
+        self._retried = retried
+        self._repair = repair
+        self._warn = warn
+
+    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Carry out one call."""
+        repair = self._repair if spec.role != "repair" else None
+        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
+
+    async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
+        """Ask for the next turn."""
+        system = system_prompt(conversation.system, spec.tools)
+        with private_folder() as folder:
+            system_file = folder / "system.txt"
+            command = command_line(
+                self._host,
+                model=spec.model,
+                system=system,
+                system_file=system_file,
+                schema=json.dumps(spec.schema, sort_keys=True) if spec.schema else None,
+                max_turns=1 if spec.schema is None else OBJECT_TURNS,
+            )
+            if str(system_file) in command:
+                system_file.touch(0o600)
+                system_file.write_text(system, "utf-8")
+            answer = await run(
+                command,
+                environment=child_environment(self._host, folder),
+                folder=folder,
+                prompt=render(conversation.history),
+            )
+        envelope = read_envelope(answer, model=spec.model, role=spec.role)
+        self._check_route(envelope)
+        turn = _turn(envelope, spec)
+        if spec.kind in ("text", "loop"):
+            record.text_delta(turn.text)
+        return turn
+
+    async def account(self) -> str:
+        """Ask the binary who is signed in; it says so for any token, so the probe's turn is the proof."""
+        status = await auth_status(self._host)
+        if not status.get("loggedIn"):
+            raise llm_error("auth", backend=NAME)
+        source = status.get("authMethod") or "session"
+        return f"local Claude Code session ({source})"
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the binary and where it was found."""
+        return {"claude": self.binary.version_text, "path": str(self.binary.path), "origin": self.binary.origin}
+
+    async def aclose(self) -> None:
+        """Do nothing: every process ended with its turn."""
+
+    def _check_route(self, envelope: Mapping[str, Any]) -> None:
+        try:
+            check_result_route(envelope.get("modelUsage"), backend=NAME)
+        except LlmError as error:
+            if not self._allow_managed:
+                raise
+            self._warn(ResultWarning("managed_policy", error.message, hint=None))
+
+
+async def auth_status(host: Host) -> dict[str, Any]:
+    """Return what `claude auth status` says, in the scrubbed environment; raises `LlmError` when it says nothing."""
+    with private_folder() as folder:
+        command = [str(host.binary), "auth", "status"]
+        try:
+            async with asyncio.timeout(AUTH_SECONDS):
+                answer = await run(command, environment=child_environment(host, folder), folder=Path(folder), prompt="")
+        except TimeoutError as error:
+            raise llm_error("connection", backend=NAME, message="`claude auth status` did not answer") from error
+    try:
+        value = json.loads(answer.out)
+    except ValueError as error:
+        message, detail = "`claude auth status` said no JSON", answer.err or answer.out
+        raise llm_error("connection", backend=NAME, message=message, detail=detail) from error
+    return value if isinstance(value, dict) else {}
+
+
+def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
+    text = str(envelope.get("result") or "")
+    parsed = parse(text) if spec.tools else None
+    if parsed is not None and parsed.lost:
+        log.warning("an answer of %s spoke of tool calls that could not be read", spec.model)
+    calls = parsed.calls if parsed else ()
+    return ModelTurn(
+        parsed.text if parsed else text,
+        calls,
+        "tools" if calls else "end",
+        _usage(envelope.get("usage") or {}),
+        _cost(envelope),
+        str(envelope.get("session_id") or "unknown"),
+        _model(envelope),
+        value=envelope.get("structured_output"),
+    )
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(
+        int(usage.get("input_tokens") or 0),
+        int(usage.get("output_tokens") or 0),
+        int(usage.get("cache_read_input_tokens") or 0),
+        int(usage.get("cache_creation_input_tokens") or 0),
+    )
+
+
+def _cost(envelope: Mapping[str, Any]) -> Cost:
+    dollars = envelope.get("total_cost_usd")
+    return Cost(float(dollars), "list_price") if isinstance(dollars, int | float) else Cost()
+
+
+def _model(envelope: Mapping[str, Any]) -> str | None:
+    names = list(envelope.get("modelUsage") or {})
+    return names[0] if len(names) == 1 else None

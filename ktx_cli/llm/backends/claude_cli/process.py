@@ -1,0 +1,118 @@
+"""One `claude --print` process: its command line, its private folder, its life and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, MAX_ARGUMENT
+
+log = logging.getLogger(__name__)
+
+FOLDER_PREFIX: Final = "ktx-claude-cli-"
+TERMINATE_SECONDS: Final = 5.0
+EXCERPT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class CliAnswer:
+    """What a process left: its exit code, and both streams."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command_line(
+    host: Host, *, model: str, system: str, system_file: Path, schema: str | None, max_turns: int
+) -> list[str]:
+    """Return the arguments; a system prompt too long for one of them is in `system_file`."""
+    command = [str(host.binary), "--print", "--output-format", "json", "--model", model, "--disable-slash-commands"]
+    if len(system.encode()) > MAX_ARGUMENT:
+        command += ["--system-prompt-file", str(system_file)]
+    else:
+        command += ["--system-prompt", system]
+    command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
+    command += ["--settings", json.dumps(LOCKDOWN_SETTINGS, sort_keys=True), "--max-turns", str(max_turns)]
+    if host.restricted:
+        command.append("--restricted")
+    if schema is not None:
+        command += ["--json-schema", schema]
+    return command
+
+
+def child_environment(host: Host, folder: Path) -> dict[str, str]:
+    """Return the whole environment of a process; one request goes out for one call, the retries are ktx's."""
+    return {**host.environment, "CLAUDE_CODE_MAX_RETRIES": "0", "PWD": str(folder)}
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """Make an empty folder only this user can enter, and remove it afterwards; those of dead processes go too."""
+    sweep()
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Remove the folders that killed runs of this user left."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if pid.isdigit() and not _is_alive(int(pid)) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str) -> CliAnswer:
+    """Run a process to its end with the prompt on stdin; cancelled, its whole process group is ended first."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        out, err = await process.communicate(prompt.encode())
+    except asyncio.CancelledError:
+        await asyncio.shield(terminate(process))
+        raise
+    return CliAnswer(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+async def terminate(process: Any) -> None:
+    """End a process and its group: politely, then not."""
+    for number, seconds in ((signal.SIGTERM, TERMINATE_SECONDS), (signal.SIGKILL, TERMINATE_SECONDS)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            continue
+        return
+    log.warning("the process group %d did not end", process.pid)

@@ -1,0 +1,136 @@
+"""Tool calls as text: what the model is told of them, and how its answer is read back.
+
+`claude --print` takes text and gives text. A turn that calls tools is one block, `<use_tools>` around a JSON array.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ktx_cli.llm.own_loop import Entry, ToolCall
+from ktx_cli.llm.tools import RuntimeTool
+
+OPEN: Final = "<use_tools>"
+CLOSE: Final = "</use_tools>"
+ID_PREFIX: Final = "toolu_claude_cli_"
+
+_RULES: Final = """\
+You have tools. You call them by writing, as a part of your answer, exactly one block of this form:
+
+<use_tools>
+[{"name": "TOOL", "input": {"ARGUMENT": "VALUE"}}]
+</use_tools>
+
+The block holds a JSON array with one entry for each call; write all calls that do not depend on one another into the
+same array. Their results come with the next message. Give no ids. An answer without such a block is your final answer.
+There are no other tools than these:
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAnswer:
+    """An answer taken apart: prose before and after the block, its calls, and whether calls were lost."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    lost: bool = False
+
+
+def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
+    """Return the system prompt with the rules of the protocol, where there are tools."""
+    if not tools:
+        return system
+    described = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema()}
+        for tool in tools.values()
+    ]
+    parts = [system] if system else []
+    return "\n\n".join([*parts, _RULES + json.dumps(described, sort_keys=True, ensure_ascii=False)])
+
+
+def render(history: Sequence[Entry]) -> str:
+    """Return a conversation as one text; it begins with `User:`, so that nothing in it can be taken for a command."""
+    return "\n\n".join(_render(entry) for entry in history)
+
+
+def _render(entry: Entry) -> str:
+    if entry.kind == "turn" and entry.turn is not None:
+        calls = [f"[tool_use {call.name}({_json(call.arguments)})]" for call in entry.turn.calls]
+        return "\n".join(["Assistant: " + entry.turn.text, *calls])
+    if entry.kind == "results":
+        parts = [
+            f"[tool_result {one.name}{' failed' if one.is_error else ''}]\n{one.text}\n[/tool_result]"
+            for one in entry.results
+        ]
+        return "\n".join(["User: The results of your calls, in order:", *parts])
+    return f"User: {entry.text}"
+
+
+def _json(arguments: Mapping[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(dict(arguments), ensure_ascii=False)
+
+
+def parse(answer: str) -> ParsedAnswer:
+    """Take an answer apart.
+
+    The block is the outermost pair of tags whose content is a JSON array: prose may speak of the tags, and a string
+    inside the JSON may hold them. Tags without such a content leave the answer as text; `lost` then says that the
+    model probably meant to call something.
+    """
+    pairs = list(_pairs(answer))
+    for start, end in pairs:
+        entries = _array(answer[start + len(OPEN) : end])
+        if entries is None:
+            continue
+        calls = tuple(call for entry in entries if (call := _call(entry)) is not None)
+        before, after = answer[:start].strip(), answer[end + len(CLOSE) :].strip()
+        text = "\n\n".join(part for part in (before, after) if part)
+        return ParsedAnswer(text, calls, lost=len(calls) < len(entries))
+    return ParsedAnswer(answer, (), lost=bool(pairs))
+
+
+def _pairs(answer: str) -> Iterator[tuple[int, int]]:
+    """Yield every opening tag with every closing tag behind it, the widest first."""
+    opens = [match.start() for match in re.finditer(re.escape(OPEN), answer)]
+    closes = [match.start() for match in re.finditer(re.escape(CLOSE), answer)]
+    for start in opens:
+        for end in reversed(closes):
+            if end > start:
+                yield start, end
+
+
+def _array(text: str) -> list[Any] | None:
+    bare = re.sub(r"^\s*```(?:json)?\s*\n|\n\s*```\s*$", "", text.strip())
+    try:
+        value = json.loads(bare)
+    except ValueError:
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _call(entry: Any) -> ToolCall | None:
+    """Return a call with an id of ours: ids a model writes repeat from turn to turn."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return None
+    if "input" in entry:
+        arguments = entry["input"]
+    else:
+        arguments = {key: value for key, value in entry.items() if not _is_reserved(key, value)}
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict | str):
+        arguments = json.dumps(arguments)
+    return ToolCall(f"{ID_PREFIX}{uuid.uuid4().hex}", entry["name"], arguments)
+
+
+def _is_reserved(key: str, value: Any) -> bool:
+    return (
+        key == "name"
+        or (key == "type" and value == "tool_use")
+        or (key == "id" and isinstance(value, str) and value.startswith("toolu_"))
+    )

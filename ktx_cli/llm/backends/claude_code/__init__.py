@@ -1,0 +1,1 @@
+"""The local Claude Code session, through `claude-agent-sdk`."""

@@ -1,0 +1,188 @@
+"""The backend `claude-code`: every call is one process of the local Claude Code session, isolated and watched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary
+from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
+from ktx_cli.llm.backends.claude_code.failures import translate
+from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, ProcessSpec
+from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, sdk_client
+from ktx_cli.llm.backends.claude_code.reader import MessageReader
+from ktx_cli.llm.backends.claude_code.server import describe_tools
+from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.governor import RateSignal
+from ktx_cli.llm.own_loop import problems
+from ktx_cli.llm.tools import invoke
+from ktx_cli.llm.types import ToolInvocation
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "claude-code"
+INTERRUPT_SECONDS: Final = 3.0
+PROBE_RETRIES: Final = 1
+
+
+class ClaudeCodeBackend:
+    """Runs calls on the local session. `warn` is told what the user should know once."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        host: Host,
+        binary: ClaudeBinary,
+        *,
+        pool_size: int,
+        retries: int,
+        allow_managed: bool,
+        observe: Callable[[RateSignal], None],
+        warn: Callable[[ResultWarning], None],
+        connect: Connect = sdk_client,
+    ) -> None:
+        self.pool = Pool(host, size=pool_size, connect=connect)
+        self.binary = binary
+        self._host = host
+        self._retries = retries
+        self._allow_managed = allow_managed
+        self._observe = observe
+        self._warn = warn
+        self._account_known = False
+
+    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Carry out one call in a process of its own."""
+        names = {"backend": NAME, "model": spec.model, "role": spec.role}
+        try:
+            async with self.pool.process(self._process_spec(spec)) as process:
+                try:
+                    await self._check_account(process)
+                    return await self._converse(process, spec, record)
+                except Exception as error:
+                    raise translate(error, **names, stderr=process.stderr) from error
+        except ProcessStartError as error:
+            raise translate(error, **names, stderr=error.stderr) from error
+
+    async def account(self) -> str:
+        """Ask a process that has not been asked anything where its credentials come from."""
+        spec = ProcessSpec(model="haiku", system="", max_turns=1, retries=PROBE_RETRIES)
+        try:
+            async with self.pool.process(spec) as process:
+                return describe_account(await process.account())
+        except ProcessStartError as error:
+            raise translate(error, backend=NAME, model="", role="default", stderr=error.stderr) from error
+
+    def versions(self) -> Mapping[str, str]:
+        """Return SDK, binary and where the binary was found."""
+        import importlib.metadata
+
+        return {
+            "claude-agent-sdk": importlib.metadata.version("claude-agent-sdk"),
+            "claude": self.binary.version_text,
+            "path": str(self.binary.path),
+            "origin": self.binary.origin,
+        }
+
+    async def aclose(self) -> None:
+        """End every process."""
+        await self.pool.aclose()
+
+    def _process_spec(self, spec: CallSpec) -> ProcessSpec:
+        turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
+        return ProcessSpec(
+            model=spec.model,
+            system=spec.system,
+            max_turns=turns,
+            tools=describe_tools(spec.tools),
+            schema=json.dumps(spec.schema, sort_keys=True) if spec.schema else None,
+            stream=spec.stream,
+            retries=PROBE_RETRIES if spec.kind == "probe" else self._retries,
+        )
+
+    async def _check_account(self, process: Process) -> None:
+        """Look at the account once, before the first prompt: without a session no call is made at all."""
+        if not self._account_known:
+            describe_account(await process.account())
+            self._account_known = True
+
+    async def _converse(self, process: Process, spec: CallSpec, record: CallRecord) -> Outcome:
+        reader = MessageReader(
+            record,
+            process.spec.allowed,
+            streamed=spec.stream,
+            allow_managed=self._allow_managed,
+            observe=self._observe,
+            warn=self._warn,
+        )
+
+        async def run_tool(name: str, arguments: Mapping[str, Any], call_id: str | None) -> ToolInvocation:
+            done = await invoke(spec.tools, name, arguments, call_id or f"call-{len(record.invocations) + 1}")
+            reader.note_tool(done)
+            return done
+
+        process.tools.bind(run_tool)
+        try:
+            await process.client.query(spec.prompt)
+            async for message in process.client.receive_response():
+                await reader.feed(message)
+        except asyncio.CancelledError:
+            await asyncio.shield(_interrupt(process))
+            raise
+        finally:
+            reader.lost()
+        return _outcome(reader, spec)
+
+
+async def _interrupt(process: Process) -> None:
+    try:
+        await asyncio.wait_for(process.client.interrupt(), INTERRUPT_SECONDS)
+    except Exception as error:  # noqa: BLE001 - ending the process, which follows, stops it too
+        log.debug("interrupt failed: %s", type(error).__name__)
+
+
+def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
+    reason = stop_reason(reader.ending)
+    if reason == "natural" and reader.ending is not None:
+        text = "".join(reader.texts) or reader.ending.text
+        return Outcome(text, value=_checked(reader.structured, spec) if spec.kind == "object" else None)
+    if reason == "budget" and spec.kind == "loop":
+        return Outcome("", "budget")
+    raise ending_error(reader.ending, backend=NAME, model=spec.model, role=spec.role)
+
+
+def _checked(value: Any, spec: CallSpec) -> Any:
+    """Return the object checked by its own model: a JSON Schema cannot say all that a model asks."""
+    if spec.check is None or value is None:
+        raise llm_error("structured_output", backend=NAME, model=spec.model, role=spec.role)
+    try:
+        return spec.check(value)
+    except (ValidationError, ValueError) as error:
+        raise llm_error(
+            "structured_output", backend=NAME, model=spec.model, role=spec.role, problems=problems(error)
+        ) from error
+
+
+def describe_account(account: Mapping[str, Any]) -> str:
+    """Return where the credentials come from; raises `LlmError` where there is no local session.
+
+    `apiProvider` other than `firstParty`, or a key from the environment, is another route than the session's.
+    """
+    provider = account.get("apiProvider", "firstParty")
+    source = account.get("tokenSource") or account.get("apiKeySource") or "session"
+    if provider != "firstParty":
+        raise llm_error(
+            "isolation", backend=NAME, message=f"Claude Code is set up for {provider}, not for a local session"
+        )
+    if source == "none":
+        raise llm_error("auth", backend=NAME)
+    plan = account.get("subscriptionType")
+    return f"local Claude Code session ({source}{f', {plan}' if plan else ''})"

@@ -1,0 +1,260 @@
+"""The messages of one Claude Code call, turned into steps, tool calls, usage and an ending."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.llm.backend import CallRecord
+from ktx_cli.llm.backends.claude_code.ending import Ending
+from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, foreign_hook
+from ktx_cli.llm.backends.claude_code.options import PREFIX, STRUCTURED_OUTPUT
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.governor import RateSignal
+from ktx_cli.llm.types import Cost, ToolInvocation, Usage
+
+log = logging.getLogger(__name__)
+
+
+class MessageReader:
+    """Reads the messages of one call, in order. A step begins with a new message id and ends with the next, or with
+    the result; what the binary adds by itself (continuations, notes of its own) is no step."""
+
+    def __init__(
+        self,
+        record: CallRecord,
+        allowed: frozenset[str],
+        *,
+        streamed: bool,
+        allow_managed: bool,
+        observe: Callable[[RateSignal], None],
+        warn: Callable[[ResultWarning], None],
+    ) -> None:
+        self.record = record
+        self.ending: Ending | None = None
+        self.structured: Any = None
+        self.texts: list[str] = []
+        self.denied: list[str] = []
+        self.session_id: str | None = None
+        self._allowed = allowed
+        self._streamed = streamed
+        self._allow_managed = allow_managed
+        self._observe = observe
+        self._warn = warn
+        self._open: str | None = None
+        self._open_tools: list[str] = []
+        self._open_has_results = False
+        self._word: str | None = None
+        self._resets_at: float | None = None
+        self._calls: dict[str, tuple[str, Any, float]] = {}
+        self._done: set[str] = set()
+
+    async def feed(self, message: Any) -> None:
+        """Take in one message; raises `LlmError` when the process is not isolated as it must be."""
+        kind = type(message).__name__
+        if kind == "HookEventMessage":
+            self._hook(message)
+        elif kind == "SystemMessage":
+            self._system(message)
+        elif kind == "AssistantMessage":
+            await self._assistant(message)
+        elif kind == "UserMessage":
+            self._user(message)
+        elif kind == "StreamEvent":
+            self._stream_event(message)
+        elif kind == "RateLimitEvent":
+            self._rate_limit(message.rate_limit_info)
+        elif kind == "ResultMessage":
+            await self._result(message)
+
+    def note_tool(self, invocation: ToolInvocation) -> None:
+        """Note a call a handler of ours carried out."""
+        if invocation.call_id not in self._done:
+            self._done.add(invocation.call_id)
+            self.record.tool_finished(invocation)
+
+    def _hook(self, message: Any) -> None:
+        error = foreign_hook(message.data, backend=self.record.spec.backend)
+        if not self._allow_managed:
+            raise error
+        self._warn(ResultWarning("managed_policy", error.message, hint=None))
+
+    def _system(self, message: Any) -> None:
+        if message.subtype == "init":
+            self.session_id = message.data.get("session_id")
+            self.record.resolved_model = message.data.get("model") or self.record.resolved_model
+            self._guarded(lambda: check_init(message.data, self._allowed, backend=self.record.spec.backend))
+        elif message.subtype == "api_retry":
+            self._retry(message.data)
+
+    def _guarded(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except LlmError as error:
+            if not (self._allow_managed and error.hint and "managed" in error.hint):
+                raise
+            self._warn(ResultWarning("managed_policy", error.message, hint=None))
+
+    def _retry(self, data: Mapping[str, Any]) -> None:
+        self.record.retries += 1
+        if data.get("error") in ("rate_limit", "overloaded") or data.get("error_status") in (429, 529):
+            delay = data.get("retry_delay_ms")
+            self._observe(RateSignal("warning", retry_after=delay / 1000 if isinstance(delay, int | float) else None))
+
+    async def _assistant(self, message: Any) -> None:
+        if message.parent_tool_use_id:
+            return
+        if message.error or message.model == "<synthetic>":
+            self._word = message.error or self._word
+            return
+        await self._open_step(message.message_id or message.uuid)
+        for block in message.content:
+            name = type(block).__name__
+            if name == "TextBlock":
+                self._text(block.text)
+            elif name == "ToolUseBlock":
+                self._tool_use(block)
+
+    async def _open_step(self, message_id: str) -> None:
+        if self._open == message_id:
+            return
+        if self._open is not None and self._open_has_results:
+            await self._close_step()
+        if self._open is None or self._open_has_results:
+            self.texts.clear()
+        self._open, self._open_has_results = message_id, False
+
+    async def _close_step(self) -> None:
+        if self._open is None:
+            return
+        names, self._open, self._open_tools = tuple(self._open_tools), None, []
+        self._open_has_results = False
+        if self.record.steps < self.record.spec.step_budget or self.record.spec.kind != "loop":
+            await self.record.step_finished(names)
+
+    def _text(self, text: str) -> None:
+        self.texts.append(text)
+        if not self._streamed and self.record.spec.kind in ("text", "loop"):
+            self.record.text_delta(text)
+
+    def _tool_use(self, block: Any) -> None:
+        if block.name == STRUCTURED_OUTPUT:
+            self.record.attempts += 1 if self._calls.get(STRUCTURED_OUTPUT) else 0
+            self._calls[STRUCTURED_OUTPUT] = (block.name, None, 0.0)
+            self._calls[block.id] = (block.name, None, 0.0)
+            return
+        name = block.name.removeprefix(PREFIX)
+        arguments = _arguments(block.input)
+        if block.name not in self._allowed:
+            self.denied.append(block.name)
+            log.warning("the model asked for the tool %s, which this call does not have", block.name)
+        self._open_tools.append(name)
+        self._calls[block.id] = (name, arguments, time.monotonic())
+        self.record.tool_started(block.id, name, arguments)
+
+    def _user(self, message: Any) -> None:
+        if message.parent_tool_use_id or not isinstance(message.content, list):
+            return
+        for block in message.content:
+            if type(block).__name__ == "ToolResultBlock":
+                self._open_has_results = True
+                self._tool_result(block)
+
+    def _tool_result(self, block: Any) -> None:
+        name, arguments, started = self._calls.get(block.tool_use_id, ("unknown", {}, time.monotonic()))
+        if name == STRUCTURED_OUTPUT or block.tool_use_id in self._done:
+            return
+        seconds = time.monotonic() - started
+        text, failed = _result_text(block.content), bool(block.is_error)
+        self.note_tool(ToolInvocation(block.tool_use_id, name, arguments, text, failed, seconds=seconds))
+
+    def _stream_event(self, message: Any) -> None:
+        event = message.event
+        delta = event.get("delta") or {}
+        if message.parent_tool_use_id or event.get("type") != "content_block_delta":
+            return
+        if delta.get("type") == "text_delta" and self.record.spec.kind in ("text", "loop"):
+            self.record.text_delta(delta.get("text", ""))
+
+    def _rate_limit(self, info: Any) -> None:
+        windows = (info.raw or {}).get("unifiedWindows") or {}
+        used = [window.get("utilization") for window in windows.values() if isinstance(window, Mapping)]
+        shares = [float(share) for share in used if isinstance(share, int | float)]
+        words = {info.status, *(window.get("status") for window in windows.values() if isinstance(window, Mapping))}
+        resets = _seconds(info.resets_at)
+        if "rejected" in words:
+            self._resets_at = resets
+            self._observe(RateSignal("rejected", resets_at=resets))
+        else:
+            status = "warning" if "allowed_warning" in words else "allowed"
+            self._observe(RateSignal(status, utilization=max(shares) if shares else None))  # type: ignore[arg-type]
+
+    async def _result(self, message: Any) -> None:
+        await self._close_step()
+        self.structured = message.structured_output
+        self.ending = Ending(
+            message.subtype,
+            message.is_error,
+            message.terminal_reason,
+            message.stop_reason,
+            message.api_error_status,
+            self._word,
+            message.result or "",
+            self._resets_at,
+        )
+        usage, cost = usage_of(message)
+        unit = message.session_id or self.session_id or "unknown"
+        self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
+        if not message.is_error:
+            self._guarded(lambda: check_result_route(message.model_usage, backend=self.record.spec.backend))
+
+    def lost(self) -> None:
+        """Report the unit of a call whose process ended without a result."""
+        if self.session_id is not None:
+            self.record.unit(self.session_id, Usage(), Cost(), complete=False)
+
+
+def usage_of(message: Any) -> tuple[Usage, Cost]:
+    """Return tokens and cost of a result: the sums by model, which count every request, else the totals."""
+    by_model = [usage for usage in (message.model_usage or {}).values() if isinstance(usage, Mapping)]
+    if by_model:
+        usage = Usage(
+            sum(int(one.get("inputTokens") or 0) for one in by_model),
+            sum(int(one.get("outputTokens") or 0) for one in by_model),
+            sum(int(one.get("cacheReadInputTokens") or 0) for one in by_model),
+            sum(int(one.get("cacheCreationInputTokens") or 0) for one in by_model),
+        )
+    else:
+        totals = message.usage or {}
+        usage = Usage(
+            int(totals.get("input_tokens") or 0),
+            int(totals.get("output_tokens") or 0),
+            int(totals.get("cache_read_input_tokens") or 0),
+            int(totals.get("cache_creation_input_tokens") or 0),
+        )
+    dollars = message.total_cost_usd
+    return usage, Cost(dollars, "list_price") if dollars is not None else Cost()
+
+
+def _arguments(value: Any) -> Mapping[str, Any] | str:
+    """Return tool arguments; those the binary could not parse come as the text the model wrote."""
+    if isinstance(value, Mapping) and set(value) == {"__unparsedToolInput"}:
+        inside = value["__unparsedToolInput"]
+        return str(inside.get("raw", "")) if isinstance(inside, Mapping) else str(inside)
+    return value if isinstance(value, Mapping) else str(value)
+
+
+def _result_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content or [] if isinstance(part, Mapping))
+
+
+def _seconds(value: Any) -> float | None:
+    """Return Unix seconds from seconds or milliseconds."""
+    if not isinstance(value, int | float):
+        return None
+    return value / 1000 if value > 1e11 else float(value)

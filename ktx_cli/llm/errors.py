@@ -1,0 +1,143 @@
+"""Every way a model call can fail, the same for every backend, each with words and a hint for the user.
+
+LlmError, by code
+├── auth                the provider did not accept the credentials, or there is no session
+├── billing             no credit
+├── rate_limit          wait; `retry_after` or `resets_at` says how long
+├── overloaded          the provider is overloaded or broken
+├── model               no such model, or not for this account
+├── context             the prompt is too long for the model
+├── max_turns           a text or object call used up its turns
+├── structured_output   no object that fits the schema
+├── permission          a tool was refused
+├── isolation           a Claude Code process was not isolated as it must be
+├── connection          the provider, or the local binary, cannot be reached or does not answer as it should
+├── execution           anything else that failed while the model worked
+├── refusal             the model declined
+├── cancelled           the caller stopped the call
+└── no_backend          no backend is configured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ktx_cli.core.errors import KtxError
+
+AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
+AUTH_HINT: Final = "authenticate Claude Code locally: run `claude` and sign in with /login; then rerun this command"
+"""What a user reads wherever the local Claude Code session is missing or refused."""
+
+NO_BACKEND_HINT: Final = "ktx setup --llm-backend claude-code"
+
+_WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "auth": ("{who} did not accept the credentials", "{credentials}"),
+    "billing": ("{who} refused for lack of credit", "look at the billing of the account, then rerun this command"),
+    "rate_limit": ("{who} asks to wait before the next request", "rerun this command later; finished work is kept"),
+    "overloaded": ("{who} is overloaded or failing", "rerun this command later; finished work is kept"),
+    "model": ("{who} has no model `{model}` for this account", "ktx config set llm.models.{role} MODEL"),
+    "context": ("the prompt is too long for the model `{model}`", "ktx config set llm.models.{role} MODEL"),
+    "max_turns": ("the model `{model}` did not answer within its turns", None),
+    "structured_output": ("the model `{model}` gave no answer that fits the schema", None),
+    "permission": ("{who} refused a tool", None),
+    "isolation": ("Claude Code could not be run in isolation", "ktx doctor"),
+    "connection": ("{who} cannot be reached", "check the network, the proxy and the address of the backend"),
+    "execution": ("the call to the model `{model}` failed", "rerun with --debug for the provider's own words"),
+    "refusal": ("the model `{model}` declined to answer", None),
+    "cancelled": ("the call to the model was cancelled", None),
+    "no_backend": ("no LLM is configured, and this needs one", NO_BACKEND_HINT),
+}
+
+CODES: Final = tuple(_WORDS)
+RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
+
+_WHO: Final = {
+    "anthropic": "the Anthropic API",
+    "vertex": "Vertex AI",
+    "gateway": "the gateway",
+    "claude-code": "Claude Code",
+    "claude-cli": "Claude Code",
+}
+_CREDENTIALS: Final = {
+    "anthropic": "check llm.provider.anthropic.api_key",
+    "vertex": "gcloud auth application-default login",
+    "gateway": "check llm.provider.gateway.api_key and llm.provider.gateway.auth",
+}
+
+
+class LlmError(KtxError):
+    """A failed model call. `detail` holds the provider's own words, for the debug log alone.
+
+    `retry_after` is in seconds; `resets_at` is a Unix time in seconds. `status` is the HTTP status, where there was
+    one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        hint: str | None = None,
+        detail: str = "",
+        retry_after: float | None = None,
+        resets_at: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        facts = dict(details or {})
+        if retry_after is not None:
+            facts["retry_after"] = retry_after
+        if resets_at is not None:
+            facts["resets_at"] = resets_at
+        super().__init__(message, hint=hint, details=facts, code=code)
+        self.detail = detail
+        self.retry_after = retry_after
+        self.resets_at = resets_at
+
+    @property
+    def retryable(self) -> bool:
+        """Say whether the same call may succeed later."""
+        return self.code in RETRYABLE
+
+
+def llm_error(
+    code: str,
+    *,
+    backend: str,
+    model: str = "",
+    role: str = "default",
+    message: str | None = None,
+    hint: str | None = None,
+    detail: str = "",
+    status: int | None = None,
+    retry_after: float | None = None,
+    resets_at: float | None = None,
+    **facts: Any,
+) -> LlmError:
+    """Return the error of a code in the words of the tree; `message` and `hint` replace them."""
+    template, advice = _WORDS[code]
+    if code == "auth" and backend in ("claude-code", "claude-cli"):
+        template, advice = AUTH_MESSAGE, AUTH_HINT
+    names = {
+        "who": _WHO.get(backend, "the model backend"),
+        "model": model or "default",
+        "role": role,
+        "credentials": _CREDENTIALS.get(backend, "check llm.provider"),
+    }
+    details: dict[str, Any] = {"backend": backend, **({"model": model} if model else {}), **facts}
+    if status is not None:
+        details["status"] = status
+    return LlmError(
+        message or template.format(**names),
+        code=code,
+        hint=hint or (advice.format(**names) if advice else None),
+        detail=detail,
+        retry_after=retry_after,
+        resets_at=resets_at,
+        details=details,
+    )
+
+
+def cancelled(backend: str, model: str = "") -> LlmError:
+    """Return the error of a call its caller stopped."""
+    return llm_error("cancelled", backend=backend, model=model)

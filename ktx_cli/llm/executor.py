@@ -1,0 +1,186 @@
+"""The run handle: a call as a stream of events and a final result, and the executor that runs requests.
+
+The work is driven by a task of its own. Events queue up for whoever reads the stream; usage facts and the result do
+not depend on anybody reading it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from ktx_cli.core.events import Event
+from ktx_cli.llm.errors import LlmError, cancelled
+from ktx_cli.llm.events import Done, EmitLlm, Failed
+from ktx_cli.llm.events import Final as FinalEvent
+from ktx_cli.llm.runtime import Abort
+from ktx_cli.llm.tools import RuntimeTool
+from ktx_cli.llm.types import CallFacts, LoopResult
+
+Result = TypeVar("Result")
+
+ExecutorCode = Literal[
+    "invalid_request", "not_found", "timeout", "aborted", "rate_limit", "internal", "insufficient_credits"
+]
+
+_EXECUTOR_CODES: Final[Mapping[str, ExecutorCode]] = {
+    "cancelled": "aborted",
+    "max_turns": "timeout",
+    "rate_limit": "rate_limit",
+    "billing": "insufficient_credits",
+    "model": "invalid_request",
+    "context": "invalid_request",
+}
+
+
+def executor_code(error: LlmError) -> ExecutorCode:
+    """Return the executor's code of an error; what it has no word for is `internal`."""
+    if error.details.get("subtype") == "error_max_budget_usd":
+        return "rate_limit"
+    return _EXECUTOR_CODES.get(error.code, "internal")
+
+
+class RunHandle(Generic[Result]):
+    """A running call: iterate over it for its events, await `final()` for its result. Both may be done, or either."""
+
+    def __init__(
+        self,
+        work: Callable[[EmitLlm], Awaitable[Result]],
+        *,
+        run_id: str,
+        request_id: str,
+        abort: Abort | None = None,
+        backend: str = "",
+    ) -> None:
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._run_id = run_id
+        self._request_id = request_id
+        self._abort = abort
+        self._backend = backend
+        self._task = asyncio.create_task(self._drive(work))
+
+    async def final(self) -> Result:
+        """Return the result; raises `LlmError` for a call that failed. Cancelling the wait cancels the call."""
+        return await self._task
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[Event]:
+        while True:
+            event = await self._events.get()
+            yield event
+            if isinstance(event, Done):
+                return
+
+    async def _drive(self, work: Callable[[EmitLlm], Awaitable[Result]]) -> Result:
+        try:
+            result = await self._until_aborted(work)
+        except LlmError as error:
+            self._emit_failure(error)
+            raise
+        except asyncio.CancelledError:
+            self._emit_failure(cancelled(self._backend))
+            raise
+        except Exception as error:
+            self._emit_failure(LlmError(type(error).__name__, code="execution"))
+            raise
+        finally:
+            self._events.put_nowait(Done())
+        return result
+
+    async def _until_aborted(self, work: Callable[[EmitLlm], Awaitable[Result]]) -> Result:
+        if self._abort is None:
+            return self._finish(await work(self._events.put_nowait))
+        if self._abort.thrown:
+            raise cancelled(self._backend)
+        running = asyncio.ensure_future(work(self._events.put_nowait))
+        thrown = asyncio.ensure_future(self._abort.wait())
+        try:
+            await asyncio.wait({running, thrown}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return self._finish(running.result())
+            raise cancelled(self._backend)
+        finally:
+            for task in (running, thrown):
+                task.cancel()
+            await asyncio.gather(running, thrown, return_exceptions=True)
+
+    def _finish(self, result: Result) -> Result:
+        error = getattr(result, "error", None)
+        if isinstance(error, LlmError):
+            self._emit_failure(error)
+            return result
+        facts: CallFacts = getattr(result, "facts")  # noqa: B009 - every result has them
+        text = getattr(result, "text", "")
+        reason = getattr(result, "stop_reason", "natural")
+        self._events.put_nowait(FinalEvent(self._run_id, self._request_id, text, reason, facts.usage.to_json()))
+        return result
+
+    def _emit_failure(self, error: LlmError) -> None:
+        details: dict[str, Any] = {"code": error.code, **error.details}
+        self._events.put_nowait(Failed(self._run_id, self._request_id, executor_code(error), details))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a request."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run: its messages, the model, and the ids of the tools it may use."""
+
+    run_id: str
+    request_id: str
+    messages: tuple[Message, ...]
+    tool_ids: tuple[str, ...] = ()
+    model: str | None = None
+    role: str = "default"
+    step_budget: int = 20
+    abort: Abort | None = None
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinal:
+    """How a run ended."""
+
+    ok: bool
+    run_id: str
+    request_id: str
+    content: str
+    usage: Mapping[str, int]
+    error_code: ExecutorCode | None = None
+
+
+def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
+    """Return system prompt and prompt: one user message as it is, several with their speakers named."""
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    spoken = [message for message in messages if message.role != "system"]
+    if len(spoken) == 1:
+        return system, spoken[0].content
+    return system, "\n\n".join(f"{message.role.capitalize()}: {message.content}" for message in spoken)
+
+
+def run_final(request: RunRequest, result: LoopResult) -> RunFinal:
+    """Return how a run ended from the result of its loop: a budget used up is a `timeout`."""
+    usage = result.facts.usage.to_json()
+    if result.error is not None:
+        return RunFinal(False, request.run_id, request.request_id, result.text, usage, executor_code(result.error))
+    if result.stop_reason == "budget":
+        return RunFinal(False, request.run_id, request.request_id, result.text, usage, "timeout")
+    return RunFinal(True, request.run_id, request.request_id, result.text, usage)
+
+
+def chosen_tools(request: RunRequest, tools: Mapping[str, RuntimeTool]) -> list[RuntimeTool]:
+    """Return the tools a request names and no other; raises `ValueError` for one there is none of."""
+    missing = [name for name in request.tool_ids if name not in tools]
+    if missing:
+        raise ValueError(f"there is no tool {missing[0]!r}")
+    return [tools[name] for name in request.tool_ids]

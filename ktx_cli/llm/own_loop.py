@@ -1,0 +1,246 @@
+"""The agent loop for backends that only answer one turn at a time: tools, repair, budget, objects.
+
+A backend brings a `TurnModel`; history, tool execution, step counting and the retries of one turn are here, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import ValidationError
+
+from ktx_cli.llm.backend import OBJECT_ATTEMPTS, CallRecord, CallSpec, Outcome
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
+from ktx_cli.llm.types import Cost, ToolInvocation, Usage
+
+TurnEnd = Literal["end", "tools", "pause", "max_tokens", "refusal", "context"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asks for; `arguments` is a string where it is no JSON."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """One answer. `raw` is what the backend needs to repeat it in the history."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    end: TurnEnd
+    usage: Usage
+    cost: Cost
+    unit_id: str
+    resolved_model: str | None
+    raw: Any = None
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the history: what the user side said, a turn of the model, or the results of its tools."""
+
+    kind: Literal["user", "turn", "results"]
+    text: str = ""
+    turn: ModelTurn | None = None
+    results: tuple[ToolInvocation, ...] = ()
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A conversation as far as it went."""
+
+    system: str
+    history: list[Entry] = field(default_factory=list)
+
+
+class TurnModel(Protocol):
+    """A model that answers one turn."""
+
+    async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
+        """Return the next turn; raises `LlmError`. Nothing of a failed turn stays."""
+        ...
+
+
+Retried = Callable[[Callable[[int], Awaitable[ModelTurn]], CallRecord], Awaitable[ModelTurn]]
+"""Runs one turn with the governor's slots, waits and retries."""
+
+Repair = Callable[[str], Awaitable[str]]
+"""Asks the model of the `repair` role one question."""
+
+
+async def run_own_loop(
+    model: TurnModel, spec: CallSpec, record: CallRecord, *, retried: Retried, repair: Repair | None = None
+) -> Outcome:
+    """Carry out a call on a turn model."""
+    conversation = Conversation(spec.system, [Entry("user", spec.prompt)])
+    if spec.kind == "object":
+        return await _object(model, spec, record, conversation, retried)
+    for _ in range(spec.step_budget):
+        turn = await _next_turn(model, spec, record, conversation, retried)
+        results = await _run_calls(turn, spec, record, repair) if turn.calls else ()
+        if results:
+            conversation.history.append(Entry("results", results=results))
+        await record.step_finished(tuple(call.name for call in turn.calls))
+        if not turn.calls:
+            return Outcome(turn.text)
+    if spec.kind == "loop":
+        return Outcome("", "budget")
+    raise llm_error("max_turns", backend=spec.backend, model=spec.model, role=spec.role)
+
+
+async def _next_turn(
+    model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
+) -> ModelTurn:
+    async def ask(attempt: int) -> ModelTurn:
+        record.attempt = attempt
+        record.attempts += 1 if attempt else 0
+        return await model.turn(spec, conversation, record)
+
+    while True:
+        turn = await retried(ask, record)
+        record.resolved_model = turn.resolved_model or record.resolved_model
+        record.unit(turn.unit_id, turn.usage, turn.cost)
+        problem = _problem(turn, spec)
+        if problem is not None:
+            raise problem
+        conversation.history.append(Entry("turn", turn=turn))
+        if turn.end != "pause":
+            return turn
+
+
+def _problem(turn: ModelTurn, spec: CallSpec) -> LlmError | None:
+    names: dict[str, Any] = {"backend": spec.backend, "model": spec.model, "role": spec.role}
+    if turn.end == "refusal":
+        return llm_error("refusal", **names)
+    if turn.end == "context":
+        return llm_error("context", **names)
+    if turn.end == "max_tokens":
+        return llm_error("execution", **names, message=f"the answer of the model `{spec.model}` was cut at its limit")
+    return None
+
+
+async def _object(
+    model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
+) -> Outcome:
+    """Ask until an answer fits the schema; what is wrong with one is the next question."""
+    if spec.check is None:
+        raise ValueError("an object call needs a check")
+    for attempt in range(OBJECT_ATTEMPTS):
+        record.attempts += 1 if attempt else 0
+        turn = await _next_turn(model, spec, record, conversation, retried)
+        await record.step_finished()
+        try:
+            return Outcome(turn.text, value=spec.check(_value(turn)))
+        except (ValidationError, ValueError) as error:
+            conversation.history.append(_correction(turn, error))
+    raise llm_error("structured_output", backend=spec.backend, model=spec.model, role=spec.role)
+
+
+def _value(turn: ModelTurn) -> Any:
+    """Return what a turn gave: its value, the arguments of its one call, or its text as JSON."""
+    if turn.value is not None:
+        return turn.value
+    if turn.calls:
+        return parse_arguments(turn.calls[0].arguments)
+    return json.loads(turn.text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
+
+
+def _correction(turn: ModelTurn, error: ValidationError | ValueError) -> Entry:
+    text = f"The answer does not fit the schema.\n{problems(error)}\nGive the whole object again."
+    if not turn.calls:
+        return Entry("user", text)
+    results = tuple(ToolInvocation(call.call_id, call.name, call.arguments, text, True) for call in turn.calls)
+    return Entry("results", results=results)
+
+
+def problems(error: ValidationError | ValueError) -> str:
+    """Return what is wrong with a value, one line a problem, without the value."""
+    if isinstance(error, ValidationError):
+        return "\n".join(f"- {place(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False))
+    return f"- {error}"
+
+
+async def _run_calls(
+    turn: ModelTurn, spec: CallSpec, record: CallRecord, repair: Repair | None
+) -> tuple[ToolInvocation, ...]:
+    """Run the calls of one turn: readers side by side, everything else in order."""
+    wanted = [await _repaired(call, spec, record, repair) for call in turn.calls]
+    for call in wanted:
+        record.tool_started(call.call_id, call.name, call.arguments)
+    if all(_is_reader(spec.tools.get(call.name)) for call in wanted):
+        done = list(await asyncio.gather(*(_invoke(spec, call) for call in wanted)))
+    else:
+        done = [await _invoke(spec, call) for call in wanted]
+    for invocation in done:
+        record.tool_finished(invocation)
+    return tuple(done)
+
+
+async def _invoke(spec: CallSpec, call: ToolCall) -> ToolInvocation:
+    return await invoke(spec.tools, call.name, call.arguments, call.call_id)
+
+
+def _is_reader(tool: RuntimeTool | None) -> bool:
+    return tool is None or tool.read_only
+
+
+REPAIR_PROMPT: Final = """\
+A tool was called with arguments that do not fit. Answer with the corrected arguments alone, as one JSON object.
+
+Tool: {name}
+Schema of its arguments:
+{schema}
+Arguments as they came:
+{arguments}
+What is wrong:
+{problem}
+"""
+
+
+async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: Repair | None) -> ToolCall:
+    """Return the call with arguments that fit, where the repair model can make them; else as it is."""
+    tool = spec.tools.get(call.name)
+    problem = None if tool is None else _argument_problem(tool, call.arguments)
+    if tool is None or problem is None or repair is None:
+        return call
+    shown = call.arguments if isinstance(call.arguments, str) else json.dumps(dict(call.arguments), sort_keys=True)
+    question = REPAIR_PROMPT.format(
+        name=tool.name, schema=json.dumps(tool.input_schema(), sort_keys=True), arguments=shown, problem=problem
+    )
+    fixed = first_object(await repair(question))
+    if fixed is None or _argument_problem(tool, fixed) is not None:
+        return call
+    record.repairs += 1
+    return ToolCall(call.call_id, call.name, fixed)
+
+
+def _argument_problem(tool: RuntimeTool, arguments: Mapping[str, Any] | str) -> str | None:
+    try:
+        tool.input_model.model_validate(parse_arguments(arguments))
+    except (ValidationError, ValueError) as error:
+        return problems(error)
+    return None
+
+
+def first_object(text: str) -> dict[str, Any] | None:
+    """Return the first JSON object in a text, None when there is none."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except json.JSONDecodeError:
+            start = text.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None

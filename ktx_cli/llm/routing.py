@@ -1,0 +1,312 @@
+"""The runtime: each call goes to the backend its role or model names, through slots, retries, events and billing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.llm.backend import Backend, CallRecord, CallSpec, Outcome
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.events import EmitLlm
+from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages
+from ktx_cli.llm.governor import Governor
+from ktx_cli.llm.own_loop import ModelTurn
+from ktx_cli.llm.roles import ModelRef, model_for
+from ktx_cli.llm.runtime import Abort
+from ktx_cli.llm.schemas import object_schema
+from ktx_cli.llm.telemetry import span
+from ktx_cli.llm.tools import RuntimeTool, check_tools
+from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+from ktx_cli.llm.usage import UsageSink
+from ktx_cli.project.config import KtxConfig
+
+Result = TypeVar("Result")
+
+PROBE_SECONDS: Final = 60.0
+PROBE_PROMPT: Final = "Reply with exactly: ok"
+OWN_LOOP: Final = frozenset({"anthropic", "vertex", "gateway", "claude-cli"})
+"""Backends whose single turns take the slots and the retries; the others hold one slot for a whole call."""
+
+
+@dataclass
+class Shared:
+    """What every backend of a runtime shares."""
+
+    config: KtxConfig
+    project_dir: Path
+    environ: Mapping[str, str]
+    governor: Governor
+    run_id: str
+    command: str
+    usage_sink: UsageSink
+    warn: Callable[[ResultWarning], None]
+    repair: Callable[[str], Awaitable[str]] = field(init=False)
+
+    async def retried(self, ask: Callable[[int], Awaitable[ModelTurn]], record: CallRecord) -> ModelTurn:
+        """Run one turn in a slot, with retries."""
+        return await self.governor.call(ask, notify=record.emit)
+
+
+class RoutedRuntime:
+    """The port's one implementation. Backends are made when the first call needs them."""
+
+    def __init__(self, shared: Shared, make: Callable[[str, Shared], Backend]) -> None:
+        self.shared = shared
+        self._make = make
+        self._backends: dict[str, Backend] = {}
+        shared.repair = self._repair
+
+    @property
+    def governor(self) -> Governor:
+        """The pacing all calls share."""
+        return self.shared.governor
+
+    def backend(self, name: str) -> Backend:
+        """Return the backend of a name, made once."""
+        if name not in self._backends:
+            self._backends[name] = self._make(name, self.shared)
+        return self._backends[name]
+
+    async def generate_text(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        role: str = "default",
+        model: str | None = None,
+        abort: Abort | None = None,
+    ) -> TextResult:
+        """See `LlmRuntime`."""
+        return await self.start_text(prompt, system=system, role=role, model=model, abort=abort, stream=False).final()
+
+    def start_text(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        role: str = "default",
+        model: str | None = None,
+        abort: Abort | None = None,
+        stream: bool = True,
+    ) -> RunHandle[TextResult]:
+        """Begin a text call and return its handle; `stream`: the answer comes in pieces."""
+        spec = self._spec("text", prompt, system, role, model, stream=stream)
+
+        async def work(emit: EmitLlm) -> TextResult:
+            outcome, record, seconds = await self._run(spec, emit)
+            return TextResult(outcome.text, record.facts(seconds))
+
+        return self._handle(work, spec, abort)
+
+    async def generate_object(
+        self,
+        prompt: str,
+        output: type[Output],
+        *,
+        system: str = "",
+        role: str = "default",
+        model: str | None = None,
+        abort: Abort | None = None,
+    ) -> ObjectResult[Output]:
+        """See `LlmRuntime`."""
+        schema, check = object_schema(output)
+        spec = replace(self._spec("object", prompt, system, role, model), schema=schema, check=check)
+
+        async def work(emit: EmitLlm) -> ObjectResult[Output]:
+            outcome, record, seconds = await self._run(spec, emit)
+            return ObjectResult(outcome.value, record.facts(seconds))
+
+        return await self._handle(work, spec, abort).final()
+
+    async def run_agent_loop(
+        self,
+        prompt: str,
+        *,
+        system: str,
+        tools: Sequence[RuntimeTool],
+        step_budget: int,
+        role: str = "default",
+        model: str | None = None,
+        on_step_finish: OnStepFinish | None = None,
+        abort: Abort | None = None,
+    ) -> LoopResult:
+        """See `LlmRuntime`."""
+        handle = self.start_agent_loop(
+            prompt,
+            system=system,
+            tools=tools,
+            step_budget=step_budget,
+            role=role,
+            model=model,
+            on_step_finish=on_step_finish,
+            abort=abort,
+            stream=False,
+        )
+        return await handle.final()
+
+    def start_agent_loop(
+        self,
+        prompt: str,
+        *,
+        system: str,
+        tools: Sequence[RuntimeTool],
+        step_budget: int,
+        role: str = "default",
+        model: str | None = None,
+        on_step_finish: OnStepFinish | None = None,
+        abort: Abort | None = None,
+        stream: bool = True,
+        request_id: str = "",
+    ) -> RunHandle[LoopResult]:
+        """Begin an agent loop and return its handle."""
+        if step_budget < 1:
+            raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
+        plain = self._spec("loop", prompt, system, role, model, stream=stream)
+        spec = replace(plain, tools=check_tools(tools), step_budget=step_budget)
+
+        async def work(emit: EmitLlm) -> LoopResult:
+            return await self._loop(spec, emit, on_step_finish)
+
+        return self._handle(work, spec, abort, request_id=request_id)
+
+    def run(self, request: RunRequest, tools: Mapping[str, RuntimeTool]) -> RunHandle[LoopResult]:
+        """Run a request of the executor's: its messages, and of the tools those it names."""
+        system, prompt = render_messages(request.messages)
+        return self.start_agent_loop(
+            prompt,
+            system=system,
+            tools=chosen_tools(request, tools),
+            step_budget=request.step_budget,
+            role=request.role,
+            model=request.model,
+            abort=request.abort,
+            request_id=request.request_id,
+        )
+
+    async def probe(self, *, role: str = "default", model: str | None = None) -> ProbeReport:
+        """See `LlmRuntime`. The whole probe may take 60 s."""
+        spec = self._spec("probe", PROBE_PROMPT, "", role, model)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                backend = self.backend(spec.backend)
+                account = await backend.account()
+                _, record, _ = await self._run(spec, _ignore)
+        except TimeoutError as error:
+            raise llm_error(
+                "connection",
+                backend=spec.backend,
+                model=spec.model,
+                role=role,
+                message=f"no answer from the backend `{spec.backend}` within {PROBE_SECONDS:.0f} s",
+            ) from error
+        seconds = time.monotonic() - started
+        return ProbeReport(
+            spec.backend,
+            spec.model,
+            record.resolved_model,
+            account,
+            seconds,
+            record.facts(seconds),
+            backend.versions(),
+        )
+
+    async def aclose(self) -> None:
+        """Free every process and connection."""
+        backends, self._backends = list(self._backends.values()), {}
+        await asyncio.gather(*(backend.aclose() for backend in backends))
+
+    async def __aenter__(self) -> RoutedRuntime:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    def resolve(self, role: str, model: str | None = None) -> ModelRef:
+        """Return backend and model of a role."""
+        return model_for(self.shared.config, role, model=model)
+
+    def _spec(
+        self, kind: Any, prompt: str, system: str, role: str, model: str | None, *, stream: bool = False
+    ) -> CallSpec:
+        if not prompt.strip():
+            raise ValueError("a prompt cannot be empty")
+        ref = self.resolve(role, model)
+        return CallSpec(kind, ref.backend, role, ref.model, prompt, system, stream=stream)
+
+    def _handle(
+        self,
+        work: Callable[[EmitLlm], Awaitable[Result]],
+        spec: CallSpec,
+        abort: Abort | None,
+        *,
+        request_id: str = "",
+    ) -> RunHandle[Result]:
+        return RunHandle(work, run_id=self.shared.run_id, request_id=request_id, abort=abort, backend=spec.backend)
+
+    def _record(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> CallRecord:
+        return CallRecord(
+            spec,
+            run_id=self.shared.run_id,
+            command=self.shared.command,
+            emit=emit,
+            usage_sink=self.shared.usage_sink,
+            on_step_finish=on_step_finish,
+        )
+
+    async def _run(
+        self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None = None
+    ) -> tuple[Outcome, CallRecord, float]:
+        record = self._record(spec, emit, on_step_finish)
+        started = time.monotonic()
+        outcome = await self._carry_out(spec, record)
+        return outcome, record, time.monotonic() - started
+
+    async def _loop(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> LoopResult:
+        record = self._record(spec, emit, on_step_finish)
+        started = time.monotonic()
+        error: LlmError | None = None
+        try:
+            outcome = await self._carry_out(spec, record)
+        except LlmError as failure:
+            if failure.code == "cancelled":
+                raise
+            outcome, error = Outcome("", "error"), failure
+        facts = record.facts(time.monotonic() - started)
+        return LoopResult(outcome.text, outcome.stop_reason, facts, tuple(record.invocations), error)
+
+    async def _carry_out(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Run a call on its backend. A retry never replays a call whose tools already ran."""
+        with span(spec, record):
+            try:
+                backend = self.backend(spec.backend)
+                if spec.backend in OWN_LOOP:
+                    return await backend.run(spec, record)
+
+                async def attempt(number: int) -> Outcome:
+                    record.attempt = number
+                    record.attempts += 1 if number else 0
+                    return await backend.run(spec, record)
+
+                return await self.governor.call(
+                    attempt, notify=record.emit, may_retry=lambda: not record.tools_ran and spec.kind != "probe"
+                )
+            except LlmError as error:
+                error.details.setdefault("role", spec.role)
+                raise
+            except KtxError as error:
+                raise LlmError(
+                    error.message, code=error.code, hint=error.hint, details={**error.details, "role": spec.role}
+                ) from error
+
+    async def _repair(self, question: str) -> str:
+        return (await self.generate_text(question, role="repair")).text
+
+
+def _ignore(event: object) -> None:
+    """Drop the event: nobody listens to a probe."""

@@ -1,0 +1,42 @@
+"""Pydantic models as JSON Schemas a model can answer: an object at the root, whatever the model is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pydantic import BaseModel, RootModel
+
+from ktx_cli.llm.types import Output
+
+WRAPPED: Final = "value"
+"""The one property of the object around an answer that is none."""
+
+
+def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any], Output]]:
+    """Return the schema to ask with, and the function that checks an answer and returns the instance.
+
+    A root that is no object (a `RootModel` of a list, a union) is wrapped in one and taken out again. Raises
+    `ValueError` for something that is no pydantic model.
+    """
+    if not (isinstance(output, type) and issubclass(output, BaseModel)):
+        raise ValueError(f"an object call needs a pydantic model, not {output!r}")
+    schema = output.model_json_schema()
+    if schema.get("type") == "object" and not issubclass(output, RootModel):
+        return schema, output.model_validate
+    definitions = schema.pop("$defs", {})
+    wrapped: dict[str, Any] = {
+        "type": "object",
+        "properties": {WRAPPED: schema},
+        "required": [WRAPPED],
+        "additionalProperties": False,
+    }
+    if definitions:
+        wrapped["$defs"] = definitions
+
+    def check(value: Any) -> Output:
+        if not isinstance(value, dict) or set(value) != {WRAPPED}:
+            raise ValueError(f"the answer must be an object with the property `{WRAPPED}` alone")
+        return output.model_validate(value[WRAPPED])
+
+    return wrapped, check

@@ -1,0 +1,201 @@
+"""The tools of an agent loop: what a tool is, what the model sees of it, and how a call of one is carried out.
+
+The model sees Markdown, the same text on every backend. What a tool returns beside it (`structured`) stays in the
+process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import did_you_mean
+from ktx_cli.llm.types import ToolInvocation
+
+log = logging.getLogger(__name__)
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,54}")
+"""A name Claude Code leaves as it is: with its prefix `mcp__ktx__` at most 64 characters."""
+
+MAX_DESCRIPTION: Final = 4_000
+MAX_RESULT: Final = 400_000
+"""Characters of a result the model gets; what is beyond is cut, and the text says so."""
+
+EMPTY_RESULT: Final = "(no output)"
+
+
+class ToolError(KtxError):
+    """A failure the model should read: its message is the result of the call."""
+
+    code = "execution"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a call gave: Markdown for the model, and a payload for the program."""
+
+    markdown: str
+    structured: Any = None
+
+
+Handler = Callable[[Any], Any]
+"""Takes an instance of the tool's input model; returns a `ToolOutput`, a string or a plain object, or an awaitable."""
+
+
+@dataclass(frozen=True)
+class RuntimeTool:
+    """A tool an agent loop may call. A handler that is no coroutine function runs in a thread.
+
+    `read_only` tools of one turn may run side by side. Raises `ValueError`, naming the tool, for a name, description
+    or input model that a backend could not carry.
+    """
+
+    name: str
+    description: str
+    input_model: type[BaseModel]
+    handler: Handler
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"tool {self.name!r}: a name has 1 to 54 letters, digits, `_` or `-`")
+        if not self.description.strip() or len(self.description) >= MAX_DESCRIPTION:
+            raise ValueError(f"tool {self.name!r}: a description has 1 to {MAX_DESCRIPTION - 1} characters")
+        if not (inspect.isclass(self.input_model) and issubclass(self.input_model, BaseModel)):
+            raise ValueError(f"tool {self.name!r}: the input must be a pydantic model, not {self.input_model!r}")
+        if self.input_schema().get("type") != "object":
+            raise ValueError(f"tool {self.name!r}: the input model must describe an object")
+        if not callable(self.handler):
+            raise ValueError(f"tool {self.name!r}: the handler cannot be called")
+
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the input."""
+        return self.input_model.model_json_schema()
+
+
+def check_tools(tools: Iterable[RuntimeTool]) -> dict[str, RuntimeTool]:
+    """Return the tools by name, sorted; raises `ValueError` when two have the same name."""
+    found: dict[str, RuntimeTool] = {}
+    for tool in sorted(tools, key=lambda one: one.name):
+        if tool.name in found:
+            raise ValueError(f"two tools are called {tool.name!r}")
+        found[tool.name] = tool
+    return found
+
+
+def normalise_output(value: Any) -> ToolOutput:
+    """Return what a handler gave as a `ToolOutput`.
+
+    A string is Markdown. A mapping with `markdown` is an output; one with `name` and `content` becomes a page with a
+    heading; anything else a fenced block of JSON with sorted keys.
+    """
+    if isinstance(value, ToolOutput):
+        return value
+    if value is None or isinstance(value, str):
+        return ToolOutput(value or "")
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    if (
+        isinstance(plain, Mapping)
+        and isinstance(plain.get("markdown"), str)
+        and set(plain) <= {"markdown", "structured"}
+    ):
+        return ToolOutput(plain["markdown"], plain.get("structured"))
+    if isinstance(plain, Mapping) and isinstance(plain.get("name"), str) and isinstance(plain.get("content"), str):
+        return ToolOutput(f"# {plain['name']}\n\n{plain['content']}", value)
+    text = json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True, default=str)
+    return ToolOutput(f"```json\n{text}\n```", value)
+
+
+def shown_to_model(markdown: str) -> str:
+    """Return the text the model sees of a result: never empty, never longer than `MAX_RESULT`."""
+    if not markdown.strip():
+        return EMPTY_RESULT
+    if len(markdown) <= MAX_RESULT:
+        return markdown
+    return f"{markdown[:MAX_RESULT]}\n\n(cut: {len(markdown):,} characters in all)"
+
+
+async def invoke(
+    tools: Mapping[str, RuntimeTool], name: str, arguments: Mapping[str, Any] | str, call_id: str
+) -> ToolInvocation:
+    """Carry out one call; every failure but a cancellation becomes a text with `is_error`."""
+    started = time.monotonic()
+    output, is_error = await _outcome(tools, name, arguments)
+    return ToolInvocation(
+        call_id,
+        name,
+        arguments,
+        shown_to_model(output.markdown),
+        is_error,
+        output.structured,
+        time.monotonic() - started,
+    )
+
+
+async def _outcome(
+    tools: Mapping[str, RuntimeTool], name: str, arguments: Mapping[str, Any] | str
+) -> tuple[ToolOutput, bool]:
+    tool = tools.get(name)
+    if tool is None:
+        return ToolOutput(unknown_tool(name, tools)), True
+    try:
+        value = tool.input_model.model_validate(parse_arguments(arguments))
+    except (ValidationError, ValueError) as error:
+        return ToolOutput(invalid_arguments(name, error)), True
+    try:
+        return normalise_output(await _run(tool, value)), False
+    except KtxError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return ToolOutput(f"Tool `{name}` failed: {error.message}{hint}"), True
+    except Exception as error:  # the model reads the kind of failure; its words may hold secrets
+        log.debug("tool %s failed", name, exc_info=error)
+        return ToolOutput(f"Tool `{name}` failed: {type(error).__name__}"), True
+
+
+async def _run(tool: RuntimeTool, value: BaseModel) -> Any:
+    if inspect.iscoroutinefunction(tool.handler):
+        return await tool.handler(value)
+    result = await asyncio.to_thread(tool.handler, value)
+    return await result if isinstance(result, Awaitable) else result
+
+
+def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:
+    """Return arguments as a value; raises `ValueError` for a string that is no JSON."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments or "{}")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the arguments are no JSON: {error.msg} at character {error.pos}") from None
+
+
+def unknown_tool(name: str, tools: Iterable[str]) -> str:
+    """Return what the model reads for a tool there is none of."""
+    known = sorted(tools)
+    near = did_you_mean(name, known)
+    advice = f" Did you mean `{near}`?" if near else ""
+    return f"There is no tool `{name}`.{advice} Tools: {', '.join(f'`{one}`' for one in known) or 'none'}."
+
+
+def invalid_arguments(name: str, error: ValidationError | ValueError) -> str:
+    """Return what the model reads for arguments that do not fit, one line a problem."""
+    if isinstance(error, ValidationError):
+        lines = [f"- {place(problem['loc'])}: {problem['msg']}" for problem in error.errors(include_url=False)]
+    else:
+        lines = [f"- {error}"]
+    return "\n".join([f"Invalid arguments for `{name}`:", *lines])
+
+
+def place(location: Iterable[int | str]) -> str:
+    """Return `rows.0.name` for a place in a value, `(the whole)` for its root."""
+    return ".".join(str(part) for part in location) or "(the whole)"

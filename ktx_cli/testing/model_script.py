@@ -1,0 +1,242 @@
+"""The turns a scripted model plays, and how one turn looks to each kind of client.
+
+A test writes what the model says once; `render` shapes it for whoever asks: the API backends see content blocks,
+Claude Code sees its own tool names (`mcp__ktx__...`, `StructuredOutput`), `claude --print` sees the text protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STRUCTURED_TOOL = "StructuredOutput"
+"""The tool Claude Code injects for a call with a schema."""
+
+PROTOCOL_TAG = "<use_tools>"
+"""What the system prompt of the text protocol speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call: the bare tool name, and its arguments, or a string where the model sends broken JSON."""
+
+    name: str
+    arguments: Mapping[str, Any] | str = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the model: text, then tool calls, or an object for a call with a schema.
+
+    `stop_reason` None: `tool_use` with calls, else `end_turn`. `delay` is seconds before the answer begins;
+    `forever` holds the answer back until the client goes away.
+    """
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    object: Any = None
+    stop_reason: str | None = None
+    input_tokens: int = 100
+    output_tokens: int = 20
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    delay: float = 0.0
+    forever: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error answer: HTTP status, the API's error type, its message, extra headers."""
+
+    status: int
+    kind: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+Reply = Turn | Failure
+
+UNAUTHORIZED = Failure(401, "authentication_error", "invalid x-api-key")
+FORBIDDEN = Failure(403, "permission_error", "your organization may not use this model")
+OVERLOADED = Failure(529, "overloaded_error", "Overloaded")
+NO_CREDIT = Failure(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API")
+TOO_LONG = Failure(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum")
+NO_SUCH_MODEL = Failure(404, "not_found_error", "model: no-such-model")
+
+
+def rate_limited(retry_after: float | None = None) -> Failure:
+    """Return a 429, with a `retry-after` header in seconds where one is given."""
+    headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    return Failure(429, "rate_limit_error", "This request would exceed your rate limit", headers)
+
+
+def says(text: str, **facts: Any) -> Turn:
+    """Return a turn that ends the conversation with text."""
+    return Turn(text=text, **facts)
+
+
+def calls(*wanted: Call | tuple[str, Mapping[str, Any]], text: str = "", **facts: Any) -> Turn:
+    """Return a turn that calls tools, side by side."""
+    made = tuple(one if isinstance(one, Call) else Call(*one) for one in wanted)
+    return Turn(text=text, calls=made, **facts)
+
+
+def gives(value: Any, **facts: Any) -> Turn:
+    """Return a turn that answers a call with a schema."""
+    return Turn(object=value, **facts)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request that reached the scripted server. `body` is the parsed JSON, {} where there was none."""
+
+    number: int
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    started: float
+
+    @property
+    def is_model_call(self) -> bool:
+        """Say whether the request asks a model for a turn."""
+        return self.method == "POST" and (self.path.endswith("/messages") or "rawPredict" in self.path.split("/")[-1])
+
+    @property
+    def system(self) -> str:
+        """The system prompt as one text."""
+        return _text(self.body.get("system"))
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools the request offers, as the client named them."""
+        return [tool["name"] for tool in self.body.get("tools") or []]
+
+    @property
+    def words(self) -> str:
+        """Everything the request carries, as one text: system prompt, messages and tools."""
+        return json.dumps(self.body, ensure_ascii=False)
+
+    def tool_results(self) -> list[tuple[str, bool]]:
+        """Return text and error flag of every tool result in the last message."""
+        messages = self.body.get("messages") or [{}]
+        content = messages[-1].get("content")
+        blocks = content if isinstance(content, list) else []
+        return [
+            (_text(block.get("content")), bool(block.get("is_error")))
+            for block in blocks
+            if block.get("type") == "tool_result"
+        ]
+
+
+Script = Callable[[ModelRequest], Reply]
+"""Decides what the model answers to a request; it must be safe to call from several threads."""
+
+
+class InOrder:
+    """A script that plays replies one after another; asked for more than it has, it answers with a 500 that says so."""
+
+    def __init__(self, replies: Iterable[Reply]) -> None:
+        self._replies = list(replies)
+        self._lock = threading.Lock()
+        self.played = 0
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """Return the next reply."""
+        with self._lock:
+            self.played += 1
+            if self.played > len(self._replies):
+                return Failure(500, "api_error", f"the script has {len(self._replies)} replies and was asked for more")
+            return self._replies[self.played - 1]
+
+
+def render(turn: Turn, request: ModelRequest) -> dict[str, Any]:
+    """Return the Messages API response for a turn, in the shape the request's client understands."""
+    blocks = _blocks(turn, request)
+    has_calls = any(block["type"] == "tool_use" for block in blocks)
+    return {
+        "id": f"msg_script_{request.number:04d}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.body.get("model", "scripted"),
+        "content": blocks,
+        "stop_reason": turn.stop_reason or ("tool_use" if has_calls else "end_turn"),
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": turn.input_tokens,
+            "output_tokens": turn.output_tokens,
+            "cache_read_input_tokens": turn.cache_read_tokens,
+            "cache_creation_input_tokens": turn.cache_write_tokens,
+        },
+    }
+
+
+def _blocks(turn: Turn, request: ModelRequest) -> list[dict[str, Any]]:
+    names = {name.removeprefix("mcp__ktx__"): name for name in request.tool_names}
+    if turn.object is not None:
+        return _object_blocks(turn.object, request)
+    if turn.calls and PROTOCOL_TAG in request.system:
+        return [{"type": "text", "text": turn.text + protocol_text(turn.calls)}]
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text or not turn.calls else []
+    for place, call in enumerate(turn.calls):
+        blocks.append(
+            {
+                "type": "tool_use",
+                "id": f"toolu_script_{request.number:04d}_{place}",
+                "name": names.get(call.name, call.name),
+                "input": call.arguments if isinstance(call.arguments, str) else dict(call.arguments),
+            }
+        )
+    return blocks
+
+
+def _object_blocks(value: Any, request: ModelRequest) -> list[dict[str, Any]]:
+    if STRUCTURED_TOOL not in request.tool_names:
+        return [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
+    call_id = f"toolu_script_{request.number:04d}_0"
+    return [{"type": "tool_use", "id": call_id, "name": STRUCTURED_TOOL, "input": value}]
+
+
+def protocol_text(wanted: Iterable[Call]) -> str:
+    """Return tool calls as the text protocol of `claude --print` writes them."""
+    entries = [
+        f'{{"name": {json.dumps(call.name)}, "input": {call.arguments}}}'
+        if isinstance(call.arguments, str)
+        else json.dumps({"name": call.name, "input": dict(call.arguments)})
+        for call in wanted
+    ]
+    return f"{PROTOCOL_TAG}\n[{', '.join(entries)}]\n</use_tools>"
+
+
+def stream_events(message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return a response as the server-sent events of the Messages API, in order."""
+    usage = message["usage"]
+    start = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    events: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": start})]
+    for index, block in enumerate(message["content"]):
+        empty, delta = _block_events(block)
+        events.append(("content_block_start", {"index": index, "content_block": empty}))
+        events.append(("content_block_delta", {"index": index, "delta": delta}))
+        events.append(("content_block_stop", {"index": index}))
+    ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    events.append(("message_delta", {"delta": ending, "usage": {"output_tokens": usage["output_tokens"]}}))
+    events.append(("message_stop", {}))
+    return [(name, {"type": name, **data}) for name, data in events]
+
+
+def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    if block["type"] == "text":
+        return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+    arguments = block["input"]
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": text}
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.get("text", "") for block in content or [] if isinstance(block, dict))

@@ -1,0 +1,195 @@
+"""A Messages API on loopback that plays a script and keeps every request it got."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from ktx_cli.testing.model_script import (
+    Failure,
+    InOrder,
+    ModelRequest,
+    Reply,
+    Script,
+    Turn,
+    render,
+    stream_events,
+)
+
+FOREVER_SECONDS = 60.0
+"""How long an answer is held back when its client never goes away."""
+
+
+class ModelServer:
+    """The scripted server. Use as a context manager; `url` is its address, `requests` what reached it.
+
+    `script` is a list of replies, played in order, or a function of the request. `settings` is what the two settings
+    endpoints of Claude Code answer (None: 404).
+    """
+
+    def __init__(self, script: Script | Iterable[Reply] = (), *, settings: dict[str, Any] | None = None) -> None:
+        self.script: Script = script if callable(script) else InOrder(script)
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._requests: list[ModelRequest] = []
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The TCP port."""
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The base address, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        """Every request so far."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def model_calls(self) -> list[ModelRequest]:
+        """The requests that ask a model for a turn."""
+        return [request for request in self.requests if request.is_model_call]
+
+    def play(self, script: Script | Iterable[Reply]) -> None:
+        """Change the script and forget the requests."""
+        with self._lock:
+            self.script = script if callable(script) else InOrder(script)
+            self._requests.clear()
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def record(self, method: str, path: str, headers: dict[str, str], body: dict[str, Any]) -> ModelRequest:
+        """Keep a request; numbers count from 1."""
+        with self._lock:
+            request = ModelRequest(len(self._requests) + 1, method, path, headers, body, time.monotonic())
+            self._requests.append(request)
+            return request
+
+    def __enter__(self) -> ModelServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, owner: ModelServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.owner = owner
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that went away in the middle is part of many tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        request = self._record()
+        settings = self.server.owner.settings
+        if settings is not None and request.path.startswith("/api/claude_code/settings"):
+            self._send_json(200, settings)
+        else:
+            self._send_error(Failure(404, "not_found_error", f"no {request.path}"))
+
+    def do_HEAD(self) -> None:
+        self._record()
+        self._send_json(200, {})
+
+    def do_POST(self) -> None:
+        request = self._record()
+        if not request.is_model_call:
+            self._send_error(Failure(404, "not_found_error", f"no {request.path}"))
+            return
+        reply = self.server.owner.script(request)
+        if not self._wait(reply):
+            return
+        if isinstance(reply, Failure):
+            self._send_error(reply)
+        elif request.body.get("stream") or "stream" in request.path:
+            self._send_stream(render(reply, request))
+        else:
+            self._send_json(200, render(reply, request))
+
+    def _record(self) -> ModelRequest:
+        length = int(self.headers.get("content-length") or 0)
+        raw = self.rfile.read(length) if length else b""
+        try:
+            body = json.loads(raw) if raw else {}
+        except ValueError:
+            body = {"unparsed": raw.decode("utf-8", "replace")}
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if not isinstance(body, dict):
+            body = {"unparsed": body}
+        model = re.search(r"/models/([^/:]+):", self.path)
+        if model and "model" not in body:
+            body["model"] = model[1]
+        return self.server.owner.record(self.command, self.path.split("?")[0], headers, body)
+
+    def _wait(self, reply: Reply) -> bool:
+        """Hold the answer back as the reply says; return False when the client went away meanwhile."""
+        seconds = FOREVER_SECONDS if isinstance(reply, Turn) and reply.forever else reply.delay
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            readable, _, _ = select.select([self.connection], [], [], left)
+            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                self.close_connection = True
+                return False
+            if readable:
+                time.sleep(min(left, 0.01))
+        return True
+
+    def _send_error(self, failure: Failure) -> None:
+        error = {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
+        self._send_json(failure.status, error, failure.headers)
+
+    def _send_json(self, status: int, value: Any, headers: Any = None) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        for name, text in (headers or {}).items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_stream(self, message: dict[str, Any]) -> None:
+        frames = [f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in stream_events(message)]
+        data = "".join(frames).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
