@@ -24,7 +24,16 @@ STATEMENT_SECONDS = 30.0
 """How long one statement may run before it is stopped."""
 
 CONNECT_SECONDS = 10
-"""How long reaching a server may take."""
+"""How long reaching a server may take, all its addresses, TLS and the log-in together."""
+
+LOCK_SECONDS = 5
+"""How long a statement may wait for a lock that another session holds."""
+
+REASON_LENGTH = 200
+"""How long the reason of an object that cannot be read may be."""
+
+LOCKED = "locked by another session"
+"""Why an object cannot be read that somebody else has locked."""
 
 
 @dataclass(slots=True)
@@ -83,11 +92,19 @@ class BaseConnector:
             code=code,
         )
 
-    def timeout(self) -> SourceError:
-        """Return the error for a statement that ran too long."""
+    def timeout(self, *, of_the_user: bool = True) -> SourceError:
+        """Return the error for a statement that ran too long: one of the user's, or one of our own on the catalog."""
+        if of_the_user:
+            what, hint = "the statement", "narrow it: add a WHERE clause or a LIMIT"
+        else:
+            what, hint = "reading the catalog", "try again when the server has less to do"
+        return self.failure(f"{what} was stopped after {STATEMENT_SECONDS:g} seconds", hint=hint, code="timeout")
+
+    def locked(self, who: str) -> SourceError:
+        """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
         return self.failure(
-            f"the statement was stopped after {STATEMENT_SECONDS:g} seconds",
-            hint="narrow it: add a WHERE clause or a LIMIT",
+            f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds",
+            hint=f"try again when that session is done; to find it: {who}",
             code="timeout",
         )
 
@@ -99,6 +116,17 @@ class BaseConnector:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def reason(error: object) -> str:
+    """Return why an object cannot be read, on one short line: the first paragraph of a database's error.
+
+    Guesses at other names, positions in a statement of ours, and lines of the user's data are left out.
+    """
+    paragraph = str(error).strip().partition("\n\n")[0]
+    lines = [line.strip(" ^") for line in paragraph.splitlines()]
+    kept = [line for line in lines if line and not line.startswith(("Did you mean", "Original Line:", "LINE "))]
+    return one_line(": ".join(line.rstrip(":") for line in kept), REASON_LENGTH) or "the database gives no reason"
 
 
 def milliseconds(action: Callable[[], object]) -> float:

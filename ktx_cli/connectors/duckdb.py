@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.connectors import base
-from ktx_cli.connectors.duckdb_catalog import DuckDbCatalog, list_relations
+from ktx_cli.connectors.duckdb_catalog import DuckDbCatalog, file_reason, list_relations
 from ktx_cli.connectors.paths import require_file, source_path
 from ktx_cli.connectors.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.scope import select
@@ -73,7 +73,7 @@ class DuckDbSession(base.BaseConnector):
         try:
             yield cursor
         except duckdb.InterruptException as error:
-            raise self.timeout() from error
+            raise self.timeout(of_the_user=sql is not None) from error
         except (duckdb.Error, UnicodeError) as error:
             raise self._translated(error, sql) from error
         finally:
@@ -135,6 +135,12 @@ class DuckDbConnector(DuckDbSession):
             catalog = DuckDbCatalog(cursor)
             tables = catalog.read(scope, catalog=_catalog(cursor))
             return DatabaseSchema(tables, tuple(catalog.problems), _version(cursor))
+
+    def _translated(self, error: Exception, sql: str | None) -> SourceError:
+        why = file_reason(error)
+        if why is None:
+            return super()._translated(error, sql)
+        return self.failure(f"the statement {why}", code="query" if sql is not None else "connection")
 
     def _require_duckdb(self) -> None:
         with self.path.open("rb") as stream:

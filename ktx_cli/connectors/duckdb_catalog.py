@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.connectors.base import TableDraft
+from ktx_cli.connectors.base import TableDraft, reason
 from ktx_cli.connectors.port import (
     Column,
     ForeignKey,
@@ -19,10 +20,12 @@ from ktx_cli.connectors.port import (
 )
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.types import semantic_type
+from ktx_cli.core.text import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_OUTSIDE = re.compile(r'Cannot access file "(.+)" - file system operations are disabled')
 _MINE = "NOT internal AND database_name = current_database()"
 _RELATIONS = f"""
 SELECT schema_name, table_name, 'table', comment, estimated_size, NULL FROM duckdb_tables() WHERE {_MINE}
@@ -88,7 +91,7 @@ class DuckDbCatalog:
                 raise
             except duckdb.Error as error:
                 del drafts[ref]
-                self.problems.append(ObjectProblem(ref, "view", str(error).partition("\n")[0]))
+                self.problems.append(ObjectProblem(ref, "view", file_reason(error) or reason(error)))
 
     def _columns(self, drafts: dict[TableRef, TableDraft]) -> None:
         rows = self.cursor.execute(_COLUMNS).fetchall()
@@ -122,6 +125,15 @@ class DuckDbCatalog:
                 draft.unique_keys.append(UniqueKey(columns, name))
             elif columns and not unique:
                 draft.indexes.append(Index(columns, name))
+
+
+def file_reason(error: Exception) -> str | None:
+    """Return what to say when DuckDB would have had to open another file, and None for any other error."""
+    found = _OUTSIDE.search(str(error))
+    if found is None:
+        return None
+    name = one_line(found[1], 60)
+    return f"reads the file {name}, which ktx does not allow: use a `files` connection, or make it a table"
 
 
 def quoted(name: str) -> str:

@@ -124,8 +124,7 @@ class FilesConnector(DuckDbSession):
                         with self._session().cursor() as cursor:
                             cursor.execute(f"CREATE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}")
                     except duckdb.Error as error:
-                        message = str(error).partition("\n")[0]
-                        self._broken[file.ref] = ObjectProblem(file.ref, "file", message)
+                        self._broken[file.ref] = ObjectProblem(file.ref, "file", base.reason(error))
                 self._ready = True
             return self._broken
 
@@ -171,7 +170,7 @@ def find_data_files(folder: Path) -> tuple[list[DataFile], list[ObjectProblem]]:
     inside = folder.resolve()
 
     def unreadable_folder(error: OSError) -> None:
-        problems.append(ObjectProblem(None, "folder", f"cannot read {error.filename}: {error.strerror}"))
+        problems.append(ObjectProblem(None, "folder", base.reason(f"cannot read {error.filename}: {error.strerror}")))
 
     for where, folders, names in os.walk(folder, onerror=unreadable_folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -220,9 +219,9 @@ def _unusable(path: Path, inside: Path) -> str | None:
     return "has one of * ? [ in its path, which DuckDB takes for a pattern" if set("*?[") & set(str(target)) else None
 
 
-def _left_out(folder: Path, path: Path, reason: str) -> ObjectProblem:
+def _left_out(folder: Path, path: Path, why: str) -> ObjectProblem:
     name = path.relative_to(folder).as_posix().encode(errors="replace").decode()
-    return ObjectProblem(TableRef(None, name), "file", f"{name} {reason}")
+    return ObjectProblem(TableRef(None, name), "file", base.reason(f"{name} {why}"))
 
 
 def _reader(file: DataFile) -> str:

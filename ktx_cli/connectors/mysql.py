@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ktx_cli.connectors import base
+from ktx_cli.connectors import base, reaching
 from ktx_cli.connectors.base import TableDraft
 from ktx_cli.connectors.mysql_catalog import MySqlCatalog, list_relations
+from ktx_cli.connectors.paths import option_file
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, TableRef
 from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
 from ktx_cli.connectors.scope import parse_name, select
@@ -18,11 +20,15 @@ from ktx_cli.connectors.tagging import tagged_mysql_connection
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
 
+if TYPE_CHECKING:
+    import socket
+
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
 _GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
 _WRITING = re.compile(r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|SUPER|FILE)\b")
 _STOPPED = (1969, 3024, 1317)
+_WAITED = (1205,)
 _REFUSED_WRITES = (1792, 1290, 1836)
 _LOST = (2006, 2013, 2014, 2055, 1053, 1927, 4031)
 
@@ -42,8 +48,58 @@ class MySqlConnector(ServerConnector):
             raise read_only_error(self.where, "a statement with OUTFILE or DUMPFILE is")
 
     def _connect(self) -> Any:
+        connection = self._unconnected()
+        deadline = time.monotonic() + base.CONNECT_SECONDS
+        link = self._reach()
+        with reaching.cut_after(link, deadline - time.monotonic()) as expired:
+            try:
+                self._log_in(connection, link)
+            except (self._driver_error(), OSError, RuntimeError) as error:
+                raise self._connect_failure(error, expired.is_set()) from None
+        return connection
+
+    def _reach(self) -> socket.socket:
+        import pymysql
+
         address = self.address
-        connection: Any = tagged_mysql_connection()(
+        try:
+            return reaching.open_socket(address.host, address.port, base.CONNECT_SECONDS)
+        except OSError as error:
+            text = f"Can't connect to MySQL server on {address.host!r} ({error})"
+            raise pymysql.err.OperationalError(2003, text) from None
+
+    def _log_in(self, connection: Any, link: socket.socket) -> None:
+        try:
+            connection.connect(link)
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                cursor.execute(f"SET SESSION lock_wait_timeout = {base.LOCK_SECONDS}")
+                if "MariaDB" in connection.server_version:
+                    cursor.execute(f"SET SESSION max_statement_time = {base.STATEMENT_SECONDS:g}")
+                else:
+                    cursor.execute(f"SET SESSION max_execution_time = {int(base.STATEMENT_SECONDS * 1000)}")
+        except BaseException:
+            link.close()
+            connection._force_close()
+            raise
+
+    def _connect_failure(self, error: Exception, expired: bool) -> Exception:
+        if expired:
+            return self.failure(
+                f"the server did not answer within {base.CONNECT_SECONDS} seconds",
+                hint=f"check connections.{self.id}.host and .port, and that no firewall is in between",
+            )
+        # Without the package PyMySQL cannot send a password that is encrypted with the server's own key.
+        if isinstance(error, RuntimeError) and "cryptography" in str(error):
+            return self.failure(
+                "the server wants a connection that is encrypted, or a password that is",
+                hint=f"ktx config set connections.{self.id}.ssl true, or: pip install cryptography",
+            )
+        return error
+
+    def _unconnected(self) -> Any:
+        address = self.address
+        return tagged_mysql_connection()(
             host=address.host,
             port=address.port,
             user=address.user or None,
@@ -52,22 +108,11 @@ class MySqlConnector(ServerConnector):
             database=address.database or None,
             charset="utf8mb4",
             autocommit=True,
-            connect_timeout=base.CONNECT_SECONDS,
             read_timeout=base.STATEMENT_SECONDS + base.CONNECT_SECONDS,
             program_name="ktx",
+            defer_connect=True,
             **self._tls(),
         )
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SET SESSION TRANSACTION READ ONLY")
-                if "MariaDB" in connection.server_version:
-                    cursor.execute(f"SET SESSION max_statement_time = {base.STATEMENT_SECONDS:g}")
-                else:
-                    cursor.execute(f"SET SESSION max_execution_time = {int(base.STATEMENT_SECONDS * 1000)}")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _tls(self) -> dict[str, Any]:
         """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL's."""
@@ -91,13 +136,18 @@ class MySqlConnector(ServerConnector):
         return {"ssl": self._context(fields, verified is not False)}
 
     def _context(self, fields: dict[str, Any], verified: bool) -> ssl.SSLContext:
+        files = {
+            key: option_file(self.spec, f"ssl.{key}", str(fields[key]))
+            for key in ("ca", "cert", "key")
+            if fields.get(key)
+        }
         try:
-            context = ssl.create_default_context(cafile=fields.get("ca"))
+            context = ssl.create_default_context(cafile=files.get("ca"))
             if not verified:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            if fields.get("cert"):
-                context.load_cert_chain(fields["cert"], keyfile=fields.get("key"))
+            if "cert" in files:
+                context.load_cert_chain(files["cert"], keyfile=files.get("key"))
         except OSError as error:
             raise ConfigError(
                 f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}",
@@ -140,10 +190,10 @@ class MySqlConnector(ServerConnector):
         rights = _column_rights(read, {ref.schema for ref in found.refs})
         # A view that errors shows no columns, so nothing is known of it.
         known = {ref: rights[ref] for ref in found.refs if ref in rights}
-        closed = [str(ref) for ref, allowed in known.items() if "select" not in allowed]
+        closed = [ref for ref, allowed in known.items() if "select" not in allowed]
         writes = any({"insert", "update"} & allowed for allowed in known.values())
         facts = [f"SELECT on {len(known) - len(closed)} of {len(known)} tables"]
-        facts += [f"no SELECT on {listing(closed)}"] if closed else []
+        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
         return ConnectionTest(
             latency_ms=latency,
             server_version=_server_version(version, comment),
@@ -151,6 +201,8 @@ class MySqlConnector(ServerConnector):
             can_write=writes or _grants_writing(read, {ref.schema for ref in found.refs}),
             user=user,
             privileges=tuple(facts),
+            closed=tuple(closed),
+            database=self.address.database or None,
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
@@ -189,6 +241,10 @@ class MySqlConnector(ServerConnector):
         text = str(error.args[1]) if len(error.args) > 1 else str(error)
         if number in _STOPPED:
             return "", None, "timeout"
+        if number in _WAITED:
+            return "SHOW FULL PROCESSLIST", None, "locked"
+        if text == reaching.CLEAR_TEXT:
+            return text, f"ktx config set connections.{self.id}.ssl true", "connection"
         if number in _REFUSED_WRITES:
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         hint = self._connection_hint(number, text)
@@ -201,14 +257,14 @@ class MySqlConnector(ServerConnector):
         if "SSL" in text or "certificate" in text.lower():
             return f"set {key}.ssl to {{ca: FILE}}, to {{rejectUnauthorized: false}}, or to false"
         return {
-            1044: f"check {key}.database and the user's grants",
-            1045: f"check {key}.username and {key}.password",
-            1049: f"check {key}.database",
+            1044: f"check {self._settings('database')} and the user's grants",
+            1045: f"check {self._settings('username', 'password')}",
+            1049: f"check {self._settings('database')}",
             1130: "ask the server's administrator to let this host in",
             1040: f"lower {key}.maxConnections",
             1203: f"lower {key}.maxConnections",
-            2003: f"start the server, or check {key}.host and {key}.port",
-            2005: f"check {key}.host",
+            2003: f"start the server, or check {self._settings('host', 'port')}",
+            2005: f"check {self._settings('host')}",
             3159: f"set {key}.ssl to true",
         }.get(number)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ktx_cli.connectors.base import TableDraft
+from ktx_cli.connectors.base import TableDraft, reason
 from ktx_cli.connectors.port import (
     Column,
     ForeignKey,
@@ -114,7 +114,7 @@ def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
         comment = draft.comment or ""
         if draft.kind is TableKind.VIEW and (_BROKEN in comment or not draft.columns):
             del drafts[ref]
-            problems.append(ObjectProblem(ref, "view", comment or "the server shows no columns of it"))
+            problems.append(ObjectProblem(ref, "view", reason(comment or "the server shows no columns of it")))
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Finds the file or folder a connection names: `path` or `url`, relative to the project, `~` expanded."""
+"""Finds the files a connection names: `path`, `url` and those of TLS, relative to the project, `~` expanded."""
 
 from __future__ import annotations
 
@@ -28,14 +28,27 @@ def source_path(spec: ConnectionSpec) -> Path:
             f"connection `{spec.id}` names a database in memory, which is always empty",
             hint=f"ktx config set connections.{spec.id}.path PATH",
         )
-    base = spec.options.get("project_dir") or ""
+    return _in_project(spec, text)
+
+
+def option_file(spec: ConnectionSpec, key: str, value: str) -> str:
+    """Return the absolute path of a file that a setting names; `key` is the setting's (`ssl.ca`).
+
+    Raises `ConfigError` when there is no such file, or none this user can read.
+    """
+    path = _in_project(spec, value)
+    hint = f"correct {key} of connections.{spec.id}; a relative path begins at the folder of ktx.yaml"
+    details = {"path": str(path), "connection": spec.id}
     try:
-        path = Path(text).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(
-            f"connection `{spec.id}`: there is no home folder for {text}", hint="write the whole path"
-        ) from error
-    return Path(os.path.normpath(Path(base) / path)).absolute()
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"connection `{spec.id}`: `{key}`: {path} is not a file", hint=hint, details=details)
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        what = f"there is no file {path}" if missing else f"cannot read {path}: {error.strerror or error}"
+        raise ConfigError(f"connection `{spec.id}`: `{key}`: {what}", hint=hint, details=details) from error
+    return str(path)
 
 
 def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
@@ -62,6 +75,17 @@ def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
         hint=f"give this user access, for example: chmod u+r {path}",
         details={"path": str(path)},
     )
+
+
+def _in_project(spec: ConnectionSpec, text: str) -> Path:
+    base = spec.options.get("project_dir") or ""
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"connection `{spec.id}`: there is no home folder for {text}", hint="write the whole path"
+        ) from error
+    return Path(os.path.normpath(Path(base) / path)).absolute()
 
 
 def _path_of(given: str) -> str:

@@ -136,7 +136,8 @@ class ConnectionTest:
     """What a connection test learned.
 
     `latency_ms`: one round trip on an open session. `can_write`: whether the role could write (None: not known).
-    `privileges`: short facts for a person (`SELECT on 12 of 14 tables`). `tables`: relations in scope.
+    `privileges`: short facts for a person (`SELECT on 12 of 14 tables`). `tables`: relations in scope; `closed`: those
+    of them the role may not SELECT from. `database`: the one the session is in.
     """
 
     latency_ms: float
@@ -145,6 +146,8 @@ class ConnectionTest:
     can_write: bool | None = None
     user: str | None = None
     privileges: tuple[str, ...] = ()
+    closed: tuple[TableRef, ...] = ()
+    database: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

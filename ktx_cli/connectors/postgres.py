@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ktx_cli.connectors import base
+from ktx_cli.connectors import base, reaching
+from ktx_cli.connectors.paths import option_file
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.postgres_catalog import PostgresCatalog, list_relations
-from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, option_flag
+from ktx_cli.connectors.postgres_locks import LockedReader
+from ktx_cli.connectors.postgres_tls import is_encrypted, reaches_this_machine, tls_parameters, without_clear_text
+from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.tagging import tagged, tagged_postgres_cursor
+from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
 
 if TYPE_CHECKING:
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
 _KEPT_PARAMETERS = frozenset(
     {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslpassword", "sslnegotiation", "channel_binding"}
     | {"gssencmode", "krbsrvname", "target_session_attrs", "require_auth", "service", "passfile", "hostaddr"}
+)
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
+_CLEAR_TEXT = "server requested a cleartext password"
+_LOCK_HOLDERS = (
+    "SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
 )
 _USER = """
 SELECT current_user::text, rolsuper,
@@ -46,27 +55,65 @@ class PostgresConnector(ServerConnector):
     def _connect(self) -> Any:
         import psycopg
 
-        return psycopg.connect(
-            "",
-            **self._parameters(),
-            autocommit=True,
-            prepare_threshold=None,
-            cursor_factory=tagged_postgres_cursor(),
-        )
+        parameters = self._parameters()
+        failures: list[psycopg.Error] = []
+        for place, seconds in reaching.shares(self._places(parameters), base.CONNECT_SECONDS):
+            try:
+                return psycopg.connect(
+                    "",
+                    **self._guarded({**parameters, **({"hostaddr": place} if place else {})}),
+                    connect_timeout=max(1, int(seconds / (self.address.host.count(",") + 1))),
+                    autocommit=True,
+                    prepare_threshold=None,
+                    cursor_factory=tagged_postgres_cursor(),
+                )
+            except psycopg.Error as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise type(failures[-1])("; ".join(dict.fromkeys(str(each) for each in failures)))
+
+    def _places(self, parameters: Mapping[str, Any]) -> list[str]:
+        """Return the addresses to try in turn; one empty text where libpq is to find them."""
+        import psycopg
+
+        host = self.address.host
+        if "," in host or host.startswith(("/", "@")) or {"hostaddr", "target_session_attrs"} & parameters.keys():
+            return [""]
+        try:
+            return reaching.addresses(host, self.address.port)
+        except OSError as error:
+            raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
+
+    def _guarded(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Forbid a password in clear text where it could be read on its way."""
+        from psycopg import pq
+
+        if is_encrypted(parameters) or reaches_this_machine(parameters):
+            return parameters
+        if pq.version() < 160000:
+            raise ConfigError(
+                f"{self.where}: this libpq ({pq.version() // 10000}) cannot refuse to send a password in clear text",
+                hint=f"ktx config set connections.{self.id}.sslmode require, or: pip install 'psycopg[binary]'",
+                details={"connection": self.id},
+            )
+        return {**parameters, "require_auth": without_clear_text(str(parameters.get("require_auth") or ""))}
 
     def _parameters(self) -> dict[str, Any]:
         address = self.address
         kept = {name: value for name, value in address.parameters.items() if name in _KEPT_PARAMETERS}
-        kept.update(_tls(self.options, address.parameters))
-        limit = int(base.STATEMENT_SECONDS * 1000)
-        settings = f"-c default_transaction_read_only=on -c statement_timeout={limit} -c lock_timeout={limit}"
+        kept.update(tls_parameters(self.options, address.parameters))
+        for name in _FILES:
+            if kept.get(name, "system") != "system":
+                kept[name] = option_file(self.spec, name, kept[name])
+        limit, wait = int(base.STATEMENT_SECONDS * 1000), base.LOCK_SECONDS * 1000
+        settings = f"-c default_transaction_read_only=on -c statement_timeout={limit} -c lock_timeout={wait}"
         given = {"dbname": address.database, "user": address.user, "password": address.password}
         return {
             **kept,
             **{name: value for name, value in given.items() if value},
             "host": address.host,
             "port": address.port,
-            "connect_timeout": base.CONNECT_SECONDS,
             # A server that silently went away is noticed after 40 seconds, not after the system's two hours.
             "keepalives_idle": 10,
             "keepalives_interval": 10,
@@ -115,9 +162,9 @@ class PostgresConnector(ServerConnector):
         chosen = [relations[ref] for ref in found.refs]
         oids = [relation.oid for relation in chosen]
         ((writes,),) = read(_WRITES, (oids, oids))
-        closed = [str(relation.draft.ref) for relation in chosen if not relation.readable]
+        closed = [relation.draft.ref for relation in chosen if not relation.readable]
         facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
-        facts += [f"no SELECT on {listing(closed)}"] if closed else []
+        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
         facts += ["superuser"] if superuser else []
         return ConnectionTest(
             latency_ms=latency,
@@ -126,12 +173,15 @@ class PostgresConnector(ServerConnector):
             can_write=bool(superuser or creates or writes),
             user=user,
             privileges=tuple(facts),
+            closed=tuple(closed),
+            database=database,
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
         ((_, _, _, version, database),) = read(_USER)
         parts = PartReader(read, self._driver_error())
-        tables, problems = PostgresCatalog(read, parts).read(scope, catalog=database)
+        catalog = PostgresCatalog(read, parts, LockedReader(read, _lock_error()))
+        tables, problems = catalog.read(scope, catalog=database)
         return DatabaseSchema(tables, (*problems, *parts.problems), f"PostgreSQL {version}")
 
     def _driver_error(self) -> type[Exception]:
@@ -146,10 +196,17 @@ class PostgresConnector(ServerConnector):
         text = str(error).partition("\nLINE ")[0]
         if state == "57014":
             return "", None, "timeout"
+        if state == "55P03":
+            return _LOCK_HOLDERS, None, "locked"
+        if _CLEAR_TEXT in text:
+            hint = f"ktx config set connections.{self.id}.sslmode require"
+            return reaching.CLEAR_TEXT, hint, "connection"
         if state in ("25006", "2F002", "2F003"):
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         if state and not state.startswith(("08", "57P", "28", "3D000")):
             return text, None, "query"
+        if text == "connection timeout expired":
+            text = f"the server did not answer within {base.CONNECT_SECONDS} seconds (timeout)"
         if isinstance(error, psycopg.OperationalError) or state:
             return text, self._connection_hint(text), "connection"
         return text, None, "query"
@@ -157,46 +214,27 @@ class PostgresConnector(ServerConnector):
     def _connection_hint(self, text: str) -> str:
         key = f"connections.{self.id}"
         hints = {
-            "password authentication failed": f"check {key}.username and {key}.password",
+            "password authentication failed": f"check {self._settings('username', 'password')}",
             "no password supplied": f"set {key}.password, for example to env:PGPASSWORD",
-            "does not exist": f"check {key}.database and {key}.username",
+            "does not exist": f"check {self._settings('database', 'username')}",
             "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
             "server does not support SSL": f"set {key}.ssl to false, or {key}.sslmode to prefer",
             "certificate verify failed": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
             "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
             "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
             "too many": f"lower {key}.maxConnections",
-            "host name": f"check {key}.host",
-            "resolve host": f"check {key}.host",
-            "Connection refused": f"start the server, or check {key}.host and {key}.port",
-            "timeout": f"check {key}.host and {key}.port, and that no firewall is in between",
+            "host name": f"check {self._settings('host')}",
+            "resolve host": f"check {self._settings('host')}",
+            "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
+            "timeout": f"check {self._settings('host', 'port')}, and that no firewall is in between",
         }
         return next((hint for part, hint in hints.items() if part in text), f"ktx connection test {self.id}")
 
 
-def _tls(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
-    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them.
+def _lock_error() -> type[Exception]:
+    from psycopg.errors import LockNotAvailable
 
-    `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are checked unless told not to.
-    """
-    mode = str(options.get("sslmode") or parameters.get("sslmode") or "")
-    if mode == "no-verify":
-        return {"sslmode": "require"}
-    if mode:
-        return {"sslmode": mode}
-    given = options.get("ssl")
-    fields = given if isinstance(given, dict) else {}
-    ssl = True if fields else option_flag(options, "ssl")
-    if ssl is None:
-        ssl = option_flag(parameters, "ssl")
-    if ssl is None:
-        return {}
-    if not ssl:
-        return {"sslmode": "disable"}
-    if False in (option_flag(fields, "rejectUnauthorized"), option_flag(options, "rejectUnauthorized")):
-        return {"sslmode": "require"}
-    authority = fields.get("ca") or parameters.get("sslrootcert") or "system"
-    return {"sslmode": "verify-full", "sslrootcert": str(authority)}
+    return LockNotAvailable
 
 
 def _columns(cursor: Any) -> tuple[str, ...]:

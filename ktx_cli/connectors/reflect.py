@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -20,7 +20,6 @@ from ktx_cli.connectors.port import (
 )
 from ktx_cli.connectors.statements import require_reading
 from ktx_cli.core.errors import ConfigError, SourceError
-from ktx_cli.core.text import one_line
 from ktx_cli.project.secrets import redact
 
 MAX_CONNECTIONS = 10
@@ -69,6 +68,7 @@ class ServerConnector(base.BaseConnector, ABC):
     def __init__(self, spec: ConnectionSpec) -> None:
         self.address = server_address(spec, self.default_port)
         super().__init__(spec, str(self.address))
+        self.spec = spec
         self.options = spec.options
         self._closed = False
         self._engine = self._make_engine(_session_limit(spec))
@@ -123,7 +123,10 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @abstractmethod
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
-        """Return (message, hint, error code) for a driver's error."""
+        """Return (message, hint, error code) for a driver's error.
+
+        Code `timeout` needs no message; code `locked` has SQL that names the lock's holder as its message.
+        """
 
     @abstractmethod
     def _reusable(self, session: Any) -> bool:
@@ -191,10 +194,24 @@ class ServerConnector(base.BaseConnector, ABC):
     def _translated(self, error: BaseException, sql: str | None) -> SourceError:
         message, hint, code = self._describe(error if isinstance(error, Exception) else Exception(str(error)))
         if code == "timeout":
-            return self.timeout()
+            return self.timeout(of_the_user=sql is not None)
+        if code == "locked":
+            return self.locked(message)
         if code == "query" and sql is None:
             code = "connection"
         return self.failure(self._redacted(message), hint=hint, code=code)
+
+    def _settings(self, *parts: str) -> str:
+        """Return where parts of the address (`host`, `port`, `database`, `username`, `password`) are set."""
+        keys = {part: self._key_of(part) for part in parts}
+        own = [f"connections.{self.id}.{key}" for key in keys.values() if key != "url"]
+        within = " and ".join(f"the {part}" for part, key in keys.items() if key == "url")
+        return " and ".join([*own, *([f"{within} in connections.{self.id}.url"] if within else [])])
+
+    def _key_of(self, part: str) -> str:
+        names = (part, "user") if part == "username" else (part,)
+        given = [name for name in (*names, "url") if self.options.get(name)]
+        return given[0] if given else part
 
     def _redacted(self, text: str) -> str:
         secret = self.address.password
@@ -211,10 +228,14 @@ class PartReader:
 
     def __call__(self, what: str, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows, or none and a problem that says what could not be read."""
+        return self.guarded(what, lambda: self._read(sql, parameters))
+
+    def guarded(self, what: str, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """Return what `read` returns, or nothing and a problem."""
         try:
-            return self._read(sql, parameters)
+            return read()
         except self._error as error:
-            self.problems.append(ObjectProblem(None, what, one_line(str(error))))
+            self.problems.append(ObjectProblem(None, what, base.reason(error)))
             return []
 
 

@@ -163,7 +163,7 @@ class SqliteConnector(base.BaseConnector):
     def _translated(self, error: Exception, sql: str | None) -> SourceError:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_INTERRUPT":
-            return self.timeout()
+            return self.timeout(of_the_user=sql is not None)
         if name == "SQLITE_AUTH" or (name.startswith("SQLITE_READONLY") and sql):
             return read_only_error(self.where, "what this statement does is")
         known = {

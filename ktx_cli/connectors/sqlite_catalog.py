@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.connectors.base import TableDraft
+from ktx_cli.connectors.base import TableDraft, reason
 from ktx_cli.connectors.port import (
     Column,
     DatabaseSchema,
@@ -130,7 +130,7 @@ class SqliteCatalog:
             ).fetchall()
         except sqlite3.OperationalError as error:
             what = drafts.pop(name).kind.value
-            self.problems.append(ObjectProblem(TableRef(None, name), what, str(error)))
+            self.problems.append(ObjectProblem(TableRef(None, name), what, reason(error)))
             return
         _set_columns(drafts[name], rows)
 
@@ -178,7 +178,7 @@ class SqliteCatalog:
             targets = keys.get(_fold(parent), ())
             if len(targets) != len(pairs):
                 message = f"a reference to `{parent}` names no columns and there is no such primary key"
-                self.problems.append(ObjectProblem(draft.ref, "foreign_key", message))
+                self.problems.append(ObjectProblem(draft.ref, "foreign_key", reason(message)))
                 return
         columns = tuple(_spelled(draft, column) for _, column, _ in pairs)
         target = TableRef(None, names.get(_fold(parent), parent))
@@ -208,7 +208,7 @@ class SqliteCatalog:
         except sqlite3.DatabaseError as error:
             # A large table WITHOUT ROWID has nothing cheap to ask; anything else is worth a word.
             if "no such column: rowid" not in str(error):
-                self.problems.append(ObjectProblem(TableRef(None, name), "row_estimate", str(error)))
+                self.problems.append(ObjectProblem(TableRef(None, name), "row_estimate", reason(error)))
             return None
         return int(count)
 

@@ -1,8 +1,10 @@
-"""Puts a comment that names ktx on every SQL statement a driver sends, those it sends by itself included."""
+"""The drivers' classes as ktx uses them: a comment that names ktx on every statement, no password in clear text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from ktx_cli.connectors import reaching
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,9 +50,11 @@ def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
     """Return a PyMySQL connection class whose statements carry the comment.
 
     Every packet PyMySQL sends goes through `_execute_command`: `SET NAMES` while connecting and `ROLLBACK` too.
+    Whatever a server asks for a password goes through `_process_auth`; two of the ways send it as it is.
     """
     from pymysql.connections import Connection
-    from pymysql.constants import COMMAND
+    from pymysql.constants import COMMAND, CR
+    from pymysql.err import OperationalError
 
     # Generic only in its type stubs.
     base: Any = Connection
@@ -62,5 +66,13 @@ def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
                 text = sql if isinstance(sql, bytes) else sql.encode(self.encoding, "surrogateescape")
                 sql = TAG.encode() + b" " + text
             super()._execute_command(command, sql)
+
+        def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
+            if plugin_name in (b"mysql_clear_password", b"dialog") and not self._is_private():
+                raise OperationalError(CR.CR_AUTH_PLUGIN_ERR, reaching.CLEAR_TEXT)
+            return super()._process_auth(plugin_name, *rest)
+
+        def _is_private(self) -> bool:
+            return bool(self._secure) or reaching.is_local(str(self._sock.getpeername()[0]))
 
     return TaggedConnection

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.connectors import base
+from ktx_cli.connectors.base import reason
 from ktx_cli.connectors.port import Connector, ForeignKey, Scope, SemanticType, TableKind, TableRef, UniqueKey
 from ktx_cli.core.errors import SourceError
 
@@ -105,7 +106,7 @@ def test_a_view_that_errors_costs_only_itself(driver: str, opened: Open, request
     (problem,) = schema.problems
     assert problem.ref is not None
     assert (problem.ref.name, problem.what) == ("broken", "view")
-    assert problem.message
+    assert problem.message == reason(problem.message)
 
 
 def test_scope_is_applied_and_what_matched_nothing_is_named(engine: Any, opened: Open) -> None:

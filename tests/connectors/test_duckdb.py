@@ -110,6 +110,30 @@ def test_nested_types_comments_and_estimates(duckdb_engine: Any, opened: Open) -
     assert [column.comment for column in table.columns][1] == "about l"
 
 
+@pytest.mark.parametrize(
+    "source", ["'orders.csv'", "read_csv('orders.csv')", "read_text('orders.csv')", "(SELECT * FROM first)"]
+)
+def test_a_view_over_a_file_is_not_read_and_says_why(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Open
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("orders.csv").write_text("a\n1\n")
+    with duckdb.connect("x.duckdb") as connection:
+        connection.execute("CREATE TABLE t (a int); CREATE VIEW first AS SELECT * FROM 'orders.csv'")
+        connection.execute(f"CREATE VIEW v AS SELECT * FROM {source}")
+    connector = opened("duckdb", path=str(tmp_path / "x.duckdb"))
+    schema = connector.introspect(Scope())
+    assert [table.ref.name for table in schema.tables] == ["t"]
+    why = "reads the file orders.csv, which ktx does not allow: use a `files` connection, or make it a table"
+    assert [(str(problem.ref), problem.what, problem.message) for problem in schema.problems] == [
+        ("main.first", "view", why),
+        ("main.v", "view", why),
+    ]
+    with pytest.raises(SourceError, match=f"the statement {why}") as caught:
+        connector.query("SELECT * FROM v")
+    assert caught.value.code == "query"
+
+
 def test_indexes_with_expressions_and_quoted_names(duckdb_engine: Any, opened: Open) -> None:
     options = duckdb_engine.make(
         'CREATE TABLE t ("a b" int, "c""d" int, "x,y" int)',

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ktx_cli.connectors.base import reason
 from ktx_cli.connectors.files import find_data_files
 from ktx_cli.connectors.port import Connector, Scope, SemanticType, TableKind
 from ktx_cli.core.errors import SourceError
@@ -90,7 +91,7 @@ def test_a_bad_file_costs_only_itself(name: str, content: bytes, folder: Path, o
     (problem,) = schema.problems
     assert problem.ref is not None
     assert (problem.ref.name, problem.what) == ("x", "file")
-    assert problem.message
+    assert problem.message == reason(problem.message)
     assert connector.query("SELECT count(*) FROM orders").rows == ((2,),)
     assert connector.introspect(Scope(exclude=("x",))).problems == ()
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from ktx_cli.connectors import base
 from ktx_cli.connectors.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.testing.servers import MariaDBServer
@@ -275,6 +276,27 @@ def test_without_tls(tls: dict[str, Any], shop: str, opened: Open) -> None:
 
 
 def test_a_certificate_file_that_is_not_there(shop: str, opened: Open) -> None:
-    with pytest.raises(ConfigError, match="`ssl`") as caught:
+    with pytest.raises(ConfigError, match=r"`ssl\.ca`") as caught:
         opened("mysql", url=shop, ssl={"ca": "/nowhere/ca.pem"})
     assert "ssl.ca" in (caught.value.hint or "")
+
+
+def test_a_table_another_session_has_locked(
+    shop: str, mariadb_server: MariaDBServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pymysql
+
+    monkeypatch.setattr(base, "LOCK_SECONDS", 1)
+    connector = opened("mysql", url=shop)
+    holder = pymysql.connect(
+        host=mariadb_server.host, port=mariadb_server.port, user="admin", password="admin", database="shop"
+    )
+    try:
+        holder.cursor().execute("LOCK TABLES counted WRITE")
+        assert "counted" in [table.ref.name for table in connector.introspect(Scope()).tables]
+        with pytest.raises(SourceError, match="locked by another session") as caught:
+            connector.query("SELECT a FROM counted")
+    finally:
+        holder.close()
+    assert caught.value.code == "timeout"
+    assert "SHOW FULL PROCESSLIST" in (caught.value.hint or "")

@@ -10,7 +10,8 @@ import pytest
 
 from ktx_cli.connectors.mysql import MySqlConnector
 from ktx_cli.connectors.port import ConnectionSpec
-from ktx_cli.connectors.postgres import PostgresConnector, _tls
+from ktx_cli.connectors.postgres import PostgresConnector
+from ktx_cli.connectors.postgres_tls import tls_parameters
 from ktx_cli.connectors.reflect import option_flag, server_address
 from ktx_cli.connectors.registry import connect
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
@@ -98,13 +99,29 @@ def test_option_flag(value: Any, flag: bool | None) -> None:
     ],
 )
 def test_postgres_tls(options: dict[str, Any], parameters: dict[str, str], tls: dict[str, str]) -> None:
-    assert _tls(options, parameters) == tls
+    assert tls_parameters(options, parameters) == tls
 
 
 @pytest.mark.parametrize("value", [0, -1, "ten", True])
 def test_max_connections_must_be_a_number(value: Any) -> None:
     with pytest.raises(ConfigError, match="maxConnections"):
         connect(ConnectionSpec("x", "postgres", {"host": "127.0.0.1", "maxConnections": value}))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"url": "x"}, "the username and the password in connections.c.url"),
+        ({"url": "x", "password": "p"}, "connections.c.password and the username in connections.c.url"),
+        ({"host": "h"}, "connections.c.username and connections.c.password"),
+        ({"host": "h", "user": "u", "password": "p"}, "connections.c.user and connections.c.password"),
+        ({"username": "u", "user": "x", "password": "p"}, "connections.c.username and connections.c.password"),
+    ],
+)
+def test_hints_name_the_settings_that_were_given(options: dict[str, Any], named: str) -> None:
+    connector: Any = object.__new__(PostgresConnector)
+    connector.id, connector.options = "c", options
+    assert connector._settings("username", "password") == named
 
 
 def assert_secret(error: KtxError) -> None:
