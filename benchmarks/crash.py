@@ -1,4 +1,4 @@
-"""Kills `ktx ingest` 100 times with SIGKILL and prints where the kills fell and what they broke.
+"""Kills `ktx ingest` 100 times with SIGKILL and prints where the kills fell, what they broke, and how many left a lock.
 
     python benchmarks/crash.py [--kills 100] [--seed 1] [--database data.sqlite]
 
@@ -70,6 +70,7 @@ def main() -> None:
             make_database(database)
         total = {BEFORE: 0, DURING: 0, AFTER: 0}
         violations: list[str] = []
+        locked = 0
         for update in (False, True):
             what = "update" if update else "first"
             make_template(scratch / what, database, environ, update=update)
@@ -85,8 +86,10 @@ def main() -> None:
             for phase in total:
                 total[phase] += result.fell[phase]
             violations += result.violations
+            locked += result.locked
             shutil.rmtree(scratch / "undisturbed")
     print(f"fell before the commit {total[BEFORE]}, during {total[DURING]}, after {total[AFTER]} of {args.kills}")
+    print(f"left index.lock: {locked} of {args.kills}, {locked / args.kills:.0%}")
     print(f"violations: {len(violations)}")
     print("\n".join(violations))
     if violations or min(total.values()) < args.kills / 10:

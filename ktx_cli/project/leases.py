@@ -20,7 +20,7 @@ from ktx_cli.core.errors import BusyError
 from ktx_cli.core.events import Emit, Waiting, ignore_events
 from ktx_cli.project.files import remove_leftovers
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import open_for_writing, transaction, translated
+from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
 
 LEASE = "run"
 HEARTBEAT_SECONDS = 10.0
@@ -80,12 +80,14 @@ def hold_lease(
     command: str,
     wait_seconds: float = 0.0,
     emit: Emit = ignore_events,
+    warn: Warn = unheard,
 ) -> Iterator[tuple[Lease, sqlite3.Connection]]:
     """Hold the project's lease for a block; yields the lease and the open state database.
 
     Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
+    `warn` is told when the state database was damaged and moved aside.
     """
-    with open_for_writing(layout) as database:
+    with open_for_writing(layout, warn) as database:
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)

@@ -1,6 +1,6 @@
 """The state database `.ktx/state.sqlite`: numbered migrations, one writer, readers that change nothing.
 
-It is disposable: delete it and the next run rebuilds what it needs from the committed files.
+It is disposable: a damaged one is moved aside, and the next run rebuilds what it needs from the committed files.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from ktx_cli.core.errors import StorageError
+from ktx_cli.core.errors import ResultWarning, StorageError
+from ktx_cli.core.text import one_line
 from ktx_cli.project.files import storage_error, write_atomic
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.state_damage import identity_of, is_damage, move_aside
 
 Answer = TypeVar("Answer")
 READ_ATTEMPTS = 5
+Warn = Callable[[ResultWarning], object]
+"""Told of what a person should know that does not stop the run."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -42,13 +46,17 @@ MIGRATIONS: tuple[str, ...] = (
 """Applied in order; `PRAGMA user_version` counts how many are."""
 
 
+def unheard(warning: ResultWarning) -> None:
+    """Drop a warning."""
+
+
 def prepare_private_folder(layout: Layout) -> None:
     """Make `.ktx/` with its `.gitignore` of `*`, unless it is there.
 
     Raises `StorageError` when it, or what ktx writes in it, is a symbolic link: a repository could bring one along
     and have ktx write elsewhere.
     """
-    ours = (layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs)
+    ours = (layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs, layout.replaced)
     for path in ours:
         if path.is_symlink():
             raise StorageError(f"{path} is a symbolic link", hint=f"rm {path}", details={"path": str(path)})
@@ -57,21 +65,16 @@ def prepare_private_folder(layout: Layout) -> None:
 
 
 @contextlib.contextmanager
-def open_for_writing(layout: Layout) -> Iterator[sqlite3.Connection]:
+def open_for_writing(layout: Layout, warn: Warn = unheard) -> Iterator[sqlite3.Connection]:
     """Open the database in WAL mode, creating and migrating it; on leaving, the WAL is folded back and gone.
 
-    The connection is in autocommit mode; use `transaction`. Raises `StorageError`, also for a database that a
-    newer ktx made.
+    The connection is in autocommit mode; use `transaction`. A damaged file is moved aside, and `warn` is told.
+    Raises `StorageError`, also for a database that a newer ktx made, and `BusyError` for a damaged one in use.
     """
     prepare_private_folder(layout)
+    with translated(layout.state):
+        connection = _open(layout.state, warn)
     try:
-        connection = sqlite3.connect(layout.state, timeout=30, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise database_error(layout.state, error) from error
-    try:
-        with translated(layout.state):
-            _configure(connection)
-            _migrate(connection, layout.state)
         yield connection
         with translated(layout.state):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -79,11 +82,34 @@ def open_for_writing(layout: Layout) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
+def _open(path: Path, warn: Warn) -> sqlite3.Connection:
+    """Open the database, or a new one after moving a damaged one aside."""
+    for _ in range(READ_ATTEMPTS):
+        seen = identity_of(path)
+        connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            _configure(connection)
+            _require_known(connection, path)
+            _require_whole(connection)
+            _migrate(connection)
+            return connection
+        except BaseException as error:
+            connection.close()
+            if not isinstance(error, sqlite3.Error) or not is_damage(error):
+                raise
+            damage = error
+        moved = move_aside(path, seen)
+        if moved is not None:
+            warn(moved)
+    raise damage
+
+
 def read_state(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
-    """Return what `ask` finds in the database, or None where there is none of this version; no file changes.
+    """Return what `ask` finds in the database, or None where there is none, or an older one; no file changes.
 
     Without a WAL beside it the file is read as immutable. With one (a run is at work, or was killed) SQLite has to
-    use its shared-memory file. If a run began or ended meanwhile, the question is asked again. Raises `StorageError`.
+    use its shared-memory file. If a run began or ended meanwhile, the question is asked again. Raises `StorageError`,
+    also for a database that a newer ktx made.
     """
     for _ in range(READ_ATTEMPTS):
         before = _signature(layout.state)
@@ -107,7 +133,7 @@ def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: 
             return _ask(_copy(path, Path(folder)), ask, immutable=False)
     uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if immutable else ''}"
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = _require_known(connection, path)
         return ask(connection) if version == len(MIGRATIONS) else None
 
 
@@ -145,10 +171,9 @@ def translated(path: Path) -> Iterator[None]:
 
 def database_error(path: Path, error: sqlite3.Error) -> StorageError:
     """Return the error for a state database that does not work."""
-    corrupt = any(sign in str(error) for sign in ("malformed", "not a database"))
     hint = (
-        f"delete {path}; the next run rebuilds it"
-        if corrupt
+        "the next `ktx ingest` moves it aside and starts a new one; nothing committed is lost"
+        if is_damage(error)
         else f"look at the free space and the permissions of {path.parent}"
     )
     return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
@@ -159,15 +184,31 @@ def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _require_known(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the database's version; `StorageError` for one that only a newer ktx knows."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise StorageError(
+            f"the state database {path} was made by a newer ktx (version {version}; this one knows {len(MIGRATIONS)})",
+            hint=f"update ktx, or start a new one: rm {path}*",
+            details={"path": str(path), "version": version},
+        )
+    return version
+
+
+def _require_whole(connection: sqlite3.Connection) -> None:
+    """Raise SQLite's error for a damaged file, which it gives by itself only when it comes upon the damaged page."""
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        error = sqlite3.DatabaseError(one_line(said))
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == len(MIGRATIONS):
         return
-    if version > len(MIGRATIONS):
-        raise StorageError(
-            f"the state database {path} was made by a newer ktx (version {version})",
-            hint=f"update ktx, or delete {path}; a run rebuilds it",
-        )
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):

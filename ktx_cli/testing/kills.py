@@ -43,11 +43,15 @@ class Timing:
 
 @dataclass(slots=True)
 class SweepResult:
-    """How many kills fell where, and what was wrong afterwards (nothing, it should say)."""
+    """How many kills fell where, and what was wrong afterwards (nothing, it should say).
+
+    `locked`: how many left `index.lock`, so that the user's own git waits for the next run.
+    """
 
     fell: Counter[str] = field(default_factory=Counter)
     how: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
+    locked: int = 0
 
 
 def installed_ktx() -> str:
@@ -77,6 +81,7 @@ def sweep(
         group = number % 2 == 1
         fell = _kill_one(project, phase, moment, environ, group=group)
         result.fell[fell] += 1
+        result.locked += (project / ".git" / "index.lock").exists()
         result.how["group" if group else "process"] += 1
         problems = [*broken_files(project, environ), *_next_run(project, wanted, environ)]
         result.violations += [f"kill {number} ({fell}, {'group' if group else 'process'}): {p}" for p in problems]

@@ -52,3 +52,26 @@ def test_setup_takes_the_project_around_or_the_current_folder(project: Path, tmp
     assert folder_for_setup(None, {}, project / "deep") == project
     assert folder_for_setup(None, {}, tmp_path) == tmp_path
     assert folder_for_setup("new", {}, tmp_path) == tmp_path / "new"
+
+
+@pytest.mark.parametrize("target", ["nowhere", "../gone/ktx.yaml", "ktx.yaml"])
+def test_a_link_that_leads_nowhere_is_no_missing_project(project: Path, target: str) -> None:
+    link = project / "deep" / "ktx.yaml"
+    link.symlink_to(target)
+    asked = [
+        lambda: find_project(None, {}, project / "deep" / "er"),
+        lambda: find_project("deep", {}, project),
+        lambda: require_project(None, {"KTX_PROJECT_DIR": "deep"}, project),
+        lambda: folder_for_setup(None, {}, project / "deep"),
+        lambda: folder_for_setup("deep", {}, project),
+    ]
+    for ask in asked:
+        with pytest.raises(NoProjectError) as caught:
+            ask()
+        assert caught.value.message == f"{link} is a link to {target}, and that file is not there"
+        assert caught.value.hint == f"put the file back, or remove the link: rm {link}"
+
+
+def test_a_link_to_a_file_is_a_project(project: Path) -> None:
+    (project / "deep" / "ktx.yaml").symlink_to("../ktx.yaml")
+    assert find_project(None, {}, project / "deep" / "er") == project / "deep"

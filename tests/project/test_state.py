@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ktx_cli.core.errors import StorageError
-from ktx_cli.project import state
+from ktx_cli.core.errors import BusyError, ResultWarning, StorageError
+from ktx_cli.project import state, state_damage
 from ktx_cli.project.layout import Layout
 
 
@@ -33,6 +35,7 @@ def run_ids(database: sqlite3.Connection) -> list[str]:
 
 WRITER = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
@@ -123,12 +126,135 @@ def test_a_database_of_a_newer_ktx_is_refused(layout: Layout) -> None:
         pass
 
 
-def test_a_damaged_database_says_what_to_delete(layout: Layout) -> None:
-    layout.private.mkdir()
-    layout.state.write_bytes(b"not a database at all, certainly not" * 100)
-    with pytest.raises(StorageError) as caught, state.open_for_writing(layout):
+def test_a_newer_database_is_an_error_for_readers_too(layout: Layout) -> None:
+    with state.open_for_writing(layout) as database:
+        database.execute("PRAGMA user_version=99")
+    before = tree(layout.root)
+    with pytest.raises(StorageError, match="newer ktx") as caught:
+        state.read_state(layout, run_ids)
+    assert f"rm {layout.state}" in (caught.value.hint or "")
+    assert tree(layout.root) == before
+
+
+def garbage(content: bytes) -> bytes:
+    return b"not a database at all, certainly not" * 100
+
+
+def torn_page(content: bytes) -> bytes:
+    return content[:4096] + bytes(range(256)) * 16 + content[8192:]
+
+
+DAMAGES = [
+    garbage,
+    torn_page,
+    lambda content: content[:50],
+    lambda content: content[:100],
+    lambda content: content[:4096],
+    lambda content: content[: len(content) // 2],
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_database_is_moved_aside_by_a_writer_alone(layout: Layout, damage: Callable[[bytes], bytes]) -> None:
+    with state.open_for_writing(layout) as database:
+        database.execute("INSERT INTO runs (run_id, command, status, started) VALUES ('r', 'c', 'done', 't')")
+    damaged = damage(layout.state.read_bytes())
+    layout.state.write_bytes(damaged)
+    Path(f"{layout.state}-wal").write_bytes(b"")
+    before = tree(layout.root)
+    with contextlib.suppress(StorageError):  # not every damage shows to every question
+        state.read_state(layout, run_ids)
+    assert tree(layout.root) == before
+    warnings: list[ResultWarning] = []
+    with state.open_for_writing(layout, warnings.append) as database:
+        assert run_ids(database) == []
+    (warning,) = warnings
+    assert warning.code == "state_damaged" and "rm " in (warning.hint or "")
+    aside = Path(warning.details["path"])
+    assert aside.name.startswith("state.sqlite.damaged-") and aside.read_bytes() == damaged
+    assert set(tree(layout.private)) - {f"{aside.name}-wal"} == {".gitignore", "state.sqlite", aside.name}
+    with state.open_for_writing(layout, warnings.append) as database:
+        assert run_ids(database) == [] and len(warnings) == 1
+
+
+def test_two_damages_in_the_same_second_keep_both_files(layout: Layout) -> None:
+    asides = []
+    for number in range(3):
+        layout.private.mkdir(exist_ok=True)
+        layout.state.write_bytes(b"damaged %d" % number * 100)
+        with state.open_for_writing(layout, lambda warning: asides.append(Path(warning.details["path"]))):
+            pass
+    assert [aside.read_bytes()[:9] for aside in asides] == [b"damaged 0", b"damaged 1", b"damaged 2"]
+
+
+HOLDER = """
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_writing
+with open_for_writing(Layout(Path(sys.argv[1]))) as database:
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_damaged_database_another_run_has_open_stays(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_damage, "LOCK_SECONDS", 0.1)
+    with state.open_for_writing(layout):
         pass
-    assert str(layout.state) in (caught.value.hint or "")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, layout.root], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        assert holder.stdout.readline() == "open\n"
+        with layout.state.open("r+b") as stream:  # the same file, now broken under its user
+            stream.write(garbage(b""))
+        inode = layout.state.stat().st_ino
+        with pytest.raises(BusyError, match="another process has it open"), state.open_for_writing(layout):
+            pass
+        assert layout.state.stat().st_ino == inode and not list(layout.private.glob("*damaged*"))
+    warnings: list[ResultWarning] = []
+    with state.open_for_writing(layout, warnings.append):
+        assert len(warnings) == 1
+
+
+def test_of_many_that_find_the_damage_at_once_one_moves_it(layout: Layout) -> None:
+    script = WRITER.replace("range(60)", "range(3)").replace('f"{number:03}"', 'f"{sys.argv[2]}-{number}"')
+    layout.private.mkdir()
+    layout.state.write_bytes(garbage(b""))
+    writers = [subprocess.Popen([sys.executable, "-c", script, layout.root, str(n)]) for n in range(6)]
+    assert [writer.wait() for writer in writers] == [0] * 6
+    assert len(state.read_state(layout, run_ids) or ()) == 18
+    assert len(list(layout.private.glob("*.damaged-*"))) == 1
+
+
+def test_a_database_another_run_has_put_in_its_place_stays(layout: Layout) -> None:
+    layout.private.mkdir()
+    layout.state.write_bytes(garbage(b""))
+    seen = state_damage.identity_of(layout.state)
+    with state.open_for_writing(layout):
+        pass
+    new = layout.state.stat().st_ino
+    assert state_damage.move_aside(layout.state, seen) is None
+    assert layout.state.stat().st_ino == new
+
+
+def test_a_locked_database_is_not_taken_for_a_damaged_one() -> None:
+    for code, damaged in (
+        (sqlite3.SQLITE_BUSY, False),
+        (sqlite3.SQLITE_IOERR, False),
+        (sqlite3.SQLITE_IOERR_SHORT_READ, False),
+        (sqlite3.SQLITE_FULL, False),
+        (sqlite3.SQLITE_CANTOPEN, False),
+        (sqlite3.SQLITE_CORRUPT, True),
+        (sqlite3.SQLITE_CORRUPT_INDEX, True),
+        (sqlite3.SQLITE_NOTADB, True),
+    ):
+        error = sqlite3.DatabaseError("x")
+        error.sqlite_errorcode = code
+        assert state_damage.is_damage(error) is damaged
+    assert not state_damage.is_damage(sqlite3.ProgrammingError("no code"))
 
 
 def test_transaction_rolls_back(layout: Layout) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef
 from ktx_cli.context.scan.carry import carried_over, require_some_tables
 from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.losses import Losses, has_comments
 from ktx_cli.context.scan.manifest import Entry, entries
 from ktx_cli.context.scan.names import physical_name, source_names
 from ktx_cli.context.scan.shards import SUFFIXES, Places, Shard, ShardPlan, plan_shards
@@ -25,7 +26,6 @@ from ktx_cli.context.scan.snapshot import (
     table_path,
 )
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.text import listing
 from ktx_cli.project.layout import DATABASE_SOURCE, Layout
 
 GENERATOR = 1
@@ -110,10 +110,18 @@ class ScanOutcome:
     shards: dict[str, Shard] = field(default_factory=dict)
     warnings: tuple[ResultWarning, ...] = ()
     ties: Ties | None = None
+    losses: Losses = field(default_factory=Losses)
 
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
         """Return the files that may change while the held paths keep their old content."""
         return self.files if self.ties is None else self.ties.without(self.files, held)
+
+    def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
+        """Return what to say of people's words that are gone: nothing of shards that were held back.
+
+        `replaced`: path -> where its old text is kept, of files that have no history.
+        """
+        return list(self.losses.warnings(self.connection, self.without(held), replaced))
 
 
 def folders(connection: str) -> tuple[str, str]:
@@ -177,8 +185,9 @@ def _plan(
         schema_folder, shards, places, entries(tables, names), names, before.generated(places.used, reserved)
     )
     outcome.shards = plan.shards
-    if plan.lost:
-        outcome.warnings += (_lost_text(outcome.connection, plan.lost),)
+    rewritten = base.read_many(path for path in plan.files if path in shards)
+    comments = (path for path, content in rewritten.items() if has_comments(content, path))
+    outcome.losses = Losses(plan.lost, tuple(sorted(comments)))
     outcome.ties = _ties(outcome, raw_folder, plan, before, snapshot)
     outcome.files = {**plan.files, **_raw_files(outcome, raw_folder, snapshot, before.hashes, committed)}
     outcome.difference = _difference(before, snapshot, tables, kept, plan.removed)
@@ -213,13 +222,6 @@ class _Before:
             return None
         names = source_names([table.ref for table in self.tables], used, reserved)
         return {physical_name(ref): entry for ref, entry in entries(self.tables, names).items()}
-
-
-def _lost_text(connection: str, lost: Sequence[str]) -> ResultWarning:
-    message = f"connection `{connection}`: removed with what people wrote about them: {listing(lost)}"
-    return ResultWarning(
-        "removed_text", message, hint="the last commit before this one has the text", tables=list(lost)
-    )
 
 
 def _ties(

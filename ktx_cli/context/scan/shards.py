@@ -45,7 +45,7 @@ class ShardPlan:
     """What the shards of a connection become: path -> new text, None for a shard that goes.
 
     `shard_of`: the shard each table is in. `gone_from`: physical name of a removed table -> the shard it was in.
-    `lost`: those of the removed tables that people had written about.
+    `lost`: those of the removed tables that people had written about -> the shard.
     """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class ShardPlan:
     removed: tuple[str, ...] = ()
     shard_of: dict[TableRef, str] = field(default_factory=dict)
     gone_from: dict[str, str] = field(default_factory=dict)
-    lost: tuple[str, ...] = ()
+    lost: dict[str, str] = field(default_factory=dict)
 
 
 def parse_shard(content: bytes, where: str) -> Shard:
@@ -156,13 +156,11 @@ def plan_shards(
     ]
     for path, name in (*untouched, *places.own):
         placed.setdefault(path, {})[name] = current[path].tables[name]
-    plan.lost = tuple(
-        sorted(
-            physical
-            for physical, (path, name) in gone.items()
-            if has_text(None if old is None else old[physical], current[path].tables[name])
-        )
-    )
+    plan.lost = {
+        physical: path
+        for physical, (path, name) in gone.items()
+        if has_text(None if old is None else old[physical], current[path].tables[name])
+    }
     plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
     _compare(plan, current, placed)
     return plan

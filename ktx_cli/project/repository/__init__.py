@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.project.merge import Conflict
+from ktx_cli.project.repository.hints import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
 from ktx_cli.project.repository.model import (
     AdjustFunction,
     CommitResult,
@@ -18,6 +19,8 @@ from ktx_cli.project.repository.store import Repository
 from ktx_cli.project.repository.trees import TreeView
 
 __all__ = [
+    "EDITED_AFTER_KILL",
+    "EDITED_MEANWHILE",
     "AdjustFunction",
     "CommitResult",
     "Conflict",
@@ -29,5 +32,6 @@ __all__ = [
     "Repository",
     "RepositoryLayout",
     "TreeView",
+    "held_hint",
     "merge_file",
 ]

@@ -1,4 +1,4 @@
-"""Whether a path is free to be changed, or carries work of the user's: decided once, under the index lock."""
+"""Whether a path is free to be changed, or carries work of the user's: decided for one state of the index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Way(Enum):
     ADOPT = "adopt"
     """Commit and index; the file has the content already."""
     INDEX_ONLY = "index_only"
-    """Commit and index; a sparse checkout has no file there."""
+    """Commit and index; a sparse checkout has no file there, and gets none."""
     IGNORED = "ignored"
     """The file alone."""
 
@@ -52,7 +52,7 @@ class Condition:
 
 
 class Judge:
-    """The conditions of all paths a run wants to change, as they were at one moment under the index lock."""
+    """The conditions of all paths a run wants to change, as they were with one state of the index."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Judge:
         self._prefix = layout.prefix
         self._conversion = conversion
         self._trusts_mode = config.flag("core.filemode", True)
-        self.conditions = _conditions(git, layout, conversion, tip, sorted(paths))
+        self.conditions = _conditions(git, layout, conversion, tip, sorted(paths), trusts_mode=self._trusts_mode)
 
     def way(self, path: str, new: TreeEntry | None) -> Way | HeldReason:
         """Say how the path can become `new` (None: be deleted), or why it must be left alone."""
@@ -77,7 +77,7 @@ class Judge:
         entry = condition.entry
         if condition.staged and not (new is None if entry is None else entry.same_as(new)):
             return HeldReason.STAGED
-        if entry is not None and entry.skip_worktree:
+        if entry is not None and entry.skip_worktree and condition.found is None:
             return Way.INDEX_ONLY
         if entry is None and condition.anchor is None and condition.ignored:
             return Way.IGNORED
@@ -112,6 +112,8 @@ def _why(condition: Condition) -> HeldReason:
         return HeldReason.STAGED
     if condition.entry is None:
         return HeldReason.UNTRACKED
+    if condition.entry.skip_worktree:
+        return HeldReason.SKIP_WORKTREE
     return HeldReason.ASSUME_UNCHANGED if condition.entry.assume_unchanged else HeldReason.MODIFIED
 
 
@@ -122,7 +124,7 @@ def _stored(conversion: Conversion, project_dir: Path, prefix: str, path: str) -
 
 
 def _conditions(
-    git: Git, layout: RepositoryLayout, conversion: Conversion, tip: TreeView, paths: list[str]
+    git: Git, layout: RepositoryLayout, conversion: Conversion, tip: TreeView, paths: list[str], *, trusts_mode: bool
 ) -> dict[str, Condition]:
     index = read_index(git, layout)
     # The signatures come first: an edit after them is seen either by git below or as another signature later.
@@ -138,10 +140,19 @@ def _conditions(
     for path in paths:
         entry = index.entries.get(path)
         changed = path in modified
-        if blocked[path] is None and entry is not None and entry.assume_unchanged and not entry.skip_worktree:
-            changed = _stored(conversion, layout.project_dir, layout.prefix, path) != entry.oid
+        if blocked[path] is None and entry is not None and (entry.assume_unchanged or entry.skip_worktree):
+            changed = _is_hidden_edit(layout, conversion, path, entry, found[path] if trusts_mode else None)
         conditions[path] = Condition(found[path], entry, tip.entries.get(path), blocked[path], changed, path in ignored)
     return conditions
+
+
+def _is_hidden_edit(
+    layout: RepositoryLayout, conversion: Conversion, path: str, entry: IndexEntry, found: Signature | None
+) -> bool:
+    """Say whether the file differs from an entry git was told not to compare; `found` None: its mode is no matter."""
+    if found is not None and found.executable != (entry.mode == "100755"):
+        return True
+    return _stored(conversion, layout.project_dir, layout.prefix, path) != entry.oid
 
 
 def _clash(path: str, tip: TreeView, index: IndexView) -> HeldReason | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -71,6 +71,7 @@ class HeldReason(StrEnum):
     UNMERGED = "unmerged"
     CONFLICT = "conflict"
     ASSUME_UNCHANGED = "assume_unchanged"
+    SKIP_WORKTREE = "skip_worktree"
     SYMLINK = "symlink"
     NOT_A_DIRECTORY = "not_a_directory"
     IS_A_DIRECTORY = "is_a_directory"
@@ -102,7 +103,8 @@ class CommitResult:
     `commit`: the new commit, None when there was nothing to commit. `committed`: its paths. `held`: left alone
     everywhere. `ignored`: written to disk, not committed, because git ignores them. `left`: committed, but the file
     on disk was edited while the commit was made, and stays as the user has it. `merged`: committed as a merge with
-    what the branch had got since `base`. All sorted.
+    what the branch had got since `base`. All sorted. `replaced`: of the spared and ignored, path -> where its old
+    content is now, relative to the project.
     """
 
     commit: str | None
@@ -111,6 +113,7 @@ class CommitResult:
     ignored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
-"""One attempt to publish a plan: everything is prepared first, so that after the branch moved only renames are left."""
+"""One attempt to publish a plan: all is prepared without git's index lock, so that under it only renames are left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from ktx_cli.core.errors import KtxError
+from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.conversion import Conversion, store_blobs
@@ -25,10 +28,25 @@ from ktx_cli.project.repository.model import (
 )
 from ktx_cli.project.repository.placing import Finish, carry_out, content_digest, drop_journal
 from ktx_cli.project.repository.planning import Change, Plan
-from ktx_cli.project.repository.working_files import NewFile, Placement, digest_of, naming, signature_of, stage
+from ktx_cli.project.repository.working_files import (
+    NewFile,
+    Placement,
+    Signature,
+    digest_of,
+    naming,
+    signature_of,
+    stage,
+)
 
 TOUCHED = "touched"
 """Stands in the journal for the digest of a file that changed after it was judged: matches nothing."""
+
+
+class Missed(Enum):
+    """What another program changed before an attempt could publish."""
+
+    INDEX = "index"
+    BRANCH = "branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +60,7 @@ class Request:
     merge: MergeFunction
     before_publish: Callable[[], None] | None
     adjust: AdjustFunction | None = None
+    spared: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +77,35 @@ class Run:
 
 
 class Attempt:
-    """A plan for the tip `head`; `conditions` are what its paths were judged by."""
+    """A plan for the tip `head`; `conditions` are what its paths were judged by, `index` the state it had then."""
 
-    def __init__(self, run: Run, plan: Plan, conditions: Mapping[str, Condition], head: Head) -> None:
+    def __init__(
+        self, run: Run, plan: Plan, conditions: Mapping[str, Condition], head: Head, index: Signature | None
+    ) -> None:
         self._shared = run
         self._git = run.git
         self._layout = run.layout
         self._plan = plan
         self._conditions = conditions
         self._head = head
+        self._index = index
+        self._replaced: dict[str, str] = {}
 
-    def run(self) -> CommitResult | None:
-        """Return the result, or None when the branch had moved and nothing was done."""
-        plan, request = self._plan, self._shared.request
+    def run(self) -> CommitResult | Missed:
+        """Return the result, or what had changed so that nothing was done."""
+        plan, request, lock = self._plan, self._shared.request, self._shared.lock
         commit = self._commit_object() if plan.committed else None
         contents = self._contents()
         finish = self._prepare(contents)
+        journal = None if commit is None else self._journal(commit, contents)
+        if journal is not None:
+            lock.take()
+            if lock.index_state() != self._index:
+                return Missed.INDEX
         if request.before_publish is not None:
             request.before_publish()
-        if commit is not None and not self._publish(commit, contents):
-            return None
+        if journal is not None and not self._publish(journal):
+            return Missed.BRANCH
         return CommitResult(
             commit,
             committed=tuple(change.path for change in plan.committed),
@@ -85,6 +113,7 @@ class Attempt:
             ignored=plan.ignored,
             left=self._finish(finish, commit),
             merged=tuple(plan.merged),
+            replaced=self._replaced,
         )
 
     def _commit_object(self) -> str:
@@ -126,12 +155,27 @@ class Attempt:
         from ktx_cli.project.state import prepare_private_folder
 
         prepare_private_folder(Layout(self._layout.project_dir))
+        self._spare()
         written = self._plan.written
         files = {c.path: self._new_file(c, contents[c.path]) for c in written if c.path in contents}
         staged = stage(self._shared.staging, files)
         placements = (Placement(c.path, staged.get(c.path), self._conditions[c.path].found) for c in written)
-        refreshed = (c.path for c in self._plan.committed if c.new is not None and c.way is not Way.INDEX_ONLY)
+        refreshed = (c.path for c in self._plan.committed if c.new is not None and not self._is_skipped(c.path))
         return Finish(self._index_copy(), tuple(placements), tuple(refreshed))
+
+    def _spare(self) -> None:
+        """Keep the old content of files without a history."""
+        layout = Layout(self._layout.project_dir)
+        for path in self._plan.ignored:
+            old = read_bytes(layout.root / path) if path in self._shared.request.spared else None
+            if old is not None:
+                kept = layout.replaced / f"{hashlib.sha256(old).hexdigest()[:12]}-{path.rpartition('/')[2][-100:]}"
+                write_atomic(kept, old)
+                self._replaced[path] = kept.relative_to(layout.root).as_posix()
+
+    def _is_skipped(self, path: str) -> bool:
+        entry = self._conditions[path].entry
+        return entry is not None and entry.skip_worktree
 
     def _new_file(self, change: Change, content: bytes) -> NewFile:
         executable = change.new is not None and change.new.mode == "100755"
@@ -150,21 +194,20 @@ class Attempt:
     def _entries(self) -> dict[str, TreeEntry | None]:
         return {self._layout.prefix + change.path: change.new for change in self._plan.committed}
 
-    def _publish(self, commit: str, contents: Mapping[str, bytes]) -> bool:
+    def _publish(self, journal: Journal) -> bool:
         """Move the branch, with the journal on disk before; return False when the branch was not where it was.
 
         When it cannot be known whether the branch moved, the journal stays, and the next run finds out.
         """
-        assert self._head.ref is not None
-        self._journal(self._head.ref, commit, contents).save(self._layout.journal)
+        journal.save(self._layout.journal)
         old = self._head.commit or self._layout.zeros
         reason = self._shared.request.message.partition("\n")[0].replace("\0", "")
         said = self._git.write(
             "update-ref",
             "-m",
             f"commit (ktx): {reason}".encode("utf-8", "replace"),
-            self._head.ref,
-            commit,
+            journal.ref,
+            journal.new,
             old,
             ok=range(256),
             variables=self._shared.identity,
@@ -172,14 +215,16 @@ class Attempt:
         if said.code == 0:
             return True
         drop_journal(self._layout)
-        if commit_of(self._git, self._head.ref) == self._head.commit:
+        if commit_of(self._git, journal.ref) == self._head.commit:
             raise failure("update-ref", said.code, said.err, self._layout.top_level)
         return False
 
-    def _journal(self, ref: str, commit: str, contents: Mapping[str, bytes]) -> Journal:
+    def _journal(self, commit: str, contents: Mapping[str, bytes]) -> Journal:
+        assert self._head.ref is not None
         entries = (self._journal_entry(change, contents.get(change.path)) for change in self._plan.committed)
         written: Iterable[str] = (change.path for change in self._plan.written)
-        return Journal(ref, self._head.commit, commit, self._shared.lock.token, tuple(entries), tuple(written))
+        token = self._shared.lock.token
+        return Journal(self._head.ref, self._head.commit, commit, token, tuple(entries), tuple(written))
 
     def _journal_entry(self, change: Change, content: bytes | None) -> JournalEntry:
         condition = self._conditions[change.path]

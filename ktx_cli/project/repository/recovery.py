@@ -61,11 +61,13 @@ def recover(git: Git, layout: RepositoryLayout, lock: IndexLock) -> Recovery:
     Raises `GitError` for a journal that cannot be read; nothing is removed then.
     """
     journal = Journal.load(layout.journal)
-    removed = [*lock.removed, *remove_staging(layout.private)]
+    if journal is not None:
+        _await_death(layout, journal)
+        journal = Journal.load(layout.journal)
+    removed = [*lock.removed, *remove_staging(layout.private, lock.living())]
     removed += remove_temporaries(layout.project_dir, [".ktx/journal.json"]) if layout.private.is_dir() else []
     if journal is None:
         return Recovery(removed=tuple(removed))
-    _await_death(layout, journal)
     removed += remove_temporaries(layout.project_dir, journal.written)
     removed += _remove_ref_locks(layout, journal)
     if not _is_published(git, journal):
@@ -155,7 +157,7 @@ class _Work:
             edit_index(self.git, self.layout, copy, self.entries, self.flags)
             touched = carry_out(self.git, self.layout, self.lock, Finish(copy, self._placements(), self.refreshed))
             self.left.update(touched)
-            remove_staging(self.layout.private)
+            remove_staging(self.layout.private, self.lock.living())
         return self.left
 
     def _current(self) -> Iterator[JournalEntry]:
@@ -175,10 +177,12 @@ class _Work:
             self.finished.add(path)
             if now is not None:
                 self.flags[self.layout.prefix + path] = now
-        if not entry.index_only and not (now is not None and now.skip_worktree):
-            self._judge_file(entry, advanced=known != entry.after)
+        skipped = now is not None and now.skip_worktree
+        absent_on_purpose = skipped and signature_of(self.layout.project_dir / path) is None
+        if not entry.index_only and not absent_on_purpose:
+            self._judge_file(entry, advanced=known != entry.after, refreshed=not skipped)
 
-    def _judge_file(self, entry: JournalEntry, *, advanced: bool) -> None:
+    def _judge_file(self, entry: JournalEntry, *, advanced: bool, refreshed: bool) -> None:
         """Decide about the file: already new, still old, or the user's.
 
         Once the index had the new entry, files were in place: an old one was put back by the user.
@@ -190,7 +194,7 @@ class _Work:
         if digest != entry.file_after and not (advanced and digest == entry.file_before):
             self.left.add(path)
             return
-        if entry.after is not None:
+        if entry.after is not None and refreshed:
             self.refreshed.add(path)
         if digest != entry.file_after or entry.after is None:  # a removal again, for folders it left empty
             self.files[path] = (entry.after, found)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from ktx_cli.core.errors import KtxError
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository import discovery
 from ktx_cli.project.repository.committing import commit_changes
 from ktx_cli.project.repository.entries import ignored_paths
-from ktx_cli.project.repository.lock import clear_dead, has_leftovers, hold_index
+from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
 from ktx_cli.project.repository.model import (
     AdjustFunction,
     CommitResult,
@@ -69,6 +70,13 @@ class Repository:
         check_paths(paths)
         return ignored_paths(self._git, self.layout, paths)
 
+    def leftover_lock(self) -> Path | None:
+        """Return the `index.lock` a killed run left, which stops the user's git until the next run; None otherwise.
+
+        None too while the run, or a git child of it, lives: then the lock goes by itself. Writes nothing.
+        """
+        return None if self.layout.is_bare else leftover_lock(self.layout)
+
     def recover(self) -> Recovery:
         """Finish or drop what a killed run left; changes nothing when there is nothing.
 
@@ -94,6 +102,7 @@ class Repository:
         merge: MergeFunction | None = None,
         before_publish: Callable[[], None] | None = None,
         adjust: AdjustFunction | None = None,
+        spared: Collection[str] = (),
     ) -> CommitResult:
         """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
 
@@ -102,16 +111,27 @@ class Repository:
         the path). `author` is `Name <mail>`.
         `before_publish` is called right before the branch moves, again for every attempt; what it raises leaves
         nothing behind. Paths that carry work of the user's are held, and named in the result; `adjust` is then asked
-        which changes still make sense without them (default: all).
+        which changes still make sense without them (default: all). Of the `spared` paths that git ignores, and so has
+        no history of, the content that is replaced or removed is kept in `.ktx/replaced`.
 
         Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
         `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
         """
         check_paths(changes)
         check_folders(path for path, content in changes.items() if content is not None)
-        request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust)
+        request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
         discovery.check_writable(self.layout, discovery.read_ref(self._git))
-        with hold_index(self.layout) as lock:
-            git = self._git.guarded(lock.descriptor)
-            recover(git, self.layout, lock)
-            return commit_changes(git, self.layout, lock, request)
+        result = None
+        try:
+            with announced(self.layout) as lock:
+                git = self._git.guarded(lock.descriptor)
+                if needs_recovery(self.layout):
+                    lock.take()
+                    recover(git, self.layout, lock)
+                    lock.give_back()
+                result = commit_changes(git, self.layout, lock, request)
+        except KtxError as error:
+            if result is not None and result.commit is not None:  # only the lock could not be given back
+                error.details["commit"] = result.commit
+            raise
+        return result

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,13 +143,15 @@ def _permissions(file: NewFile, fresh: int) -> int:
     return bits | ((bits & 0o444) >> 2) if file.executable else bits
 
 
-def remove_staging(private: Path) -> list[str]:
-    """Remove all staging folders; return their names. Only for who holds the index lock."""
+def remove_staging(private: Path, living: Collection[str]) -> list[str]:
+    """Remove the staging folders but those of living runs, given by their tokens; return the names."""
+    kept = {f"{STAGING_PREFIX}{token}" for token in living}
     removed = []
     with naming(private, "remove staging folders of"):
         for folder in private.glob(f"{STAGING_PREFIX}*"):
-            shutil.rmtree(folder)
-            removed.append(folder.name)
+            if folder.name not in kept:
+                shutil.rmtree(folder)
+                removed.append(folder.name)
     return removed
 
 

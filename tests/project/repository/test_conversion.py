@@ -100,6 +100,17 @@ def test_sparse_checkout(work: Any, options: tuple[str, ...]) -> None:
     work.assert_clean()
 
 
+@pytest.mark.parametrize("options", [("--cone",), ("--cone", "--sparse-index"), ("--no-cone",)])
+def test_an_edited_file_outside_a_sparse_checkout_is_held(work: Any, options: tuple[str, ...]) -> None:
+    work.write("wiki/a.md", "a\n")
+    work.user_commit()
+    work.git("sparse-checkout", "set", *options, "semantic-layer")
+    work.write("wiki/a.md", "mine\n")
+    (held,) = work.commit({"wiki/a.md": b"changed\n"}).held
+    assert held.path == "wiki/a.md" and held.reason in ("modified", "skip_worktree")  # which: by the version of git
+    assert work.read("wiki/a.md") == b"mine\n" and work.show("wiki/a.md") == b"a\n"
+
+
 def test_mode_bits_that_git_ignores(work: Any) -> None:
     work.git("config", "core.fileMode", "false")
     (work.root / ORDERS).chmod(0o755)

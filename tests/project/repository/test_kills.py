@@ -80,9 +80,10 @@ def nursery(work: Any, python: str) -> Iterator[Nursery]:
 
 def _descendants(pid: int) -> list[int]:
     found = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, children.read_text().split()):
-            found += [child, *_descendants(child)]
+    with contextlib.suppress(OSError):  # it has ended meanwhile, and its children with it or beside it
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, children.read_text().split()):
+                found += [child, *_descendants(child)]
     return found
 
 
@@ -92,10 +93,9 @@ def _kill(pid: int, how: str) -> None:
     elif how == "group":
         os.killpg(pid, signal.SIGKILL)
     else:  # as the end of a container does: the git children in their own sessions, too
-        with contextlib.suppress(OSError):
-            for victim in [pid, *_descendants(pid)]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(victim, signal.SIGKILL)
+        for victim in [pid, *_descendants(pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("how", "share"), [("process", 12), ("group", 12), ("everything", 6)])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import BusyError, GitError
-from ktx_cli.project.repository import Conflict, Held, HeldReason, committing, merge_file
+from ktx_cli.project.repository import Conflict, Held, HeldReason, committing, merge_file, publishing
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
@@ -192,3 +193,61 @@ def test_merging_with_an_unchanged_side_is_the_other_side(base: bytes, ours: byt
 )
 def test_merge_file(base: bytes, ours: bytes, theirs: bytes, expected: bytes | None) -> None:
     assert merge_file(base, ours, theirs) == expected
+
+
+def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> list[int]:
+    """Call `act` with 0, 1, ... after every preparation of an attempt, before the index is locked."""
+    prepare, seen = publishing.Attempt._prepare, []
+
+    def prepared(attempt: Any, contents: Any) -> Any:
+        finish = prepare(attempt, contents)
+        act(len(seen))
+        seen.append(len(seen))
+        return finish
+
+    monkeypatch.setattr(publishing.Attempt, "_prepare", prepared)
+    return seen
+
+
+def test_a_file_staged_while_a_commit_is_prepared_is_held(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stage(number: int) -> None:
+        if number == 0:
+            work.write(ORDERS, "mine\n")
+            work.git("add", ORDERS)
+
+    seen = _staging_beside(work, monkeypatch, stage)
+    result = work.commit({ORDERS: b"o\n", ITEMS: b"i\n"})
+    assert seen == [0, 1]
+    assert result.held == (Held(ORDERS, HeldReason.STAGED),) and result.committed == (ITEMS,)
+    assert work.read(ORDERS) == b"mine\n" and work.git("diff", "--cached", "--name-only").split() == [ORDERS]
+    assert work.leftovers() == []
+
+
+def test_a_commit_of_the_user_s_while_ours_is_prepared(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def commit(number: int) -> None:
+        if number == 0:
+            work.write("mine.txt", "mine\n")
+            work.user_commit()
+
+    _staging_beside(work, monkeypatch, commit)
+    assert work.commit({ORDERS: b"o\n", ITEMS: None}).committed == (ITEMS, ORDERS)
+    assert work.git("log", "--format=%s").split("\n")[:3] == ["ktx: test", "by hand", "by hand"]
+    assert work.show("mine.txt") == b"mine\n"
+    work.assert_clean()
+    assert work.leftovers() == []
+
+
+def test_an_index_that_changes_all_the_time_is_locked_after_the_first(
+    work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = []
+
+    def stage(number: int) -> None:
+        work.write(f"mine{number}", "m")
+        work.git("add", f"mine{number}", ok=False)
+        added.append((work.top / ".git/index.lock").exists())
+
+    seen = _staging_beside(work, monkeypatch, stage)
+    assert work.commit({ORDERS: b"o\n"}).committed == (ORDERS,)
+    assert seen == [0, 1] and added == [False, True]
+    assert work.git("diff", "--cached", "--name-only").split() == ["mine0"]

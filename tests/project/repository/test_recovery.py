@@ -327,3 +327,52 @@ def test_recovery_of_converted_and_sparse_files(work: Any, nursery: Nursery) -> 
     assert work.read(ORDERS) == b"new\r\n"
     work.assert_clean()
     assert Path(work.top / ".git/index").exists()
+
+
+@pytest.mark.parametrize("place", ["publishing.Attempt._publish+", "working_files._place:1+", "lock.IndexLock.swap+"])
+def test_recovery_of_marked_files(work: Any, nursery: Nursery, place: str) -> None:
+    work.git("update-index", "--skip-worktree", ORDERS)
+    work.git("update-index", "--assume-unchanged", ITEMS)
+    _killed(nursery, work, "commit", place)
+    work.repo.recover()
+    assert [line[0] for line in work.index() if line.endswith(ORDERS)] == ["S"]
+    work.git("update-index", "--no-skip-worktree", ORDERS)
+    assert work.status() == []
+    _assert_done(work)
+
+
+def test_a_lock_left_by_a_dead_run_is_told_from_all_others(work: Any, nursery: Nursery, digest: Any) -> None:
+    index_lock = work.top / ".git/index.lock"
+    assert work.repo.leftover_lock() is None
+    _killed(nursery, work, "commit", "publishing.Attempt._publish+")
+    before = digest(work.top)
+    assert work.repo.leftover_lock() == index_lock
+    assert digest(work.top) == before
+    work.repo.recover()
+    assert work.repo.leftover_lock() is None
+    index_lock.write_bytes(b"")  # of another git
+    assert work.repo.leftover_lock() is None
+    index_lock.unlink()
+    with lock.hold_index(work.repo.layout) as held:
+        assert held.lock.exists() and work.repo.leftover_lock() is None  # of a living run
+
+
+def test_killed_before_the_last_steps_git_is_free(work: Any, nursery: Nursery) -> None:
+    for place in ("lock.IndexLock.copy_index", "publishing.stage", "publishing.Attempt._prepare+"):
+        _killed(nursery, work, "commit", place)
+        assert not (work.top / ".git/index.lock").exists()
+        work.write("mine.txt", place)
+        work.git("add", "mine.txt")
+    work.repo.recover()
+    assert work.leftovers() == []
+
+
+def test_killed_after_the_index_is_swapped_git_is_free(work: Any, nursery: Nursery) -> None:
+    _killed(nursery, work, "commit", "lock.IndexLock.swap+")
+    assert work.repo.leftover_lock() is None
+    work.write("mine.txt", "m")
+    work.git("add", "mine.txt")
+    work.git("commit", "-qm", "the user's")
+    assert work.names() == ["mine.txt"]
+    work.repo.recover()
+    _assert_done(work)

@@ -85,7 +85,25 @@ def test_an_error_after_the_branch_moved_is_mended(work: Any, monkeypatch: pytes
         with pytest.raises(KtxError) as caught:
             work.commit({ORDERS: b"n\n", ITEMS: None})
         assert "the next run" in (caught.value.hint or "")
+        assert caught.value.details["commit"] == work.head
     assert work.repo.recover().finished == (ITEMS, ORDERS)
+    work.assert_clean()
+    assert work.leftovers() == []
+
+
+@pytest.mark.parametrize("step", ["placing.refresh_index", "publishing.drop_journal", "lock._remove_scratch"])
+def test_an_error_of_any_last_step_names_the_commit(work: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    module, name = step.split(".")
+
+    def broken(*arguments: object) -> None:
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ktx_cli.project.repository.{module}.{name}", broken)
+        with pytest.raises(StorageError) as caught:
+            work.commit({ORDERS: b"n\n"})
+    assert caught.value.details["commit"] == work.head and work.show(ORDERS) == b"n\n"
+    work.repo.recover()
     work.assert_clean()
     assert work.leftovers() == []
 

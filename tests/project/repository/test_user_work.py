@@ -75,6 +75,24 @@ def _assume_unchanged(work: Any) -> None:
     work.write(ORDERS, "hidden edit\n")
 
 
+def _skip_worktree(work: Any) -> None:
+    work.git("update-index", "--skip-worktree", ORDERS)
+    work.write(ORDERS, "hidden edit\n")
+
+
+def _both_flags(work: Any) -> None:
+    _skip_worktree(work)
+    work.git("update-index", "--assume-unchanged", ORDERS)
+
+
+def _hidden(flag: str, edit: Callable[[Path], object]) -> Callable[[Any], object]:
+    def act(work: Any) -> None:
+        work.git("update-index", flag, ORDERS)
+        edit(work.root / ORDERS)
+
+    return act
+
+
 def _fifo(work: Any) -> None:
     (work.root / ORDERS).unlink()
     os.mkfifo(work.root / ORDERS)
@@ -105,6 +123,12 @@ def _nested(work: Any) -> None:
         (_folder_for_file, "is_a_directory"),
         (_stash_conflict, "unmerged"),
         (_assume_unchanged, "assume_unchanged"),
+        (_skip_worktree, "skip_worktree"),
+        (_both_flags, "skip_worktree"),
+        (_hidden("--assume-unchanged", lambda file: file.chmod(0o755)), "assume_unchanged"),
+        (_hidden("--assume-unchanged", lambda file: file.unlink()), "assume_unchanged"),
+        (_hidden("--skip-worktree", lambda file: file.chmod(0o755)), "skip_worktree"),
+        (_hidden("--skip-worktree", lambda file: file.write_text("name: ORDERS\n")), "skip_worktree"),
         (_fifo, "not_a_file"),
         (_nested, "nested_repository"),
     ],
@@ -126,7 +150,9 @@ def test_a_path_with_the_user_s_work_is_held(
     assert work.leftovers() == []
 
 
-@pytest.mark.parametrize("act", [_stage, lambda work: work.write(ORDERS, "edited\n"), _symlink, _assume_unchanged])
+@pytest.mark.parametrize(
+    "act", [_stage, lambda work: work.write(ORDERS, "edited\n"), _symlink, _assume_unchanged, _skip_worktree]
+)
 def test_a_deletion_is_held_too(work: Any, act: Callable[[Any], object], digest: Callable[[Path], str]) -> None:
     act(work)
     before = digest(work.root / "semantic-layer")
@@ -248,14 +274,29 @@ def test_same_content_staged_is_adopted_and_other_content_staged_is_not(work: An
     assert [(held.path, held.reason) for held in result.held] == [("fresh.yaml", "staged"), (ITEMS, "staged")]
 
 
-def test_a_clean_file_marked_assume_unchanged_is_changed_and_keeps_the_mark(work: Any) -> None:
+def test_a_clean_file_with_a_mark_is_changed_and_keeps_the_mark(work: Any) -> None:
     work.git("update-index", "--assume-unchanged", ORDERS)
     work.git("update-index", "--skip-worktree", ITEMS)
-    result = work.commit({ORDERS: NEW, ITEMS: NEW})
-    assert result.committed == (ITEMS, ORDERS)
-    assert work.read(ORDERS) == NEW and work.read(ITEMS) == b"name: items\n"
-    flags = {line.partition("\t")[2]: line[0] for line in work.index()}
-    assert flags[ORDERS] == "h" and flags[ITEMS] == "S"
+    for content in (NEW, b"name: newer\n"):
+        result = work.commit({ORDERS: content, ITEMS: content})
+        assert result.committed == (ITEMS, ORDERS) and result.held == ()
+        assert work.read(ORDERS) == work.read(ITEMS) == content
+        flags = {line.partition("\t")[2]: line[0] for line in work.index()}
+        assert flags[ORDERS] == "h" and flags[ITEMS] == "S"
+    work.git("update-index", "--no-assume-unchanged", ORDERS)
+    work.git("update-index", "--no-skip-worktree", ITEMS)
+    assert work.status() == []
+
+
+def test_a_hidden_edit_that_is_what_ktx_writes_is_adopted(work: Any) -> None:
+    work.git("update-index", "--assume-unchanged", ORDERS)
+    work.git("update-index", "--skip-worktree", ITEMS)
+    work.write(ORDERS, NEW)
+    work.write(ITEMS, NEW)
+    assert work.commit({ORDERS: NEW, ITEMS: NEW}).committed == (ITEMS, ORDERS)
+    assert work.commit({ORDERS: None, ITEMS: None}).committed == (ITEMS, ORDERS)
+    assert work.read(ORDERS) is None and work.read(ITEMS) is None
+    work.assert_clean()
 
 
 def test_a_path_without_a_change_is_not_held_however_dirty(work: Any) -> None:
