@@ -11,6 +11,7 @@ from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, connection_of, load_config
+from ktx_cli.project.config.loader import check_connection
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import CONFIG_NAME, Layout
@@ -26,7 +27,19 @@ def probe_connection(
 
 
 def config_with_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
-    """Return the text of `ktx.yaml` with one more connection; raises `ConfigError` when the result is not valid."""
+    """Return the text of `ktx.yaml` with one more connection.
+
+    Raises `ConfigError` when its id or its fields are wrong, `UsageError` when the id differs from another only in
+    case.
+    """
+    check_connection(connection, fields)
+    known = load_config(Path(CONFIG_NAME), data=text).config.connections
+    other = next((name for name in known if name != connection and name.lower() == connection.lower()), None)
+    if other is not None:
+        raise UsageError(
+            f"there is a connection `{other}` already, and the id `{connection}` differs from it only in case",
+            hint=f"take another id, for example `{connection}-2`",
+        )
     changed = edit.set_value(text, ("connections", connection), dict(fields), where=CONFIG_NAME)
     load_config(Path(CONFIG_NAME), data=changed)
     return changed
@@ -37,8 +50,8 @@ def add_connection(
 ) -> tuple[ConnectionTest | None, list[ResultWarning]]:
     """Write a connection into `ktx.yaml`, after a successful test unless `test` is false.
 
-    Raises `UsageError` when the id is taken, `ConfigError` for wrong fields, `SourceError` when the test fails;
-    nothing is written then.
+    Raises `UsageError` when the id is taken, `ConfigError` for a wrong id or wrong fields, `SourceError` when the test
+    fails; nothing is written then.
     """
     text = read_bytes(layout.config) or b""
     planned = _with_new_connection(text, connection, fields)

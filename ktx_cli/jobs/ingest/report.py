@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ktx_cli.context.scan.scan import ScanOutcome, TableChanges
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
+from ktx_cli.project.repository import held_hint
 
-DONE, UNCHANGED, FAILED = "done", "unchanged", "failed"
+DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """Paths of the project a run wrote and removed; in a dry run those it would. Sorted."""
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, changes: Mapping[str, bytes | None]) -> FileChanges:
+        """Return the paths of changes (path -> content, None for a file that goes)."""
+        paths = sorted(changes)
+        return cls(
+            written=tuple(path for path in paths if changes[path] is not None),
+            removed=tuple(path for path in paths if changes[path] is None),
+        )
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return both lists by name."""
+        return {"written": list(self.written), "removed": list(self.removed)}
 
 
 @dataclass(slots=True)
 class ConnectionReport:
-    """One connection: `status` is done, unchanged or failed; `problems` are single objects that could not be read."""
+    """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
+
+    `problems` are single objects that could not be read.
+    """
 
     connection: str
     driver: str
@@ -23,17 +49,18 @@ class ConnectionReport:
     tables: int = 0
     columns: int = 0
     changes: TableChanges = field(default_factory=TableChanges)
+    files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
     seconds: float = 0.0
     error: KtxError | None = None
 
     @classmethod
-    def of(cls, outcome: ScanOutcome, seconds: float) -> ConnectionReport:
+    def of(cls, outcome: ScanOutcome, seconds: float, *, dry_run: bool = False) -> ConnectionReport:
         """Return the report of a scan that went through."""
         return cls(
             connection=outcome.connection,
             driver=outcome.driver,
-            status=UNCHANGED if outcome.unchanged else DONE,
+            status=UNCHANGED if outcome.unchanged else PLANNED if dry_run else DONE,
             tables=outcome.tables,
             columns=outcome.columns,
             changes=outcome.difference,
@@ -67,10 +94,8 @@ class ConnectionReport:
             "status": self.status,
             "tables": self.tables,
             "columns": self.columns,
-            "added": list(self.changes.added),
-            "changed": list(self.changes.changed),
-            "removed": list(self.changes.removed),
-            "kept": list(self.changes.kept),
+            "changes": {name: list(tables) for name, tables in dataclasses.asdict(self.changes).items()},
+            "files": self.files.to_json(),
             "problems": self.problems,
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
@@ -98,7 +123,7 @@ class IngestReport:
 
     @property
     def status(self) -> str:
-        """`done`, `unchanged`, `partial`, `failed` or `interrupted`."""
+        """`done`, `planned` (a dry run that found changes), `unchanged`, `partial`, `failed` or `interrupted`."""
         if self.ended is not None:
             return self.ended
         failed = [c for c in self.connections if c.error is not None]
@@ -106,7 +131,9 @@ class IngestReport:
             return FAILED
         if failed or self.held:
             return "partial"
-        return DONE if self.commit or self.ignored or self.dry_run else UNCHANGED
+        if any(c.status == PLANNED for c in self.connections):
+            return PLANNED
+        return DONE if self.commit or self.ignored else UNCHANGED
 
     def error(self) -> KtxError | None:
         """Return what the command ends with: the one error, or a partial one that names what was left out."""
@@ -122,8 +149,9 @@ class IngestReport:
             return None
         left = [f"connection `{c.connection}`: {c.error.message}" for c in self.connections if c.error is not None]
         left += [f"{path} ({reason})" for path, reason in self.held]
-        hint = failed[0].hint if failed else "commit or undo your changes there, then run `ktx ingest` again"
-        return PartialError(f"done in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
+        hint = failed[0].hint if failed else f"{held_hint(self.held)}; then run `{self.command}` again"
+        did = "looked at" if self.dry_run else "done"
+        return PartialError(f"{did} in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""

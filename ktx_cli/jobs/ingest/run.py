@@ -26,14 +26,15 @@ from ktx_cli.core.events import (
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
-from ktx_cli.jobs.ingest.report import UNCHANGED, IngestReport
+from ktx_cli.jobs.ingest.problems import problem_warnings
+from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.jobs.ingest.scanning import ScanContext, scan_target
 from ktx_cli.jobs.ingest.targets import Target, choose_targets
 from ktx_cli.project.config import KtxConfig, llm_backend_problem, load_config
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
-from ktx_cli.project.repository import CommitResult, Repository
+from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, CommitResult, Repository
 from ktx_cli.project.state import read_state, translated
 from ktx_cli.project.workspace import Workspace
 
@@ -100,8 +101,20 @@ def _dry_run(run: _Run) -> None:
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
     ids = [target.connection for target in run.targets]
-    previous = read_state(run.layout, lambda database: ledger.previous_scans(database, ids)) or {}
-    _scan(run, ProjectBase(run.layout, repository, commit), previous)
+    previous = _previous_or_none(run, ids)
+    base = ProjectBase(run.layout, repository, commit)
+    _scan(run, base, previous)
+    _report_files(run, _changes(run, base))
+    run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
+
+
+def _previous_or_none(run: _Run, connections: Sequence[str]) -> Mapping[str, PreviousScan]:
+    """Return what the last scans left; a state database that cannot be read is named and counts as none."""
+    try:
+        return read_state(run.layout, lambda database: ledger.previous_scans(database, connections)) or {}
+    except KtxError as error:
+        run.warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
+        return {}
 
 
 def _work(run: _Run) -> None:
@@ -110,7 +123,12 @@ def _work(run: _Run) -> None:
     if repository is not None:
         repository.check_writable()
     with hold_lease(
-        layout, run_id=report.run_id, command=request.command, wait_seconds=request.wait_seconds, emit=request.emit
+        layout,
+        run_id=report.run_id,
+        command=request.command,
+        wait_seconds=request.wait_seconds,
+        emit=request.emit,
+        warn=run.warnings.append,
     ) as (lease, database):
         request.emit(RunStarted(report.run_id, request.command))
         with translated(layout.state):
@@ -152,24 +170,29 @@ def _scan_and_commit(run: _Run, repository: Repository, lease: Lease, database: 
 def _recover(run: _Run, repository: Repository) -> None:
     recovery = repository.recover()
     run.report.recovered = recovery.finished
-    run.report.held = tuple((path, "edited after a killed run") for path in recovery.left)
+    run.report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
         run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
 def _scan(run: _Run, base: ProjectBase, previous: Mapping[str, PreviousScan]) -> None:
-    context = ScanContext(run.layout, run.config, run.request.environ, base, previous, run.request.emit)
+    request = run.request
+    context = ScanContext(
+        run.layout, run.config, request.environ, base, previous, request.emit, dry_run=request.dry_run
+    )
     for done, target in enumerate(run.targets, start=1):
         report, outcome = scan_target(context, target)
-        run.request.emit(StepProgress("scan", done, len(run.targets)))
+        request.emit(StepProgress("scan", done, len(run.targets)))
         run.report.connections.append(report)
         if outcome is not None:
             run.outcomes.append(outcome)
             run.warnings.extend(outcome.warnings)
+            run.warnings.extend(problem_warnings(outcome))
 
 
-def _commit(run: _Run, repository: Repository, base: ProjectBase, commit: str | None, lease: Lease) -> None:
+def _changes(run: _Run, base: ProjectBase) -> dict[str, bytes | None]:
+    """Return what the scans change of the base, path -> content, None for a file that goes."""
     workspace = Workspace(base)
     for outcome in run.outcomes:
         for path, content in outcome.files.items():
@@ -177,7 +200,19 @@ def _commit(run: _Run, repository: Repository, base: ProjectBase, commit: str | 
                 workspace.delete(path)
             else:
                 workspace.write(path, content)
-    changes = workspace.changes()
+    return workspace.changes()
+
+
+def _report_files(run: _Run, changes: Mapping[str, bytes | None]) -> None:
+    """Name at each connection those of the changes that are its own."""
+    own = {outcome.connection: outcome.files for outcome in run.outcomes}
+    for report in run.report.connections:
+        files = own.get(report.connection, {})
+        report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
+
+
+def _commit(run: _Run, repository: Repository, base: ProjectBase, commit: str | None, lease: Lease) -> None:
+    changes = _changes(run, base)
     if not changes:
         return
     run.request.emit(StepStarted("commit"))
@@ -189,8 +224,10 @@ def _commit(run: _Run, repository: Repository, base: ProjectBase, commit: str | 
         author=run.config.storage.git.author,
         before_publish=lease.check,
         adjust=lambda held: _without(run, changes, held),
+        spared=[path for outcome in run.outcomes for path in outcome.losses.shards],
     )
     _report_commit(run, result)
+    _report_files(run, {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes})
     done = f"{plural(len(result.committed), 'file')} in {result.commit[:10]}" if result.commit else "nothing to commit"
     run.request.emit(StepFinished("commit", done, monotonic() - started))
 
@@ -204,7 +241,9 @@ def _without(run: _Run, changes: Mapping[str, bytes | None], held: frozenset[str
 def _report_commit(run: _Run, result: CommitResult) -> None:
     report = run.report
     report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
-    edited = [(path, "edited meanwhile") for path in result.left]
+    held = frozenset(held.path for held in result.held)
+    run.warnings += [warning for o in run.outcomes for warning in o.removals(held, result.replaced)]
+    edited = [(path, EDITED_MEANWHILE) for path in result.left]
     report.held = (*report.held, *((held.path, held.reason.value) for held in result.held), *edited)
     if result.ignored:
         run.warnings.append(

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktx_cli.connectors.opening import open_connection
+from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.scan import Base, PreviousScan, ScanOutcome, scan_connection
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
+from ktx_cli.jobs.privileges import access_gap
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 
@@ -28,6 +30,7 @@ class ScanContext:
     base: Base
     previous: Mapping[str, PreviousScan]
     emit: Emit
+    dry_run: bool = False
 
     @property
     def project_dir(self) -> Path:
@@ -44,7 +47,7 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
         if target.error is not None:
             raise target.error
         outcome = _scan(context, target)
-        report = ConnectionReport.of(outcome, monotonic() - started)
+        report = ConnectionReport.of(outcome, monotonic() - started, dry_run=context.dry_run)
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on
         error = problem if isinstance(problem, KtxError) else _internal(target, problem)
         report = ConnectionReport(target.connection, target.driver, FAILED, seconds=monotonic() - started, error=error)
@@ -65,7 +68,7 @@ def _scan(context: ScanContext, target: Target) -> ScanOutcome:
         context.config, target.connection, project_dir=context.project_dir, environ=context.environ
     )
     with connector:
-        return scan_connection(
+        outcome = scan_connection(
             connector,
             scope,
             connection=target.connection,
@@ -74,3 +77,15 @@ def _scan(context: ScanContext, target: Target) -> ScanOutcome:
             previous=context.previous.get(target.connection),
             copies=ParsedCopies(context.layout, target.connection),
         )
+        if not outcome.tables:
+            outcome.warnings += _nothing_to_read(context, target, connector.test(scope))
+    return outcome
+
+
+def _nothing_to_read(context: ScanContext, target: Target, test: ConnectionTest) -> tuple[ResultWarning, ...]:
+    entry = context.config.databases().get(target.connection)
+    gap = None if entry is None else access_gap(target.connection, entry, test)
+    if gap is None:
+        return ()
+    message = f"connection `{target.connection}`: {gap.message}"
+    return (ResultWarning("nothing_to_read", message, hint=gap.hint, connection=target.connection),)

@@ -24,7 +24,7 @@ def diagnose(
             hint = f"did you mean `{near}`?" if near else f"known: {', '.join(check.id for check in CHECKS)}"
             raise UsageError(f"there is no check `{name}`", hint=hint)
     layout = Layout(project_dir)
-    context = CheckContext(layout, load_config(layout.config), environ)
+    context = CheckContext(layout, load_config(layout.config), environ, live=True)
     return run_checks(context, [c for c in CHECKS if (not only or c.id in only) and c.id not in skip])
 
 

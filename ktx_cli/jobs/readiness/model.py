@@ -54,11 +54,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What checks may look at."""
+    """What checks may look at; not `live`: nothing is asked that may take long or wait for a person."""
 
     layout: Layout
     loaded: LoadedConfig
     environ: Mapping[str, str]
+    live: bool = False
 
     @functools.cached_property
     def manifests(self) -> dict[str, Manifest]:

@@ -72,6 +72,10 @@ def check_repository(context: CheckContext) -> list[Finding]:
         repository = Repository.discover(context.project_dir)
         if repository is None:
             return [Finding("repository", Level.WARN, "not in a git repository; the first run creates one")]
+        lock = repository.leftover_lock()
+        if lock is not None:
+            message = f"a killed run left {lock}, which stops git; `ktx ingest` takes it away"
+            return [Finding("repository", Level.WARN, message, "ktx ingest")]
         repository.check_writable()
         head = repository.head()
     except KtxError as error:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import live, machine, project
+from ktx_cli.jobs.readiness import live, machine, project, secrets
 from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 
 CHECKS: tuple[Check, ...] = (
@@ -16,14 +16,14 @@ CHECKS: tuple[Check, ...] = (
     Check("config", "ktx.yaml", project.check_config),
     Check("llm", "LLM backend", project.check_llm),
     Check("databases", "databases configured", project.check_databases),
+    Check(secrets.CHECK, "secrets", secrets.check_secrets),
     Check("context", "context built", project.check_context),
     Check("repository", "repository", project.check_repository),
     Check("lease", "lease", project.check_lease),
-    Check("secrets", "secrets", live.check_secrets, live=True),
     Check("connections", "connections", live.check_connections, live=True),
 )
 
-READINESS = ("config", "llm", "databases", "context")
+READINESS = ("config", "llm", "databases", "secrets", "context")
 """The checks that decide whether a project is ready; `ktx status` runs them."""
 
 TIME_LIMIT = 30.0

@@ -12,9 +12,12 @@ from ktx_cli.jobs.ingest.ledger import LastScan, last_runs, last_scans
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.jobs.readiness.project import check_lease, check_repository
 from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
+from ktx_cli.jobs.readiness.secrets import secrets_finding
 from ktx_cli.project.config import is_supported, load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
+
+_SECRETS = {None: "ok", Level.SKIP: "unverified", Level.WARN: "unresolved", Level.FAIL: "unresolved"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class ConnectionStatus:
     sources: int
     columns: int
     last_scan: LastScan | None
+    secrets: Finding | None = None
+    """What is wrong with its secret references; None: they resolve."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the connection as it stands in the envelope."""
@@ -37,6 +42,7 @@ class ConnectionStatus:
             "sources": self.sources,
             "columns": self.columns,
             "last_scan": None if self.last_scan is None else self.last_scan.finished,
+            "secrets": _SECRETS[None if self.secrets is None else self.secrets.level],
         }
 
 
@@ -56,10 +62,19 @@ class Status:
         return not self._failed()
 
     @property
-    def next_command(self) -> str:
-        """The one command worth typing now."""
+    def next_command(self) -> str | None:
+        """The one command worth typing now; None when everything was scanned and nothing is left undone."""
         failed = self._failed()
-        return failed[0].hint or "ktx doctor" if failed else "ktx ingest"
+        if failed:
+            return failed[0].hint or "ktx doctor"
+        last = self.runs[0]["status"] if self.runs else None
+        if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
+            return "ktx doctor"
+        never = [c.id for c in self.connections if c.supported and c.last_scan is None]
+        if len(never) == 1:
+            return f"ktx ingest {never[0]}"
+        cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
+        return "ktx ingest" if never or cut_off else None
 
     def error(self) -> KtxError | None:
         """Return the error the command ends with when the project is not ready."""
@@ -109,7 +124,10 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
         manifest = context.manifests[connection]
         warnings += manifest.problems
         sources, columns = len(manifest.tables), manifest.column_count
+        secrets = secrets_finding(context, connection, entry)
         found.append(
-            ConnectionStatus(connection, entry.driver, is_supported(entry), sources, columns, scans.get(connection))
+            ConnectionStatus(
+                connection, entry.driver, is_supported(entry), sources, columns, scans.get(connection), secrets
+            )
         )
     return tuple(found), warnings

@@ -145,7 +145,10 @@ def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
         repository.check_writable()
     run_id = new_run_id()
     with (
-        hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit) as (lease, _),
+        hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit, warn=report.warnings.append) as (
+            lease,
+            _,
+        ),
         config_lock(layout.root),
     ):
         if repository is None:

@@ -1,0 +1,46 @@
+"""The warnings of a scan's problems: a run that could not look at something says so beside its report."""
+
+from __future__ import annotations
+
+from ktx_cli.connectors.port import ObjectProblem
+from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.text import listing, one_line, plural
+
+OF_THE_SCOPE = frozenset({"scope", "schema"})
+"""Problems of what `ktx.yaml` asks for: an entry that matches nothing."""
+
+
+def problem_warnings(outcome: ScanOutcome) -> list[ResultWarning]:
+    """Return at most two warnings: of what could not be read (`object_unreadable`), of a scope without a match."""
+    unread = [problem for problem in outcome.problems if problem.what not in OF_THE_SCOPE]
+    scope = [problem for problem in outcome.problems if problem.what in OF_THE_SCOPE]
+    warnings = [_unreadable(outcome.connection, unread)] if unread else []
+    return [*warnings, *([_unmatched(outcome.connection, scope)] if scope else [])]
+
+
+def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
+    objects = list(dict.fromkeys(str(problem.ref) for problem in problems if problem.ref is not None))
+    message = (
+        f"connection `{connection}`: {plural(len(problems), 'object')} could not be read, or not in full: "
+        f"{listing((_described(problem) for problem in problems), 3)}"
+    )
+    hint = f"ktx connection test {connection}"
+    if objects:
+        hint = f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {listing(objects)}"
+    return ResultWarning("object_unreadable", message, hint=hint, connection=connection, objects=objects)
+
+
+def _described(problem: ObjectProblem) -> str:
+    name = problem.what if problem.ref is None else f"`{problem.ref}`"
+    return f"{name} ({one_line(problem.message, 160)})"
+
+
+def _unmatched(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
+    said = listing((one_line(problem.message, 160) for problem in problems), 3)
+    return ResultWarning(
+        "scope_unmatched",
+        f"connection `{connection}`: {said}",
+        hint=f"correct connections.{connection} in ktx.yaml, or the role's privileges",
+        connection=connection,
+    )
