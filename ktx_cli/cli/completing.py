@@ -9,6 +9,14 @@ import typer
 from ktx_cli.cli.settings import current_folder
 
 
+def prepare() -> None:
+    """Make typer's shells known; their descriptions are our help as it is, which has no markup for rich to draw."""
+    from typer import _completion_classes
+
+    _completion_classes._sanitize_help_text = lambda text: text
+    _completion_classes.completion_init()
+
+
 def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
 

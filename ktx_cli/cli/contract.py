@@ -240,9 +240,9 @@ class ContractGroup(HelpGroup):
         argv = _with_wait_values(list(args) if args is not None else sys.argv[1:])
         name = prog_name or "ktx"
         if f"_{name.upper()}_COMPLETE" in os.environ:
-            from typer._completion_classes import completion_init
+            from ktx_cli.cli.completing import prepare
 
-            completion_init()
+            prepare()
         self._main_shell_completion(extra, name, complete_var)
         sys.exit(self._run(argv, name, extra))
 
@@ -309,11 +309,25 @@ def _schema_of(error: typer.TyperException) -> str:
 
 def _usage_error(error: typer.TyperException) -> UsageError:
     ctx = getattr(error, "ctx", None)
-    message = error.format_message().strip().rstrip(".")
+    # of an unknown option typer's own sentence lists options by name, not by how near they are
+    option = getattr(error, "option_name", None) if type(error).__name__ == "NoSuchOption" else None
+    message = f"no such option: {one_line(option, 60)}" if option else error.format_message().strip().rstrip(".")
     message = " ".join(message.split())
-    hint = f"{ctx.command_path} --help" if ctx is not None else "ktx --help"
-    if ctx is not None and isinstance(ctx.command, TyperGroup) and message.startswith("No such command"):
+    hint = getattr(error, "hint", None) or _help_hint(ctx)
+    if ctx is not None and option:
+        near = did_you_mean(option, _options_of(ctx))
+        hint = f"did you mean `{near}`?" if near else hint
+    elif ctx is not None and isinstance(ctx.command, TyperGroup) and message.startswith("No such command"):
+        message = message.partition(". Did you mean")[0]
         wanted = message.split("'")[1] if "'" in message else ""
         near = did_you_mean(wanted, ctx.command.list_commands(ctx))
         hint = f"{ctx.command_path} {near}" if near else hint
     return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _help_hint(ctx: Any) -> str:
+    return f"{ctx.command_path if ctx is not None else 'ktx'} --help"
+
+
+def _options_of(ctx: Any) -> list[str]:
+    return [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name.startswith("--")]

@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ktx_cli.cli.arguments import read_ourselves
+
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the arguments, then the options by panel; a group also its commands."""
@@ -26,6 +28,10 @@ def format_options(command: Any, ctx: Any, formatter: Any) -> None:
 class HelpCommand(TyperCommand):
     """A command with grouped help."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, `--help` too, each with our way to read its words."""
+        return read_ourselves(super().get_params(ctx))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options by panel."""
         format_options(self, ctx, formatter)
@@ -33,6 +39,10 @@ class HelpCommand(TyperCommand):
 
 class HelpGroup(TyperGroup):
     """A group with grouped help, its commands first."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, `--help` too, each with our way to read its words."""
+        return read_ourselves(super().get_params(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options by panel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,9 +10,10 @@ import typer
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session
+from ktx_cli.core.text import plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.ingest.report import IngestReport
+    from ktx_cli.jobs.ingest.report import ConnectionReport, IngestReport
     from ktx_cli.jobs.ingest.run import IngestRequest
 
 IDS = Annotated[
@@ -31,23 +33,76 @@ WAIT = Annotated[
     ),
 ]
 
+MOST_NAMES = 20
+"""How many tables or files of one kind a dry run names without `--verbose`."""
+
 
 def ingest_result(session: Session, request: IngestRequest) -> Result:
     """Run the job and return its report as the command's answer."""
+    from ktx_cli.jobs.ingest.report import PLANNED
     from ktx_cli.jobs.ingest.run import ingest
 
     report, warnings = ingest(request)
     session.warn(*warnings)
-    return Result(report.to_json(), _blocks(report, verbose=session.settings.verbose), report.error())
+    blocks = _plan_blocks if report.dry_run else _blocks
+    again = " ".join([request.command, *map(shlex.quote, request.connections)])
+    steps = [again] if report.status == PLANNED else []
+    return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
+
+
+def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
+    """Draw a dry run: what was read, what a run would change, and that nothing was written."""
+    rows = [
+        (connection.connection, would, name)
+        for connection in report.connections
+        for would, names in _planned(connection)
+        for name in (names if verbose else _capped(names))
+    ]
+    blocks = [_result_table(report)]
+    if rows:
+        blocks.append(Table(("connection", "would", "what"), tuple(rows)))
+    problems = _problem_rows(report)
+    if problems:
+        blocks.append(Table(("connection", "what", "object"), tuple(problems)))
+    files = [connection.files for connection in report.connections]
+    written, removed = (sum(len(getattr(each, name)) for each in files) for name in ("written", "removed"))
+    would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
+    return [*blocks, Fields((("a run would", would), ("written now", "nothing, this was a dry run")))]
+
+
+def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
+    changes, files = connection.changes, connection.files
+    return [
+        ("add table", changes.added),
+        ("change table", changes.changed),
+        ("remove table", changes.removed),
+        ("keep unread table", changes.kept),
+        ("write file", files.written),
+        ("remove file", files.removed),
+    ]
+
+
+def _capped(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) <= MOST_NAMES:
+        return names
+    return (*names[:MOST_NAMES], f"... and {len(names) - MOST_NAMES:,} more; --verbose names them all")
+
+
+def _result_table(report: IngestReport) -> Block:
+    rows = tuple((c.connection, c.status, c.summary) for c in report.connections)
+    return Table(("connection", "status", "result"), rows)
+
+
+def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
+    return [
+        (c.connection, problem["what"] or "problem", f"{problem['object'] or ''} {problem['message']}".strip())
+        for c in report.connections
+        for problem in c.problems
+    ]
 
 
 def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
-    blocks: list[Block] = [
-        Table(
-            ("connection", "status", "result"),
-            tuple((c.connection, c.status, c.summary) for c in report.connections),
-        )
-    ]
+    blocks = [_result_table(report)]
     names = [
         (c.connection, what, name)
         for c in report.connections
@@ -58,17 +113,13 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         )
         for name in listed
     ]
-    names += [
-        (c.connection, problem["what"] or "problem", f"{problem['object'] or ''} {problem['message']}".strip())
-        for c in report.connections
-        for problem in c.problems
-    ]
+    names += _problem_rows(report)
     if names:
         blocks.append(Table(("connection", "what", "object"), tuple(names)))
     facts = [("run", report.run_id), ("status", report.status)]
     if report.commit:
         facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))
-    elif not report.dry_run:
+    else:
         facts.append(("commit", "none: nothing changed" if report.status == "unchanged" else "none"))
     facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
     facts += [("not committed", path) for path in report.ignored]

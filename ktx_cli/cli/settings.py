@@ -61,6 +61,11 @@ class Settings:
         """Say whether stdout gets tables with lines instead of plain text."""
         return not (self.json or self.plain) and sys.stdout.isatty()
 
+    @property
+    def project_words(self) -> list[str]:
+        """Return the words that name the project again, where they were typed."""
+        return [] if self.project_dir is None else ["--project-dir", self.project_dir]
+
 
 def current_folder() -> Path:
     """Return the current folder; `UsageError` where it was removed or cannot be read."""

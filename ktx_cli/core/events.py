@@ -33,7 +33,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
-    """The run is over: `done`, `unchanged`, `partial`, `failed` or `interrupted`; `seconds` is wall time."""
+    """The run is over; `status` is the report's (`done`, `planned`, `unchanged`, ...), `seconds` is wall time."""
 
     run_id: str
     status: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Iterable
@@ -13,10 +12,35 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word nearest to `word`, or None when nothing is near."""
+    """Return the known word nearest to `word`, or None when nothing is near.
+
+    Of all that are alike it is the one that takes the fewest edits, then the one most alike.
+    """
+    import difflib
+
+    folded = word.casefold()
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    near = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)
-    return by_folded[near[0]] if near else None
+    alike = difflib.get_close_matches(folded, by_folded, n=max(len(by_folded), 1), cutoff=0.6)
+    near = min(alike, key=lambda candidate: _edits(folded, candidate), default=None)
+    return None if near is None else by_folded[near]
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters must be put in, taken out, changed or swapped with the next to make one word the other.
+
+    The optimal string alignment distance.
+    """
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, letter in enumerate(one, start=1):
+        now = [row]
+        for column, wanted in enumerate(other, start=1):
+            cost = min(last[column] + 1, now[-1] + 1, last[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == wanted:
+                cost = min(cost, before[column - 2] + 1)
+            now.append(cost)
+        before, last = last, now
+    return last[-1]
 
 
 def plural(count: int, noun: str, plural_noun: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, bindings
@@ -10,16 +10,23 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.config.llm import PromptCaching
 
 Part = Literal["system", "tools", "history"]
-PARTS: Final[tuple[Part, ...]] = ("system", "tools", "history")
 
 
-def ttl(caching: PromptCaching, part: Part, *, backend: str) -> str | None:
+def ttl(prompt_caching: PromptCaching, part: Part, *, backend: str) -> str | None:
     """Return the lifetime of the cache mark on a part of a request, None for no mark."""
-    if not caching.enabled or not getattr(caching, f"cache_{part}"):
+    wanted, lifetime = _parts(prompt_caching)[part]
+    if not prompt_caching.enabled or not wanted:
         return None
-    if backend == "vertex" and caching.vertex_fallback_to_5m:
-        return "5m"
-    return str(getattr(caching, f"{part}_ttl"))
+    return "5m" if backend == "vertex" and prompt_caching.vertex_fallback_to_5m else lifetime
+
+
+def _parts(prompt_caching: PromptCaching) -> dict[Part, tuple[bool, str]]:
+    """Return by part whether it is cached, and for how long."""
+    return {
+        "system": (prompt_caching.cache_system, prompt_caching.system_ttl),
+        "tools": (prompt_caching.cache_tools, prompt_caching.tools_ttl),
+        "history": (prompt_caching.cache_history, prompt_caching.history_ttl),
+    }
 
 
 def claude_environment(caching: PromptCaching) -> dict[str, str]:
@@ -36,7 +43,7 @@ def mapped_fields(caching: PromptCaching) -> list[str]:
     changed = _changed(caching)
     if _is_off(caching):
         return changed
-    uniform = len({getattr(caching, f"{part}_ttl") for part in PARTS}) == 1
+    uniform = len({lifetime for _, lifetime in _parts(caching).values()}) == 1
     return [field for field in changed if field.endswith("Ttl")] if uniform else []
 
 
@@ -64,7 +71,7 @@ def divergence(config: KtxConfig) -> ResultWarning | None:
 
 
 def _is_off(caching: PromptCaching) -> bool:
-    return not caching.enabled or not any(getattr(caching, f"cache_{part}") for part in PARTS)
+    return not caching.enabled or not any(wanted for wanted, _ in _parts(caching).values())
 
 
 def _changed(caching: PromptCaching) -> list[str]:

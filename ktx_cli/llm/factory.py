@@ -71,12 +71,12 @@ def _claude_code(name: str, shared: Shared) -> Backend:
     from ktx_cli.llm.backends.claude_code.backend import ClaudeCodeBackend
 
     host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
-    settings = shared.config.ingest.rate_limit
+    rate_limit = shared.config.ingest.rate_limit
     return ClaudeCodeBackend(
         host,
         binary,
         pool_size=shared.governor.max_concurrency + 1,
-        retries=settings.retry.max_attempts - 1 if settings.enabled else 0,
+        retries=rate_limit.retry.max_attempts - 1 if rate_limit.enabled else 0,
         allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
         observe=shared.governor.observe,
         warn=shared.warn,

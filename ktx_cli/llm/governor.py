@@ -39,7 +39,7 @@ class Governor:
 
     def __init__(
         self,
-        settings: RateLimit,
+        rate_limit: RateLimit,
         *,
         max_concurrency: int,
         clock: Callable[[], float] = time.time,
@@ -49,7 +49,7 @@ class Governor:
     ) -> None:
         if max_concurrency < 1:
             raise ValueError("max_concurrency must be at least 1")
-        self.settings = settings
+        self.rate_limit = rate_limit
         self.max_concurrency = max_concurrency
         self.limit = max_concurrency
         self.active = 0
@@ -65,7 +65,7 @@ class Governor:
     @property
     def max_attempts(self) -> int:
         """How often one call may be tried."""
-        return self.settings.retry.max_attempts if self.settings.enabled else 1
+        return self.rate_limit.retry.max_attempts if self.rate_limit.enabled else 1
 
     @property
     def paused_for(self) -> float:
@@ -106,9 +106,9 @@ class Governor:
 
     def observe(self, signal: RateSignal) -> None:
         """Take in what a provider said."""
-        if not self.settings.enabled:
+        if not self.rate_limit.enabled:
             return
-        pressed = signal.utilization is not None and signal.utilization >= self.settings.throttle_threshold
+        pressed = signal.utilization is not None and signal.utilization >= self.rate_limit.throttle_threshold
         if signal.status == "rejected":
             self._rejections += 1
             self._shrink()
@@ -121,12 +121,12 @@ class Governor:
 
     def backoff(self, failures: int) -> float:
         """Return seconds to wait after that many failures in a row."""
-        retry = self.settings.retry
+        retry = self.rate_limit.retry
         delay: float = min(retry.base_delay_ms * 2 ** (failures - 1), retry.max_delay_ms) / 1000
         return delay * self._rng.uniform(0.75, 1.25) if retry.jitter else delay
 
     def _shrink(self) -> None:
-        self.limit = min(self.max_concurrency, self.settings.min_concurrency_under_pressure)
+        self.limit = min(self.max_concurrency, self.rate_limit.min_concurrency_under_pressure)
 
     def _pause(self, retry_after: float | None, resets_at: float | None) -> None:
         now = self._clock()
@@ -148,7 +148,7 @@ class Governor:
             await self._wait_until(self._clock() + wait, error.code, notify)
 
     def _refuse_long_wait(self, error: LlmError) -> None:
-        limit = self.settings.max_wait_ms
+        limit = self.rate_limit.max_wait_ms
         if limit is not None and self.paused_for > limit / 1000:
             error.details["wait_seconds"] = round(self.paused_for, 1)
             raise error

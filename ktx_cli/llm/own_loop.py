@@ -32,7 +32,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """One answer. `raw` is what the backend needs to repeat it in the history."""
+    """One answer. `raw` is what the backend needs to repeat it in the history; `answers` counts those the model gave
+    until `value` fitted, where the backend asks again by itself."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -43,6 +44,7 @@ class ModelTurn:
     resolved_model: str | None
     raw: Any = None
     value: Any = None
+    answers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,9 @@ async def _object(
     for attempt in range(OBJECT_ATTEMPTS):
         record.attempts += 1 if attempt else 0
         turn = await _next_turn(model, spec, record, conversation, retried)
-        await record.step_finished()
+        record.attempts += turn.answers - 1
+        for _ in range(turn.answers):
+            await record.step_finished()
         try:
             return Outcome(turn.text, value=spec.check(_value(turn)))
         except (ValidationError, ValueError) as error:

@@ -46,6 +46,11 @@ class Layout:
         return self.private / "cache"
 
     @property
+    def replaced(self) -> Path:
+        """Old contents of files that git ignores, kept where ktx took something of people's out of them."""
+        return self.private / "replaced"
+
+    @property
     def runs(self) -> Path:
         """One JSON report a run."""
         return self.private / "runs"

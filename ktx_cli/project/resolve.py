@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,23 +13,35 @@ from ktx_cli.project.layout import CONFIG_NAME
 def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
     """Return the absolute folder of the project, or None where neither flag, variable nor parent names one.
 
-    Raises `NoProjectError` when the flag or the variable names a folder without `ktx.yaml`, `UsageError` when one
-    of them is blank.
+    Raises `NoProjectError` when the flag or the variable names a folder without `ktx.yaml`, or the nearest `ktx.yaml`
+    is a link to a file that is not there; `UsageError` when flag or variable is blank.
     """
     named = named_folder(flag, environ, cwd)
     if named is not None:
         folder, origin = named
-        if not (folder / CONFIG_NAME).is_file():
+        if not _has_config(folder):
             raise NoProjectError(
                 f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
                 hint=f"ktx setup --project-dir {folder}",
                 details={"project_dir": str(folder)},
             )
         return folder
-    for folder in (cwd, *cwd.parents):
-        if (folder / CONFIG_NAME).is_file():
-            return folder
-    return None
+    return next((folder for folder in (cwd, *cwd.parents) if _has_config(folder)), None)
+
+
+def _has_config(folder: Path) -> bool:
+    """Say whether `ktx.yaml` is there; `NoProjectError` where it is a link that leads nowhere."""
+    path = folder / CONFIG_NAME
+    if path.is_file():
+        return True
+    if path.is_symlink() and not path.exists():
+        target = path.readlink()
+        raise NoProjectError(
+            f"{path} is a link to {target}, and that file is not there",
+            hint=f"put the file back, or remove the link: rm {shlex.quote(str(path))}",
+            details={"project_dir": str(folder), "target": str(target)},
+        )
+    return False
 
 
 def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
@@ -43,9 +56,13 @@ def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> 
 
 
 def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
-    """Return the folder `ktx setup` works in: the named one, else the project around `cwd`, else `cwd` itself."""
+    """Return the folder `ktx setup` works in: the named one, else the project around `cwd`, else `cwd` itself.
+
+    Raises `NoProjectError` where its `ktx.yaml` is a link to a file that is not there, `UsageError` for a blank name.
+    """
     named = named_folder(flag, environ, cwd)
     if named is not None:
+        _has_config(named[0])
         return named[0]
     return find_project(None, {}, cwd) or cwd
 

@@ -64,9 +64,9 @@ class TestServer(ABC):
     def start(self) -> None:
         """Create the data folder and start; raises `ServerMissingError`, or `RuntimeError` with the log's end."""
         self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
-        if os.geteuid() == 0:
-            shutil.chown(self.folder, self.account, self.account)
         try:
+            if os.geteuid() == 0:
+                self._hand_over()
             self._initialise()
             self._launch()
         except BaseException:
@@ -96,6 +96,12 @@ class TestServer(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _hand_over(self) -> None:
+        try:
+            shutil.chown(self.folder, self.account, self.account)
+        except LookupError as error:
+            raise ServerMissingError(f"{error}: apt-get install the server, which creates it") from error
 
     @abstractmethod
     def _initialise(self) -> None:

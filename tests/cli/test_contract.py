@@ -194,6 +194,39 @@ def test_a_near_miss_is_suggested(ktx: Run) -> None:
     assert "ktx status" in ktx("statsu").err
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["status", "--jsn"], "no such option: --jsn", "did you mean `--json`?"),
+        (["--jsn", "status"], "no such option: --jsn", "did you mean `--json`?"),
+        (["status", "--yse"], "no such option: --yse", "did you mean `--yes`?"),
+        (["connection", "add", "--drver", "x"], "no such option: --drver", "did you mean `--driver`?"),
+        (["ingest", "--dryrun"], "no such option: --dryrun", "did you mean `--dry-run`?"),
+        (["status", "--zzzzzzzz"], "no such option: --zzzzzzzz", "ktx status --help"),
+        (["connecton"], "no such command 'connecton'", "ktx connection"),
+        (["connection", "lst"], "no such command 'lst'", "ktx connection list"),
+        (["ingest", "--wait=abc"], "invalid value for '--wait': `abc` is not a number of at least 0",
+         "for example: ktx ingest --wait 1"),
+        (["ingest", "--wait=-1"], "invalid value for '--wait': `-1` is not a number of at least 0",
+         "for example: ktx ingest --wait 1"),
+        (["demo", "--seed", "1.5"], "invalid value for '--seed': `1.5` is not a whole number of at least 0",
+         "for example: ktx demo --seed 1"),
+        (["scan", "--depth", "profil"],
+         "invalid value for '--depth': `profil` is none of structural, profile, enriched",
+         "for example: ktx scan --depth profile"),
+        (["status", "--progress", "x"], "invalid value for '--progress': `x` is none of auto, plain, jsonl, none",
+         "for example: ktx status --progress auto"),
+        (["completion", "tcsh"], "invalid value for 'shell': `tcsh` is none of bash, zsh, fish",
+         "for example: ktx completion bash"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_usage_errors_are_in_our_words(ktx: Run, work: Path, words: list[str], message: str, hint: str) -> None:
+    answer = ktx(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"error: {message}\nhint: {hint}\n"
+
+
 def test_options_before_the_command_count_too(ktx: Run, work: Path) -> None:
     answer = ktx("--json", "status")
     assert answer.code == 3

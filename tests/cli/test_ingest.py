@@ -42,7 +42,7 @@ def test_first_ingest(ktx: Run, project: Path, git: Git) -> None:
     assert answer.code == 0
     report = answer.data
     assert report["status"] == "done"
-    assert report["connections"][0]["added"] == ['"Order Lines"', "customers", "orders"]
+    assert report["connections"][0]["changes"]["added"] == ['"Order Lines"', "customers", "orders"]
     assert git(project, "rev-parse", "HEAD").strip() == report["commit"]
     assert git(project, "status", "--porcelain", "--", ":!shop.sqlite") == ""
     assert set(tables(project)) == {"customers", "orders", "Order Lines"}
@@ -75,7 +75,7 @@ def test_a_dropped_table_is_removed_and_reported(ktx: Run, project: Path) -> Non
     database.execute('DROP TABLE "Order Lines"')
     database.close()
     answer = ktx("ingest", "--json")
-    assert answer.data["connections"][0]["removed"] == ['"Order Lines"']
+    assert answer.data["connections"][0]["changes"]["removed"] == ['"Order Lines"']
     assert "Order Lines" not in tables(project)
 
 
@@ -83,8 +83,54 @@ def test_dry_run_writes_nothing(ktx: Run, project: Path, git: Git) -> None:
     before = sorted(p.relative_to(project) for p in project.rglob("*"))
     answer = ktx("ingest", "--dry-run", "--json")
     assert answer.code == 0
-    assert len(answer.data["connections"][0]["added"]) == 3
+    assert len(answer.data["connections"][0]["changes"]["added"]) == 3
     assert sorted(p.relative_to(project) for p in project.rglob("*")) == before
+
+
+def test_dry_run_says_what_would_change_and_that_nothing_was_written(ktx: Run, project: Path) -> None:
+    answer = ktx("ingest", "--dry-run", "warehouse")
+    lines = answer.out.splitlines()
+    assert "warehouse\tplanned\t3 tables, 9 columns; 3 added" in lines
+    assert [line for line in lines if "\tadd table\t" in line] == [
+        f"warehouse\tadd table\t{name}" for name in ('"Order Lines"', "customers", "orders")
+    ]
+    assert "warehouse\twrite file\tsemantic-layer/warehouse/_schema/main.yaml" in lines
+    assert lines[-2:] == ["a run would: write 5 files, remove 0", "written now: nothing, this was a dry run"]
+    assert "done" not in answer.out
+    assert answer.err.splitlines()[-1] == "next: ktx ingest warehouse"
+
+
+def test_dry_run_names_removed_tables_and_files(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    database = sqlite3.connect(project / "shop.sqlite")
+    database.executescript('DROP TABLE "Order Lines"; ALTER TABLE customers ADD COLUMN vip INTEGER')
+    database.close()
+    written = set(ktx("ingest", "--dry-run", "--json").data["connections"][0]["files"]["written"])
+    lines = ktx("ingest", "--dry-run").out.splitlines()
+    assert 'warehouse\tremove table\t"Order Lines"' in lines
+    assert "warehouse\tchange table\tcustomers" in lines
+    assert sum("\tremove file\traw-sources/warehouse/live-database/tables/" in line for line in lines) == 1
+    assert {line.split("\t")[2] for line in lines if "\twrite file\t" in line} == written
+
+
+def test_dry_run_with_nothing_to_do(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    answer = ktx("ingest", "--dry-run")
+    assert answer.out.splitlines()[-2:] == ["a run would: change nothing", "written now: nothing, this was a dry run"]
+    assert "next:" not in answer.err
+
+
+def test_dry_run_caps_the_text_and_not_the_json(ktx: Run, project: Path) -> None:
+    database = sqlite3.connect(project / "shop.sqlite")
+    for number in range(30):
+        database.execute(f"CREATE TABLE many_{number} (id INTEGER)")
+    database.close()
+    text = ktx("ingest", "--dry-run").out
+    assert text.count("\tadd table\t") == 21
+    assert "warehouse\tadd table\t... and 13 more; --verbose names them all" in text
+    assert ktx("ingest", "--dry-run", "--verbose").out.count("\tadd table\t") == 33
+    (connection,) = ktx("ingest", "--dry-run", "--json").data["connections"]
+    assert (len(connection["changes"]["added"]), len(connection["files"]["written"])) == (33, 35)
 
 
 def test_the_users_work_survives(ktx: Run, project: Path, git: Git) -> None:

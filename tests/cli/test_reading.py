@@ -73,6 +73,35 @@ def test_status_of_an_ingested_project(ktx: Run, project: Path) -> None:
     assert "warehouse\tsqlite\t3\t9" in text
 
 
+def test_status_with_nothing_left_to_do_names_no_next_command(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    answer = ktx("status")
+    assert (answer.code, answer.err) == (0, "")
+    assert ktx("status", "--json").data["next"] is None
+
+
+def test_status_names_what_was_never_scanned(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    shutil.rmtree(project / ".ktx")  # a fresh clone: context, and no memory of a scan
+    answer = ktx("status")
+    assert (answer.code, answer.err) == (0, "next: ktx ingest warehouse\n")
+    ktx("connection", "add", "copy", "--driver", "sqlite", "--path", "shop.sqlite")
+    shutil.copytree(project / "semantic-layer" / "warehouse", project / "semantic-layer" / "copy")
+    assert ktx("status", "--json").data["next"] == "ktx ingest"
+
+
+@pytest.mark.parametrize(("ended", "next_command"), [("interrupted", "ktx ingest"), ("failed", "ktx doctor")])
+def test_status_names_how_to_go_on_after_a_run_that_ended_badly(
+    ktx: Run, project: Path, ended: str, next_command: str
+) -> None:
+    ktx("ingest")
+    database = sqlite3.connect(project / ".ktx" / "state.sqlite")
+    database.execute("UPDATE runs SET status = ?", (ended,))
+    database.commit()
+    database.close()
+    assert ktx("status", "--json").data["next"] == next_command
+
+
 def test_status_with_a_backend_that_cannot_run_is_not_ready(ktx: Run, project: Path) -> None:
     ktx("ingest")
     ktx("config", "set", "llm.provider.backend", "claude-code")

@@ -13,6 +13,11 @@ from ktx_cli.core.text import did_you_mean, file_stem, listing, one_line, plural
         ("statsu", ["status", "scan"], "status"),
         ("Backend", ["backend"], "backend"),
         ("xyz", ["status"], None),
+        ("--jsn", ["--yes", "--json", "--debug"], "--json"),
+        ("--yse", ["--yes", "--quiet"], "--yes"),
+        # one edit away, though more letters of the other are the same
+        ("cat", ["cast-a", "cut"], "cut"),
+        ("abcd", ["abdc", "abcdxy"], "abdc"),
         ("a", [], None),
     ],
 )

@@ -27,9 +27,7 @@ def register(app: typer.Typer) -> None:
         shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")],
     ) -> None:
         """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
-        from typer._completion_classes import completion_init
         from typer._completion_shared import get_completion_script
 
-        completion_init()
         script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
         streams.write_out(script + "\n")

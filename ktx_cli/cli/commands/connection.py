@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
@@ -131,7 +132,10 @@ def _register_add(commands: typer.Typer) -> None:
                 raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
             fields[key] = yaml.load(value, where=f"--set {key}")
         layout = Layout(session.require_project())
-        found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+        begins = ["ktx", "connection", "add", *session.settings.project_words]
+        flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
+        with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
+            found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
         session.warn(*warnings)
         tables = None if found is None else found.tables
         rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested" if found is None else str(tables)))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
@@ -14,6 +15,15 @@ from ktx_cli.core.errors import UsageError
 
 DATABASE = "Database"
 LLM = "Model"
+FLAGS = {
+    "driver": "--database",
+    "url": "--database-url",
+    "path": "--database-path",
+    "schemas": "--database-schema",
+    "include": "--include",
+    "exclude": "--exclude",
+}
+"""The flag of each field of a connection, by its `ktx.yaml` key."""
 
 
 def register(app: typer.Typer) -> None:
@@ -84,7 +94,12 @@ def register(app: typer.Typer) -> None:
             test=not no_test,
             emit=session.emitter(),
         )
-        report = run_setup(request)
+        begins = ["ktx", "setup", *session.settings.project_words]
+        for flag, value in (("--llm-backend", llm_backend), ("--llm-model", llm_model)):
+            begins += [flag, value] if value is not None else []
+        attempt = Attempt(begins, database_connection_id, request.database or {}, FLAGS, "--database-connection-id")
+        with attempt.hinting():
+            report = run_setup(request)
         session.warn(*report.warnings)
         rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
         if report.connection and report.test:

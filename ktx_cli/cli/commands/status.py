@@ -31,4 +31,5 @@ def register(app: typer.Typer) -> None:
                 for c in facts.connections
             ]
             blocks.append(Table(columns, tuple(cells)))
-        return Result(facts.to_json(), blocks, facts.error(), next_steps=[facts.next_command])
+        steps = [] if facts.next_command is None else [facts.next_command]
+        return Result(facts.to_json(), blocks, facts.error(), next_steps=steps)

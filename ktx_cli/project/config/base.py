@@ -75,7 +75,9 @@ def wrong(message: str, *, hint: str | None = None, key: str | None = None) -> P
     `message` continues "`the.setting` ...". `key` is the key inside the block that the error is about, where the
     rule looks at the whole block.
     """
-    return PydanticCustomError("rule", "{message}", {"message": message, "hint": hint, "key": key})
+    # pydantic cannot carry a lone surrogate, which a word on the command line may hold
+    told = {"message": message.encode("utf-8", "backslashreplace").decode(), "hint": hint, "key": key}
+    return PydanticCustomError("rule", "{message}", told)
 
 
 def checked(holds: Callable[[Any], bool], message: str, *, hint: str | None = None) -> AfterValidator:

@@ -8,13 +8,11 @@ from typing import Any
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
-from ktx_cli.project.config.issues import Issue, named
+from ktx_cli.project.config.issues import Issue, Keys, named
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.masking import is_literal_secret
 from ktx_cli.project.config.root import KtxConfig
 from ktx_cli.project.secrets import has_password, variable_named
-
-Keys = tuple[str, ...]
 
 
 def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:

@@ -23,7 +23,8 @@ RESERVED_IDS: Final = (
 def _check_id(connection: str) -> str:
     if connection in RESERVED_IDS:
         raise wrong(
-            "is an id that is also a subcommand of ktx", hint=f"rename the connection, for example `{connection}-db`"
+            "is an id that is taken by a subcommand of ktx",
+            hint=f"rename the connection, for example `{connection}-db`",
         )
     if not re.fullmatch(ID_PATTERN.strip("^$"), connection):
         raise wrong(

@@ -19,6 +19,8 @@ _INTRO = """\
 Every setting is optional unless it says required. A text may be a secret reference: `env:NAME`, `file:PATH` (`~`, or
 relative to the project), `keyring:SERVICE/NAME`. Keys that ktx does not know are kept and warned about.
 
+The file is YAML 1.2. An alias (`*name`) may stand for any whole value. There are no merge keys: a `<<` is refused.
+
 Status: *used*, *later* (parsed, without effect in this version), *no effect* (a setting of other versions).
 """
 
@@ -31,7 +33,10 @@ def settings_table() -> str:
     for block, entries in groupby(root_entries(), key=lambda entry: entry.keys[0]):
         lines += [f"## `{block}`", "", *_table(entries), ""]
     lines += ["## `connections.<id>`", ""]
-    lines += ["An id begins with a letter or a digit and has letters, digits, `_` and `-`. `driver` is required.", ""]
+    lines += [
+        "An id begins with a letter or a digit and has letters, digits, `_` and `-`. It is no subcommand's name, and"
+    ]
+    lines += ["two ids differ in more than case. `driver` is required.", ""]
     lines += ["### Every database", "", *_table(_shared()), ""]
     for heading, drivers in (("Databases", DATABASE_DRIVERS), ("Context sources", SOURCE_DRIVERS)):
         lines += [f"## {heading}", ""]

@@ -68,7 +68,7 @@ class WorkUnits(Block):
     """The pieces a run is cut into, each one agent loop."""
 
     step_budget: int = setting(40, "Model turns one work unit may take.", alias="stepBudget", status="later", gt=0)
-    max_concurrency: int = setting(1, "Work units at the same time.", alias="maxConcurrency", status="later", gt=0)
+    max_concurrency: int = setting(1, "Work units at the same time.", alias="maxConcurrency", gt=0)
     failure_mode: Literal["abort", "continue"] = setting(
         "continue", "What a failed work unit does to the run.", alias="failureMode", status="later"
     )
@@ -77,25 +77,22 @@ class WorkUnits(Block):
 class Retry(Block):
     """How a refused or failed request to the model is repeated."""
 
-    max_attempts: int = setting(6, "Attempts in all, the first included.", alias="maxAttempts", status="later", gt=0)
+    max_attempts: int = setting(6, "Attempts in all, the first included.", alias="maxAttempts", gt=0)
     base_delay_ms: int = setting(
-        1000, "Milliseconds before the second attempt; doubles each time.", alias="baseDelayMs", status="later", gt=0
+        1000, "Milliseconds before the second attempt; doubles each time.", alias="baseDelayMs", gt=0
     )
-    max_delay_ms: int = setting(
-        60000, "Most milliseconds between two attempts.", alias="maxDelayMs", status="later", gt=0
-    )
-    jitter: bool = setting(True, "Spread the delays at random.", status="later")
+    max_delay_ms: int = setting(60000, "Most milliseconds between two attempts.", alias="maxDelayMs", gt=0)
+    jitter: bool = setting(True, "Spread the delays at random.")
 
 
 class RateLimit(Block):
     """Pacing under the provider's rate limits."""
 
-    enabled: bool = setting(True, "Slow down before the provider refuses.", status="later")
+    enabled: bool = setting(True, "Slow down before the provider refuses.")
     throttle_threshold: float = setting(
         0.8,
         "Share of the limit in use, 0 to 1, from which a run slows down.",
         alias="throttleThreshold",
-        status="later",
         ge=0,
         le=1,
     )
@@ -103,18 +100,16 @@ class RateLimit(Block):
         1,
         "Work units at the same time that are always left.",
         alias="minConcurrencyUnderPressure",
-        status="later",
         gt=0,
     )
     max_wait_ms: int | None = setting(
         None,
         "Most milliseconds a run waits for a limit to reset. Without it: as long as it takes.",
         alias="maxWaitMs",
-        status="later",
         example=600000,
         gt=0,
     )
-    retry: Retry = setting(Retry, "Repeated requests.", status="later")
+    retry: Retry = setting(Retry, "Repeated requests.")
 
 
 class Ingest(Block):
@@ -124,6 +119,6 @@ class Ingest(Block):
         [], "Source adapters to allow, from older versions; a run uses those its connections need.", status="later"
     )
     embeddings: Embeddings = setting(Embeddings, "Vectors for search by meaning.", status="later")
-    work_units: WorkUnits = setting(WorkUnits, "Pieces of a run.", alias="workUnits", status="later")
-    rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit", status="later")
+    work_units: WorkUnits = setting(WorkUnits, "Pieces of a run.", alias="workUnits")
+    rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit")
     profile: Profile = setting(False, "Report where a run spent its time; `json`: as JSON.", status="later")

@@ -1,18 +1,16 @@
-"""What is wrong with a `ktx.yaml`, in our words and with its place in the file."""
+"""What is wrong with a `ktx.yaml`, and where in the file."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
-
-from pydantic import ValidationError
+from typing import Any, Literal
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.core.text import did_you_mean, one_line
+from ktx_cli.core.text import one_line
 
+Keys = tuple[str, ...]
 Severity = Literal["error", "warning"]
 
 
@@ -20,7 +18,7 @@ Severity = Literal["error", "warning"]
 class Issue:
     """One error or warning. `keys` is the setting's path, `line` and `column` count from 1 (None: not in the file)."""
 
-    keys: tuple[str, ...]
+    keys: Keys
     message: str
     hint: str | None = None
     severity: Severity = "error"
@@ -93,85 +91,3 @@ def key_text(key: Any) -> str:
 def named(keys: Sequence[str]) -> str:
     """Return a setting's path as it stands in a message; a key may hold anything."""
     return f"`{one_line('.'.join(keys), 120)}`"
-
-
-def errors_of(error: ValidationError) -> list[Issue]:
-    """Return pydantic's errors in our words."""
-    return [_issue(item) for item in error.errors(include_url=False)]
-
-
-def _issue(item: Mapping[str, Any]) -> Issue:
-    context = item.get("ctx") or {}
-    keys = tuple(key_text(part) for part in item["loc"] if part != "[key]")
-    if context.get("key"):
-        keys = (*keys, context["key"])
-    says, hint = _wording(item["type"], context, item["input"])
-    if says is None:
-        says = f"is not valid: {item['msg']}"
-    return Issue(keys, f"{named(keys)} {says}", hint)
-
-
-_KINDS: Final = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-}
-_BOUNDS: Final = {
-    "greater_than": ("gt", "more than"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "less than"),
-    "less_than_equal": ("le", "at most"),
-}
-
-
-def _wording(kind: str, context: Mapping[str, Any], value: Any) -> tuple[str | None, str | None]:
-    """Return what follows the setting's name, and the hint."""
-    if kind == "rule":
-        return context["message"], context["hint"]
-    if kind == "missing":
-        return "is missing", "add it"
-    if kind == "string_too_short":
-        return "is empty", "give it a value"
-    if kind == "literal_error":
-        return _choice(re.findall(r"'([^']*)'", context["expected"]), value)
-    if kind in _BOUNDS:
-        limit, words = _BOUNDS[kind]
-        return f"must be {words} {context[limit]:g}, not {value}", None
-    if kind in _KINDS:
-        return f"must be {_KINDS[kind]}, not {_kind_of(value)}", _kind_hint(kind, value)
-    return None, None
-
-
-def _choice(choices: Sequence[str], value: Any) -> tuple[str, str]:
-    known = f"one of {', '.join(choices)}"
-    if not isinstance(value, str):
-        return f"must be {known}, not {_kind_of(value)}", f"write {known}"
-    near = did_you_mean(value, choices)
-    return (
-        f"cannot be `{one_line(value, 60)}`; it is {known}",
-        f"did you mean `{near}`?" if near else f"write {known}",
-    )
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    kinds = {int: "a number", float: "a number", str: "a text", list: "a list", dict: "a mapping"}
-    return kinds.get(type(value), "nothing")
-
-
-def _kind_hint(kind: str, value: Any) -> str | None:
-    if kind == "string_type" and isinstance(value, int | float):
-        return "put the value in double quotes"
-    if kind in ("int_type", "float_type"):
-        return "write a number, without quotes" if isinstance(value, str) else "write a whole number"
-    return {
-        "bool_type": "write true or false, without quotes",
-        "list_type": "write a list: [one, two]",
-        "dict_type": "write `key: value` lines below it, indented",
-        "model_type": "write `key: value` lines below it, indented",
-    }.get(kind)

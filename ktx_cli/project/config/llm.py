@@ -29,39 +29,42 @@ class AnthropicProvider(Block):
     api_key: str | None = setting(
         None,
         "API key.",
-        status="later",
         secret=True,
         example="env:ANTHROPIC_API_KEY",
     )
     base_url: str | None = setting(
-        None, "Address of the API, when it is not Anthropic's own.", status="later", example="https://api.anthropic.com"
+        None, "Address of the API, when it is not Anthropic's own.", example="https://api.anthropic.com"
     )
 
 
 class GatewayProvider(Block):
     """Access to a gateway that speaks the Anthropic API."""
 
-    api_key: str | None = setting(
-        None, "Key or token of the gateway.", status="later", secret=True, example="env:GATEWAY_API_KEY"
-    )
+    api_key: str | None = setting(None, "Key or token of the gateway.", secret=True, example="env:GATEWAY_API_KEY")
     base_url: str | None = setting(
         None,
         "Address of the gateway. The backend `gateway` needs it.",
-        status="later",
         example="https://gateway.example.com",
     )
     auth: Literal["key", "bearer"] = setting(
-        "key", "How the key is sent: `key` as `x-api-key`, `bearer` as `Authorization: Bearer`.", status="later"
+        "key", "How the key is sent: `key` as `x-api-key`, `bearer` as `Authorization: Bearer`."
     )
 
 
 class VertexProvider(Block):
     """Claude on Google Vertex AI, with the machine's Google credentials."""
 
-    project: str | None = setting(
-        None, "Google Cloud project. Without it: the credentials' own.", status="later", example="my-project"
+    project: str | None = setting(None, "Google Cloud project. Without it: the credentials' own.", example="my-project")
+    location: str = setting(REQUIRED, "Region.", example="europe-west1", min_length=1)
+    access_token: str | None = setting(
+        None,
+        "Access token. Without it: the machine's Google credentials.",
+        secret=True,
+        example="env:VERTEX_ACCESS_TOKEN",
     )
-    location: str = setting(REQUIRED, "Region.", status="later", example="europe-west1", min_length=1)
+    base_url: str | None = setting(
+        None, "Address of the API, when it is not Google's own.", example="https://vertex.example.com/v1"
+    )
 
 
 class ClaudeProvider(Block):
@@ -69,13 +72,12 @@ class ClaudeProvider(Block):
 
     cli_path: str | None = setting(
         None,
-        "Path of the `claude` binary. Without it: the one on PATH.",
-        status="later",
+        "Path of the `claude` binary. Without it: the one that comes with claude-agent-sdk, else the one on PATH.",
         path=True,
         example="~/.local/bin/claude",
     )
     allow_managed_policy: bool = setting(
-        False, "Run although an organisation's managed settings are in force on this machine.", status="later"
+        False, "Run although an organisation's managed settings are in force on this machine."
     )
 
 
@@ -87,24 +89,24 @@ class Provider(Block):
         "`none`: ktx works without a model. `codex` is a known name of the TypeScript ktx and not supported.",
         example="claude-code",
     )
-    anthropic: AnthropicProvider = setting(AnthropicProvider, "For the backend `anthropic`.", status="later")
-    vertex: VertexProvider | None = setting(None, "For the backend `vertex`.", status="later")
-    gateway: GatewayProvider = setting(GatewayProvider, "For the backend `gateway`.", status="later")
-    claude: ClaudeProvider = setting(ClaudeProvider, "For `claude-code` and `claude-cli`.", status="later")
+    anthropic: AnthropicProvider = setting(AnthropicProvider, "For the backend `anthropic`.")
+    vertex: VertexProvider | None = setting(None, "For the backend `vertex`.")
+    gateway: GatewayProvider = setting(GatewayProvider, "For the backend `gateway`.")
+    claude: ClaudeProvider = setting(ClaudeProvider, "For `claude-code` and `claude-cli`.")
 
 
 class PromptCaching(Block):
     """What of a request the provider caches, and for how long. The Claude Code backends decide this themselves."""
 
-    enabled: bool = setting(True, "Cache prompts at all.", status="later")
-    cache_system: bool = setting(True, "Cache the system prompt.", alias="cacheSystem", status="later")
-    cache_tools: bool = setting(True, "Cache the tool definitions.", alias="cacheTools", status="later")
-    cache_history: bool = setting(True, "Cache the earlier turns of a loop.", alias="cacheHistory", status="later")
-    system_ttl: CacheTtl = setting("1h", "Lifetime of the system prompt's cache.", alias="systemTtl", status="later")
-    tools_ttl: CacheTtl = setting("1h", "Lifetime of the tools' cache.", alias="toolsTtl", status="later")
-    history_ttl: CacheTtl = setting("5m", "Lifetime of the history's cache.", alias="historyTtl", status="later")
+    enabled: bool = setting(True, "Cache prompts at all.")
+    cache_system: bool = setting(True, "Cache the system prompt.", alias="cacheSystem")
+    cache_tools: bool = setting(True, "Cache the tool definitions.", alias="cacheTools")
+    cache_history: bool = setting(True, "Cache the earlier turns of a loop.", alias="cacheHistory")
+    system_ttl: CacheTtl = setting("1h", "Lifetime of the system prompt's cache.", alias="systemTtl")
+    tools_ttl: CacheTtl = setting("1h", "Lifetime of the tools' cache.", alias="toolsTtl")
+    history_ttl: CacheTtl = setting("5m", "Lifetime of the history's cache.", alias="historyTtl")
     vertex_fallback_to_5m: bool = setting(
-        False, "On Vertex use 5 minutes where it refuses one hour.", alias="vertexFallbackTo5m", status="later"
+        False, "On Vertex use 5 minutes where it refuses one hour.", alias="vertexFallbackTo5m"
     )
 
 
@@ -117,6 +119,4 @@ class Llm(Block):
         f"Model by role. Roles: {'; '.join(f'`{role}`: {says}' for role, says in ROLES.items())}.",
         example={"default": "claude-sonnet-4-5"},
     )
-    prompt_caching: PromptCaching = setting(
-        PromptCaching, "What the provider caches.", alias="promptCaching", status="later"
-    )
+    prompt_caching: PromptCaching = setting(PromptCaching, "What the provider caches.", alias="promptCaching")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, NoProjectError, ResultWarning
 from ktx_cli.core.text import listing, plural
 from ktx_cli.project.config.checks import key_warnings, literal_secrets, rule_warnings
-from ktx_cli.project.config.issues import Issue, errors_of, key_text, placed
+from ktx_cli.project.config.issues import Issue, key_text, placed
 from ktx_cli.project.config.root import KtxConfig
+from ktx_cli.project.config.shape import half_characters, id_collisions, merge_keys
+from ktx_cli.project.config.wording import errors_of
 from ktx_cli.project.files import read_bytes
 
 
@@ -59,12 +61,37 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
             details={"path": str(path), "line": 1, "column": 1},
         )
     raw: dict[str, Any] = _with_text_keys(value or {})
-    issues = list(key_warnings(raw))
+    merged = list(merge_keys(raw))
+    if merged:  # whatever else seems to miss may be in what they name
+        raise _config_error(path, placed(merged, text))
+    issues = [*key_warnings(raw), *id_collisions(raw, text)]
     try:
         config = KtxConfig.model_validate(raw)
     except ValidationError as error:
-        raise _config_error(path, placed([*issues, *errors_of(error)], text)) from None
+        raise _config_error(path, placed([*issues, *errors_of(error, raw)], text)) from None
+    if any(issue.severity == "error" for issue in issues):
+        raise _config_error(path, placed(issues, text))
     return LoadedConfig(path, config, placed([*issues, *rule_warnings(config), *literal_secrets(config)], text), raw)
+
+
+def check_connection(connection: str, fields: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` when `ktx.yaml` could not hold this connection; it is in no file yet, so no line is named."""
+    raw = _with_text_keys({"connections": {connection: dict(fields)}})
+    issues = [*merge_keys(raw), *half_characters(fields, ("connections", connection))]
+    try:
+        KtxConfig.model_validate(raw)
+    except ValidationError as error:
+        issues += errors_of(error, raw)
+    if issues:
+        raise ConfigError(
+            issues[0].message + _and_more(issues),
+            hint=issues[0].hint,
+            details={"issues": [issue.to_json() for issue in issues]},
+        )
+
+
+def _and_more(errors: Sequence[Issue]) -> str:
+    return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 
 def _with_text_keys(value: Any) -> Any:
@@ -78,10 +105,10 @@ def _with_text_keys(value: Any) -> Any:
 def _config_error(path: Path, issues: Sequence[Issue]) -> ConfigError:
     """Return the error for an invalid file; `issues` begins with the errors."""
     errors = [issue for issue in issues if issue.severity == "error"]
-    first, more = errors[0], len(errors) - 1
+    first = errors[0]
     place = f"{path}:{first.line}:{first.column}" if first.line else str(path)
     return ConfigError(
-        f"{place}: {first.message}" + (f" (and {more} more)" if more else ""),
+        f"{place}: {first.message}{_and_more(errors)}",
         hint=first.hint,
         details={
             "path": str(path),

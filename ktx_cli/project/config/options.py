@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,22 @@ from ktx_cli.project.config.root import KtxConfig
 from ktx_cli.project.secrets import SecretRef
 
 
-def resolve_options(connection: Connection, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+def resolve_options(
+    connection: Connection,
+    *,
+    project_dir: Path,
+    environ: Mapping[str, str],
+    kinds: Collection[str] = secrets.KINDS,
+) -> dict[str, Any]:
     """Return the fields the file gives, by `ktx.yaml` key, with every secret reference replaced.
 
     Defaults are left to the connector. Unknown keys are left out: the warning about them says that they have no effect,
     and another driver's key would otherwise have one. In a path or a file URL `file:` is no
-    reference, and paths stay as written. Raises `SecretError`, or `ConfigError` for a port that is none.
+    reference, and paths stay as written. A reference of another kind than `kinds` stays one. Raises `SecretError`, or
+    `ConfigError` for a port that is none.
     """
     at = f"connections.{connection.id}" if connection.id else connection.driver
-    return _Resolver(project_dir, environ).block(connection, at)
+    return _Resolver(project_dir, environ, kinds).block(connection, at)
 
 
 def secret_file_warnings(config: KtxConfig, *, project_dir: Path) -> list[ResultWarning]:
@@ -38,9 +45,10 @@ def _file_warnings(config: KtxConfig, project_dir: Path) -> Iterator[ResultWarni
 
 
 class _Resolver:
-    def __init__(self, project_dir: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, project_dir: Path, environ: Mapping[str, str], kinds: Collection[str]) -> None:
         self._project_dir = project_dir
         self._environ = environ
+        self._kinds = kinds
 
     def block(self, block: Block, at: str) -> dict[str, Any]:
         """Return a block's given fields, resolved."""
@@ -58,7 +66,7 @@ class _Resolver:
         if not isinstance(value, str):
             return value
         reference = SecretRef.parse(value)
-        if reference is None or (declared.is_path and reference.kind == "file"):
+        if reference is None or reference.kind not in self._kinds or (declared.is_path and reference.kind == "file"):
             return value
         text = secrets.resolve(value, project_dir=self._project_dir, environ=self._environ, where=where)
         return _port_number(text, where) if declared.key == "port" else text

@@ -71,7 +71,7 @@ class KtxConfig(Block):
         ConnectionId, Annotated[Connection, PlainValidator(parse_connection), WithJsonSchema({"type": "object"})]
     ] = setting({}, "Databases and context sources, by id.")
     llm: Llm = setting(Llm, "Models.")
-    ingest: Ingest = setting(Ingest, "How a run works.", status="later")
+    ingest: Ingest = setting(Ingest, "How a run works.")
     scan: Scan = setting(Scan, "How databases are read.", status="later")
     storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
     agent: Agent = setting(Agent, "Of other versions.", status="dead")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,11 +13,13 @@ from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import DRIVERS, model_of
-from ktx_cli.project.config.issues import errors_of
+from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.loader import LoadedConfig
 from ktx_cli.project.config.masking import shown
 from ktx_cli.project.config.root import KtxConfig
+from ktx_cli.project.config.shape import half_characters
+from ktx_cli.project.config.wording import errors_of, example_at
 
 
 def shown_config(loaded: LoadedConfig, *, reveal: bool = False) -> dict[str, Any]:
@@ -81,7 +84,11 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
     whole block, or a value of the wrong type.
     """
     settings, rest = _declared(dotted, driver)
-    problems: list[str] = []
+    at = tuple(dotted.removesuffix(f".{rest}").split(".")) if rest else tuple(dotted.split("."))
+    raw = {"connections": {at[1]: {"driver": driver}}} if at[0] == "connections" else {}
+    for broken in half_characters(text, tuple(dotted.split("."))):
+        raise UsageError(broken.message, hint=broken.hint)
+    problems: list[Issue] = []
     for declared in settings:
         if declared.block is not None:
             raise UsageError(
@@ -93,10 +100,24 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
             try:
                 value = adapter.validate_python({rest: candidate} if rest else candidate)
             except ValidationError as error:
-                problems.append(errors_of(error)[0].message.split("` ", 1)[-1])
+                problems += errors_of(error, raw, at)
             else:
                 return value[rest] if rest else value
-    raise UsageError(f"`{dotted}` {problems[0]}", hint="ktx config schema says what every setting takes")
+    problem = _best(problems)
+    raise UsageError(problem.message, hint=_value_hint(dotted, problem, example_at(at, raw, rest)))
+
+
+def _best(problems: Sequence[Issue]) -> Issue:
+    """Return what is wrong with the text, or where no text is wanted at all, with the YAML it is."""
+    return next((problem for problem in problems[:2] if ", not the text `" not in problem.message), problems[0])
+
+
+def _value_hint(dotted: str, problem: Issue, example: str | None) -> str:
+    if problem.hint and problem.hint.startswith(("did you mean", "write one of")):
+        return problem.hint
+    if example is None:
+        return "ktx config schema says what every setting takes"
+    return f"for example: ktx config set {dotted} {shlex.quote(example)}"
 
 
 def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:

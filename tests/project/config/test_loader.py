@@ -120,7 +120,6 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert {i.path for i in loaded.issues if i.code == "not_yet"} == {
         "connections.warehouse.context.queryHistory.enabled",
         "ingest.embeddings.dimensions",
-        "llm.provider.anthropic.api_key",
         "scan.relationships.validationBudget",
     }
 
@@ -275,14 +274,14 @@ def test_warnings(text: str, expected: dict[str, str]) -> None:
 
 
 def test_warnings_without_effect_yet_are_one_warning_of_a_command() -> None:
-    loaded = load("scan: {privacy: strict}\ningest: {workUnits: {stepBudget: 3, maxConcurrency: 2}}\nzzz: 1\n")
+    loaded = load("scan: {privacy: strict}\ningest: {workUnits: {stepBudget: 3, failureMode: abort}}\nzzz: 1\n")
     warnings = loaded.warnings()
     assert [w.code for w in warnings] == ["config_unknown_key", "config_not_yet"]
     assert warnings[1].message.startswith("3 settings of ktx.yaml have no effect in this version yet: scan.privacy, ")
     assert warnings[1].to_json()["paths"] == [
         "scan.privacy",
         "ingest.workUnits.stepBudget",
-        "ingest.workUnits.maxConcurrency",
+        "ingest.workUnits.failureMode",
     ]
     assert warnings[0].to_json()["line"] == 3
     warnings.clear()

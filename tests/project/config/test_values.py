@@ -151,7 +151,11 @@ def test_set(path: str, text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("ingest.workUnits.stepBudget", "many", "`ingest.workUnits.stepBudget` must be a whole number, not a text"),
+        (
+            "ingest.workUnits.stepBudget",
+            "many",
+            "`ingest.workUnits.stepBudget` must be a whole number, not the text `many`",
+        ),
         ("ingest.workUnits.stepBudget", "0", "must be"),
         ("llm.provider.backend", "opnai", "cannot be `opnai`; it is one of none, anthropic,"),
         ("connections.wh.port", "x", "must be a port number"),

@@ -28,19 +28,23 @@ def make_client(
     if backend == "vertex":
         return _vertex(config, project_dir=project_dir, environ=environ)
     provider = config.llm.provider
-    settings = provider.gateway if backend == "gateway" else provider.anthropic
-    where = f"llm.provider.{backend}"
-    if not settings.api_key:
-        raise ConfigError(
-            f"the backend `{backend}` needs `{where}.api_key`",
-            hint=f"ktx config set {where}.api_key env:{'GATEWAY' if backend == 'gateway' else 'ANTHROPIC'}_API_KEY",
-        )
-    if backend == "gateway" and not settings.base_url:
-        hint = f"ktx config set {where}.base_url URL"
-        raise ConfigError(f"the backend `gateway` needs `{where}.base_url`", hint=hint)
-    key = resolve(settings.api_key, project_dir=project_dir, environ=environ, where=f"{where}.api_key")
-    bearer = backend == "gateway" and provider.gateway.auth == "bearer"
-    return _direct(key, settings.base_url or ANTHROPIC_URL, bearer=bearer)
+    gateway, anthropic = provider.gateway, provider.anthropic
+    if backend == "gateway":
+        key = _secret(gateway.api_key, backend, project_dir, environ)
+        if not gateway.base_url:
+            hint = "ktx config set llm.provider.gateway.base_url URL"
+            raise ConfigError("the backend `gateway` needs `llm.provider.gateway.base_url`", hint=hint)
+        return _direct(key, gateway.base_url, bearer=gateway.auth == "bearer")
+    key = _secret(anthropic.api_key, backend, project_dir, environ)
+    return _direct(key, anthropic.base_url or ANTHROPIC_URL, bearer=False)
+
+
+def _secret(reference: str | None, backend: str, project_dir: Path, environ: Mapping[str, str]) -> str:
+    where = f"llm.provider.{backend}.api_key"
+    if not reference:
+        hint = f"ktx config set {where} env:{backend.upper()}_API_KEY"
+        raise ConfigError(f"the backend `{backend}` needs `{where}`", hint=hint)
+    return resolve(reference, project_dir=project_dir, environ=environ, where=where)
 
 
 def _direct(key: str, base_url: str, *, bearer: bool) -> anthropic.AsyncAnthropic:

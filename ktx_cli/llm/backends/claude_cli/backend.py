@@ -13,7 +13,7 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude_cli.envelope import NAME, read_envelope
+from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
 from ktx_cli.llm.backends.claude_cli.process import (
     child_environment,
     command_line,
@@ -23,6 +23,7 @@ from ktx_cli.llm.backends.claude_cli.process import (
 from ktx_cli.llm.backends.claude_cli.protocol import parse, render, system_prompt
 from ktx_cli.llm.backends.claude_code.isolation import check_result_route
 from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS
+from ktx_cli.llm.backends.claude_code.reader import usage_of
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
 from ktx_cli.llm.types import Cost, Usage
@@ -82,8 +83,13 @@ class ClaudeCliBackend:
                 prompt=render(conversation.history),
             )
         envelope = read_envelope(answer, model=spec.model, role=spec.role)
-        self._check_route(envelope)
         turn = _turn(envelope, spec)
+        try:
+            check_ending(envelope, model=spec.model, role=spec.role)
+            self._check_route(envelope)
+        except LlmError:
+            record.unit(turn.unit_id, turn.usage, turn.cost)
+            raise
         if spec.kind in ("text", "loop"):
             record.text_delta(turn.text)
         return turn
@@ -135,30 +141,23 @@ def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
     if parsed is not None and parsed.lost:
         log.warning("an answer of %s spoke of tool calls that could not be read", spec.model)
     calls = parsed.calls if parsed else ()
+    usage, cost = _usage(envelope)
+    given = envelope.get("structured_output")
     return ModelTurn(
         parsed.text if parsed else text,
         calls,
         "tools" if calls else "end",
-        _usage(envelope.get("usage") or {}),
-        _cost(envelope),
+        usage,
+        cost,
         str(envelope.get("session_id") or "unknown"),
         _model(envelope),
-        value=envelope.get("structured_output"),
+        value=given,
+        answers=1 if given is None else max(1, int(envelope.get("num_turns") or 2) - 1),
     )
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    return Usage(
-        int(usage.get("input_tokens") or 0),
-        int(usage.get("output_tokens") or 0),
-        int(usage.get("cache_read_input_tokens") or 0),
-        int(usage.get("cache_creation_input_tokens") or 0),
-    )
-
-
-def _cost(envelope: Mapping[str, Any]) -> Cost:
-    dollars = envelope.get("total_cost_usd")
-    return Cost(float(dollars), "list_price") if isinstance(dollars, int | float) else Cost()
+def _usage(envelope: Mapping[str, Any]) -> tuple[Usage, Cost]:
+    return usage_of(envelope.get("modelUsage"), envelope.get("usage"), envelope.get("total_cost_usd"))
 
 
 def _model(envelope: Mapping[str, Any]) -> str | None:

@@ -16,19 +16,23 @@ RAW_MARK: Final = "--- raw ---"
 
 
 def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, Any]:
-    """Return the result envelope of a successful process; raises `LlmError` for every other.
+    """Return the result envelope of a process, of a failed call too; raises `LlmError` where there is none.
 
-    An API failure arrives as `subtype: success` with `is_error`. The array that `--verbose` prints is taken too.
+    The array that `--verbose` prints is taken as well.
     """
     envelope = _parse(answer.out)
     if answer.code != 0 and (envelope is None or not envelope.get("is_error")):
         raise _broken(f"`claude` ended with exit code {answer.code}", answer.err or answer.out, model, role)
     if envelope is None:
         raise _broken("`claude` did not answer in JSON", answer.out or answer.err, model, role)
+    return envelope
+
+
+def check_ending(envelope: Mapping[str, Any], *, model: str, role: str) -> None:
+    """Raise `LlmError` unless the call ended naturally: an API failure says `success`, and `is_error` beside it."""
     ending = _ending(envelope)
     if stop_reason(ending) != "natural":
         raise ending_error(ending, backend=NAME, model=model, role=role)
-    return envelope
 
 
 def _parse(text: str) -> dict[str, Any] | None:

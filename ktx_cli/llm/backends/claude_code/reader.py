@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord
@@ -205,7 +205,7 @@ class MessageReader:
             message.result or "",
             self._resets_at,
         )
-        usage, cost = usage_of(message)
+        usage, cost = usage_of(message.model_usage, message.usage, message.total_cost_usd)
         unit = message.session_id or self.session_id or "unknown"
         self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
         if not message.is_error:
@@ -217,26 +217,25 @@ class MessageReader:
             self.record.unit(self.session_id, Usage(), Cost(), complete=False)
 
 
-def usage_of(message: Any) -> tuple[Usage, Cost]:
+def usage_of(by_model: Any, totals: Any, dollars: Any) -> tuple[Usage, Cost]:
     """Return tokens and cost of a result: the sums by model, which count every request, else the totals."""
-    by_model = [usage for usage in (message.model_usage or {}).values() if isinstance(usage, Mapping)]
-    if by_model:
+    models = [usage for usage in (by_model or {}).values() if isinstance(usage, Mapping)]
+    if models:
         usage = Usage(
-            sum(int(one.get("inputTokens") or 0) for one in by_model),
-            sum(int(one.get("outputTokens") or 0) for one in by_model),
-            sum(int(one.get("cacheReadInputTokens") or 0) for one in by_model),
-            sum(int(one.get("cacheCreationInputTokens") or 0) for one in by_model),
+            *(sum(int(one.get(key) or 0) for one in models) for key in _MODEL_COUNTS),
         )
     else:
-        totals = message.usage or {}
-        usage = Usage(
-            int(totals.get("input_tokens") or 0),
-            int(totals.get("output_tokens") or 0),
-            int(totals.get("cache_read_input_tokens") or 0),
-            int(totals.get("cache_creation_input_tokens") or 0),
-        )
-    dollars = message.total_cost_usd
-    return usage, Cost(dollars, "list_price") if dollars is not None else Cost()
+        usage = Usage(*(int((totals or {}).get(key) or 0) for key in _TOTAL_COUNTS))
+    return usage, Cost(float(dollars), "list_price") if isinstance(dollars, int | float) else Cost()
+
+
+_MODEL_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+_TOTAL_COUNTS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
