@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
@@ -145,7 +146,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
     if session.settings.json and session.settings.plain:
         return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
     try:
-        result = function(session)
+        with _log_shown(session):
+            result = function(session)
     except KtxError as error:
         _debug(session)
         result = Result(error=error)
@@ -210,10 +212,19 @@ def _note(kind: str, message: str, hint: str | None) -> None:
         streams.write_err(f"hint: {one_line(hint, 2000)}\n")
 
 
+def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:
+    if not session.settings.debug:
+        return contextlib.nullcontext()
+    from ktx_cli.cli.debugging import shown_log
+
+    return shown_log()
+
+
 def _debug(session: Session) -> None:
     if session.settings.debug:
-        text = traceback.format_exc()
-        streams.write_err("".join(c if c == "\n" or c.isprintable() else "?" for c in text))
+        from ktx_cli.cli.debugging import harmless
+
+        streams.write_err(harmless(traceback.format_exc()))
 
 
 def _internal(error: Exception) -> KtxError:

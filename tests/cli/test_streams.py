@@ -177,3 +177,23 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_wait_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Settings(progress=ProgressMode.PLAIN)
     assert shown(monkeypatch, plain, Waiting("x"), Waiting("x", 3.0)) == "waiting: x\nwaiting: x (at most 3 s)\n"
+
+
+def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import logging
+
+    from typer.testing import CliRunner
+
+    from ktx_cli.cli import debugging
+    from ktx_cli.cli.app import app
+
+    def speak(*args: object, **kwargs: object) -> None:
+        logging.getLogger("ktx_cli.somewhere").debug("a \x1b[31mword")
+
+    monkeypatch.setattr("ktx_cli.jobs.readiness.status.connection_statuses", lambda context: (speak(), ((), []))[1])
+    (tmp_path / "ktx.yaml").write_text("{}\n")
+    loud = CliRunner().invoke(app, ["status", "--project-dir", str(tmp_path), "--debug"])
+    quiet = CliRunner().invoke(app, ["status", "--project-dir", str(tmp_path)])
+    assert "a ?[31mword" not in quiet.stderr
+    assert "debug: ktx_cli.somewhere: a ?[31mword" in loud.stderr
+    assert debugging.harmless("\x07ok\n") == "?ok\n"

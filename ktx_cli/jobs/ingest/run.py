@@ -12,7 +12,7 @@ from pathlib import Path
 from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
 from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome, folders
 from ktx_cli.core.clock import monotonic, new_run_id
-from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning, StorageError
 from ktx_cli.core.events import (
     Emit,
     Notice,
@@ -141,6 +141,7 @@ def _work(run: _Run) -> None:
                 report.commit = error.details.get("commit", report.commit)
             with contextlib.suppress(sqlite3.Error):  # the error itself matters more
                 ledger.finish_run(database, report.run_id, report.status, report.commit)
+            _write_report(run)
             raise
         with translated(layout.state):
             ledger.finish_run(database, report.run_id, report.status, report.commit)
@@ -270,8 +271,13 @@ def _remember(run: _Run, now: ProjectBase, database: sqlite3.Connection) -> None
 
 
 def _write_report(run: _Run) -> None:
+    """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
     text = json.dumps(run.report.to_json(), indent=1, ensure_ascii=False) + "\n"
-    write_atomic(run.layout.runs / f"{run.report.run_id}.json", text.encode("utf-8", "surrogatepass"))
+    try:
+        write_atomic(run.layout.runs / f"{run.report.run_id}.json", text.encode("utf-8", "surrogatepass"))
+    except StorageError as error:
+        message = f"the report of the run is not written: {error.message}"
+        run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))
 
 
 def _message(report: IngestReport) -> str:

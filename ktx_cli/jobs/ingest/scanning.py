@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.jobs.privileges import access_gap
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
 
 
 def _internal(target: Target, problem: Exception) -> KtxError:
+    log.debug("the scan of %s failed", target.connection, exc_info=problem)
     return KtxError(
         f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
         code="internal",

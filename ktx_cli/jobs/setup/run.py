@@ -15,6 +15,7 @@ from ktx_cli.jobs.connections import config_with_connection, probe_connection
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
+from ktx_cli.project.config.values import parse_cli_value
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 from ktx_cli.project.leases import hold_lease
@@ -97,14 +98,18 @@ def _planned_text(request: SetupRequest, before: bytes | None, report: SetupRepo
     """Return the text `ktx.yaml` will have; names the connection in the report."""
     text = NEW_CONFIG if before is None else before
     config = load_config(Path(CONFIG_NAME), data=text).config
-    if request.backend is not None and request.backend != config.llm.provider.backend:
-        text = edit.set_value(text, ("llm", "provider", "backend"), request.backend, where=CONFIG_NAME)
-    if request.model is not None and request.model != config.llm.models.get("default"):
-        text = edit.set_value(text, ("llm", "models", "default"), request.model, where=CONFIG_NAME)
+    for dotted, given in (("llm.provider.backend", request.backend), ("llm.models.default", request.model)):
+        if given is not None and given != _current(config, dotted):
+            value = parse_cli_value(dotted, given)
+            text = edit.set_value(text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
     if request.database is not None:
         report.connection = request.connection or _id_for(config, request.database)
         text = _with_database(text, config, report.connection, request.database)
     return text
+
+
+def _current(config: KtxConfig, dotted: str) -> str | None:
+    return config.llm.provider.backend if dotted.endswith("backend") else config.llm.models.get("default")
 
 
 def _with_database(text: bytes, config: KtxConfig, connection: str, fields: Mapping[str, Any]) -> bytes:

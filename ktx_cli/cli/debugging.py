@@ -1,0 +1,36 @@
+"""`--debug`: tracebacks and the program's own log, on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from ktx_cli.cli import streams
+
+
+class _StandardError(logging.Handler):
+    """Writes records to stderr, control characters made harmless."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        streams.write_err(harmless(self.format(record)) + "\n")
+
+
+def harmless(text: str) -> str:
+    """Return text in which no character can steer a terminal."""
+    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+
+
+@contextlib.contextmanager
+def shown_log() -> Iterator[None]:
+    """Show what ktx logs while a command runs, from the lowest level on."""
+    logger, handler = logging.getLogger("ktx_cli"), _StandardError()
+    handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
