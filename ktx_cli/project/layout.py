@@ -51,6 +51,11 @@ class Layout:
         return self.private / "replaced"
 
     @property
+    def scratch(self) -> Path:
+        """Files that live as long as one model call: prompts too long for a command line."""
+        return self.private / "runtime" / "tmp"
+
+    @property
     def runs(self) -> Path:
         """One JSON report a run."""
         return self.private / "runs"

@@ -23,6 +23,9 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
 
 LEASE = "run"
+_HELD_HERE: set[str] = set()
+"""The runs of this process that hold a lease, of whatever project, or are about to."""
+
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
 """A holder on another host that gave no heartbeat for this long counts as dead."""
@@ -87,7 +90,7 @@ def hold_lease(
     Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
     `warn` is told when the state database was damaged and moved aside.
     """
-    with open_for_writing(layout, warn) as database:
+    with _among_the_held(run_id), open_for_writing(layout, warn) as database:
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
@@ -106,6 +109,15 @@ def hold_lease(
         finally:
             stop.set()
             beat.join()
+
+
+@contextlib.contextmanager
+def _among_the_held(run_id: str) -> Iterator[None]:
+    _HELD_HERE.add(run_id)
+    try:
+        yield
+    finally:
+        _HELD_HERE.discard(run_id)
 
 
 def current_holder(database: sqlite3.Connection) -> Holder | None:
@@ -142,7 +154,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
     now = time.time()
     with transaction(database):
         holder = current_holder(database)
-        if holder is not None and holder.is_alive(now):
+        if holder is not None and holder.is_alive(now) and not _is_over(holder):
             return holder
         if holder is not None:
             database.execute(
@@ -164,6 +176,12 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
             ),
         )
     return None
+
+
+def _is_over(holder: Holder) -> bool:
+    """Say whether a holder is a run of this very process that ended and could not give the lease back (disk full)."""
+    ours = holder.pid == os.getpid() and holder.process_start == process_start(os.getpid())
+    return ours and holder.host == host_identity() and holder.run_id not in _HELD_HERE
 
 
 def _release(database: sqlite3.Connection, run_id: str) -> None:

@@ -42,6 +42,19 @@ MIGRATIONS: tuple[str, ...] = (
         files TEXT NOT NULL, tables INTEGER NOT NULL, columns INTEGER NOT NULL, row_estimates TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE usage (
+        key TEXT PRIMARY KEY, run_id TEXT NOT NULL, attempt INTEGER NOT NULL, unit_id TEXT NOT NULL,
+        reported TEXT NOT NULL, source TEXT NOT NULL, executor_type TEXT NOT NULL, command TEXT NOT NULL,
+        backend TEXT NOT NULL, role TEXT NOT NULL, model TEXT, input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL, cache_read_tokens INTEGER NOT NULL, cache_write_tokens INTEGER NOT NULL,
+        cost_usd REAL, cost_basis TEXT NOT NULL, complete INTEGER NOT NULL, raw TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE probes (
+        backend TEXT NOT NULL, model TEXT NOT NULL, finished TEXT NOT NULL, error TEXT,
+        PRIMARY KEY (backend, model)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -111,14 +112,15 @@ def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -
 @pytest.mark.parametrize(
     ("fields", "busy"),
     [
-        ({}, True),
+        ({"pid": os.getppid(), "process_start": leases.process_start(os.getppid())}, True),
+        ({}, False),
         ({"process_start": "0"}, False),
         ({"pid": 2**22 - 3}, False),
         ({"host": "elsewhere", "heartbeat": time.time() + 10_000}, True),
         ({"host": "elsewhere", "heartbeat": time.time() - leases.STALE_SECONDS - 1}, False),
         ({"host": "elsewhere", "pid": 1, "heartbeat": time.time() + 10_000}, True),
     ],
-    ids=["alive", "pid-reused", "pid-gone", "other-host-alive", "other-host-silent", "other-host-any-pid"],
+    ids=["alive", "a-run-of-ours-that-is-over", "pid-reused", "pid-gone", "other-host-alive", "other-host-silent", "other-host-any-pid"],
 )
 def test_who_counts_as_alive(layout: Layout, fields: dict[str, object], busy: bool) -> None:
     plant(layout, **fields)
@@ -170,3 +172,19 @@ def test_leftovers_of_killed_writers_go_with_the_next_lease(layout: Layout) -> N
     with hold_lease(layout, run_id="mine", command="c"):
         pass
     assert [path.name for path in layout.runs.iterdir()] == ["r.json"]
+
+
+def test_a_run_of_this_process_that_could_not_give_its_lease_back_blocks_nobody(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ktx_cli.project.leases._release", full)
+        with pytest.raises(ValueError, match="the block"), hold_lease(layout, run_id="first", command="ktx ingest"):
+            raise ValueError("the block")
+    with hold_lease(layout, run_id="second", command="ktx ingest") as (lease, _):
+        lease.check()
+        with pytest.raises(BusyError), hold_lease(layout, run_id="third", command="ktx ingest"):
+            pass

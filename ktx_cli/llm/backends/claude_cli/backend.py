@@ -13,6 +13,7 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.managed import check_managed
 from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
 from ktx_cli.llm.backends.claude_cli.process import (
     child_environment,
@@ -63,6 +64,7 @@ class ClaudeCliBackend:
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn."""
         system = system_prompt(conversation.system, spec.tools)
+        self._check_managed()
         with private_folder() as folder:
             system_file = folder / "system.txt"
             command = command_line(
@@ -85,6 +87,7 @@ class ClaudeCliBackend:
         envelope = read_envelope(answer, model=spec.model, role=spec.role)
         turn = _turn(envelope, spec)
         try:
+            self._check_managed()
             check_ending(envelope, model=spec.model, role=spec.role)
             self._check_route(envelope)
         except LlmError:
@@ -108,6 +111,9 @@ class ClaudeCliBackend:
 
     async def aclose(self) -> None:
         """Do nothing: every process ended with its turn."""
+
+    def _check_managed(self) -> None:
+        check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     def _check_route(self, envelope: Mapping[str, Any]) -> None:
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.host import Host, is_alive
 from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, MAX_ARGUMENT
 
 log = logging.getLogger(__name__)
@@ -72,18 +72,16 @@ def sweep() -> None:
     """Remove the folders that killed runs of this user left."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-        if pid.isdigit() and not _is_alive(int(pid)) and folder.stat().st_uid == os.getuid():
+        if pid.isdigit() and not is_alive(int(pid)) and _is_ours(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_alive(pid: int) -> bool:
+def _is_ours(folder: Path) -> bool:
+    """Say whether a folder is this user's; it may go away while it is looked at."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return folder.lstat().st_uid == os.getuid()
+    except FileNotFoundError:
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str) -> CliAnswer:

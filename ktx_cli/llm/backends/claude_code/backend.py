@@ -14,6 +14,7 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.managed import check_managed
 from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
 from ktx_cli.llm.backends.claude_code.failures import translate
 from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, ProcessSpec
@@ -62,11 +63,15 @@ class ClaudeCodeBackend:
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
         """Carry out one call in a process of its own."""
         names = {"backend": NAME, "model": spec.model, "role": spec.role}
+        self._check_managed()
         try:
             async with self.pool.process(self._process_spec(spec)) as process:
                 try:
                     await self._check_account(process)
-                    return await self._converse(process, spec, record)
+                    self._check_managed()
+                    outcome = await self._converse(process, spec, record)
+                    self._check_managed()
+                    return outcome
                 except Exception as error:
                     raise translate(error, **names, stderr=process.stderr) from error
         except ProcessStartError as error:
@@ -107,6 +112,10 @@ class ClaudeCodeBackend:
             stream=spec.stream,
             retries=PROBE_RETRIES if spec.kind == "probe" else self._retries,
         )
+
+    def _check_managed(self) -> None:
+        """Look for managed settings: before anything starts, once the process has asked its server, and at the end."""
+        check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_account(self, process: Process) -> None:
         """Look at the account once, before the first prompt: without a session no call is made at all."""

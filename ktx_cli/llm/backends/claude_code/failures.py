@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.backends.claude_code.isolation import MANAGED_HINT, isolation_error
+from ktx_cli.llm.backends.claude.managed import HINT
+from ktx_cli.llm.backends.claude_code.isolation import isolation_error
 from ktx_cli.llm.errors import llm_error
 
 
@@ -21,7 +22,7 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
         return isolation_error(
             "an organisation's managed-mcp.json forbids Claude Code to run with ktx's tools alone",
             backend=backend,
-            hint=MANAGED_HINT,
+            hint=HINT,
             origin="managed-mcp.json",
         )
     if type(error).__name__ == "CLINotFoundError":

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ktx_cli.llm.backends.claude.managed import HINT
 from ktx_cli.llm.backends.claude_code.options import SERVER
 from ktx_cli.llm.errors import LlmError, llm_error
 
 SESSION_SOURCES: Final = ("none", "/login managed key")
 """`apiKeySource` of a local session: the subscription's, or the key a console login manages."""
-
-MANAGED_HINT: Final = (
-    "an organisation's managed Claude Code settings are in force here; `ktx doctor` lists the files; "
-    "ktx config set llm.provider.claude.allow_managed_policy true runs all the same"
-)
 
 
 def isolation_error(message: str, *, backend: str, hint: str | None = None, **facts: Any) -> LlmError:
@@ -52,11 +48,11 @@ def check_route(init: Mapping[str, Any], *, backend: str) -> None:
         raise isolation_error(
             f"Claude Code took its credentials from {source}, not from the local session",
             backend=backend,
-            hint=MANAGED_HINT,
+            hint=HINT,
         )
     if init.get("served_by_anthropic") is False:
         raise isolation_error(
-            "Claude Code sends its requests to another provider than Anthropic", backend=backend, hint=MANAGED_HINT
+            "Claude Code sends its requests to another provider than Anthropic", backend=backend, hint=HINT
         )
 
 
@@ -66,7 +62,7 @@ def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, b
     foreign = sorted(providers - {"firstParty"})
     if foreign:
         raise isolation_error(
-            f"Claude Code was served by {', '.join(foreign)}, not by Anthropic", backend=backend, hint=MANAGED_HINT
+            f"Claude Code was served by {', '.join(foreign)}, not by Anthropic", backend=backend, hint=HINT
         )
 
 
@@ -76,7 +72,7 @@ def foreign_hook(frame: Mapping[str, Any], *, backend: str) -> LlmError:
     return isolation_error(
         f"a {event} hook of an organisation's managed settings ran inside Claude Code",
         backend=backend,
-        hint=MANAGED_HINT,
+        hint=HINT,
         hook_event=str(event),
         origin="managed settings",
     )

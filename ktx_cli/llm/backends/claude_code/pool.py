@@ -11,14 +11,12 @@ import collections
 import contextlib
 import json
 import logging
-import os
-import tempfile
 import warnings
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.host import Host, write_system_file
 from ktx_cli.llm.backends.claude.launcher import REPORT_PREFIX
 from ktx_cli.llm.backends.claude_code.guard import guard_hooks, permission_callback
 from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, ProcessSpec, build_options
@@ -218,10 +216,4 @@ def _look_at(task: asyncio.Task[Process]) -> None:
 
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
     """Write a system prompt that is too long for a command line to a private file."""
-    data = spec.system.encode()
-    if len(data) <= MAX_ARGUMENT:
-        return None
-    handle, name = tempfile.mkstemp(prefix=f"ktx-system-{os.getpid()}-", suffix=".txt", dir=host.scratch)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    return Path(name)
+    return write_system_file(host, spec.system) if len(spec.system.encode()) > MAX_ARGUMENT else None

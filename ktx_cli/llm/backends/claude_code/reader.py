@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord
+from ktx_cli.llm.backends.claude.managed import HINT
 from ktx_cli.llm.backends.claude_code.ending import Ending
 from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, foreign_hook
 from ktx_cli.llm.backends.claude_code.options import PREFIX, STRUCTURED_OUTPUT
@@ -94,7 +95,7 @@ class MessageReader:
         try:
             check()
         except LlmError as error:
-            if not (self._allow_managed and error.hint and "managed" in error.hint):
+            if not (self._allow_managed and error.hint == HINT):
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
 

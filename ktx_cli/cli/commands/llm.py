@@ -1,0 +1,84 @@
+"""`ktx llm`: the runtime port by hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ktx_cli.cli.blocks import Fields, Lines, Table
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.help import HelpGroup
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.errors import KtxError
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.models.probing import ProbeResult
+
+ROLE = Annotated[str, typer.Option("--role", help="Role of llm.models: default, triage, curator, ...")]
+MODEL = Annotated[str | None, typer.Option("--model", help="Instead of the role's: MODEL or BACKEND:MODEL.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(cls=HelpGroup, help="Try the configured model backend by hand.", no_args_is_help=False)
+    app.add_typer(group, name="llm")
+
+    @command(group, "probe", schema="llm-probe")
+    def probe(
+        session: Session,
+        model: MODEL = None,
+    ) -> Result:
+        """Say for every backend and model of a role whether it can be used: its account, then one short turn."""
+        from ktx_cli.jobs.models.asking import probe_project
+
+        results = probe_project(session.require_project(), os.environ, model=model, warn=session.warn)
+        columns = ("backend", "model", "roles", "result")
+        rows = tuple((r.ref.backend, r.ref.model, ", ".join(r.roles), _said(r)) for r in results)
+        failed = next((r.error for r in results if r.error is not None), None)
+        return Result({"probes": [r.to_json() for r in results]}, [Table(columns, rows)], failed)
+
+    @command(group, "ask", schema="llm-ask")
+    def ask(
+        session: Session,
+        question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask; `-` reads it from stdin.")],
+        role: ROLE = "default",
+        model: MODEL = None,
+        system: Annotated[str, typer.Option("--system", help="A system prompt.")] = "",
+        schema: Annotated[
+            Path | None, typer.Option("--schema", help="File with a JSON Schema the answer has to fit.")
+        ] = None,
+    ) -> Result:
+        """Ask one question through the runtime port and print the answer."""
+        from ktx_cli.jobs.models.asking import ask_project
+
+        answer = ask_project(
+            session.require_project(),
+            os.environ,
+            question=question,
+            role=role,
+            model=model,
+            system=system,
+            schema=None if schema is None else current_folder() / schema,
+            warn=session.warn,
+        )
+        facts: dict[str, Any] = answer.facts.to_json()
+        cost = facts["cost"]["usd"]
+        session_facts = [
+            ("model", f"{facts['backend']}:{facts['resolved_model'] or facts['model']}"),
+            ("tokens", f"{facts['usage']['total_tokens']:,}"),
+            ("cost", "unknown" if cost is None else f"${cost:.6f} ({facts['cost']['basis']})"),
+        ]
+        blocks: list[Lines | Fields] = [Lines(tuple(answer.shown.splitlines()))]
+        if session.settings.verbose:
+            blocks.append(Fields(tuple(session_facts)))
+        return Result({"answer": answer.value, "facts": facts}, blocks)
+
+
+def _said(result: ProbeResult) -> str:
+    if isinstance(result.error, KtxError):
+        return f"{result.error.code}: {result.error.message}"
+    report = result.report
+    return "" if report is None else f"ok: {report.account}, {report.resolved_model}, {report.seconds:.1f} s"

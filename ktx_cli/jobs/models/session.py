@@ -1,0 +1,42 @@
+"""The runtime of a project, and running coroutines from commands that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from ktx_cli.core.errors import CancelledError, ResultWarning
+from ktx_cli.llm.caching import divergence
+from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.usage_store import UsageStore
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+Result = TypeVar("Result")
+Warn = Callable[[ResultWarning], None]
+
+
+@contextlib.asynccontextmanager
+async def project_runtime(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, command: str, warn: Warn, run_id: str | None = None
+) -> AsyncIterator[RoutedRuntime]:
+    """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once."""
+    warning = divergence(config)
+    if warning is not None:
+        warn(warning)
+    runtime = create_runtime(
+        config, layout.root, environ, run_id=run_id, command=command, usage_sink=UsageStore(layout), warn=warn
+    )
+    async with runtime:
+        yield runtime
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end; Ctrl-C cancels it, and what it holds is freed before this raises."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise CancelledError("interrupted", hint="run the same command again") from None
