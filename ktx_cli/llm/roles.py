@@ -62,6 +62,8 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
         configured = OWN_DEFAULT.get(backend)
     if not configured and backend == NO_BACKEND:
         raise no_backend()
+    if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
+        raise unsupported(backend)
     if not configured:
         raise ConfigError(f"the backend `{backend}` needs `llm.models.default`", hint=f"ktx config set {where} MODEL")
     found = parse_model_ref(configured, backend, where="--model" if model else where)

@@ -112,7 +112,7 @@ def usage_by(database: sqlite3.Connection, dimensions: Sequence[str], *, since: 
         SELECT {columns}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
                sum(cache_write_tokens), sum(cost_usd), sum(cost_usd IS NULL), sum(complete = 0)
         FROM usage WHERE reported >= ? GROUP BY {columns} ORDER BY {columns}
-        """,  # noqa: S608 - the expressions are ours
+        """,
         (since,),
     )
     return [_row(row, len(dimensions)) for row in rows]

@@ -120,7 +120,15 @@ def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -
         ({"host": "elsewhere", "heartbeat": time.time() - leases.STALE_SECONDS - 1}, False),
         ({"host": "elsewhere", "pid": 1, "heartbeat": time.time() + 10_000}, True),
     ],
-    ids=["alive", "a-run-of-ours-that-is-over", "pid-reused", "pid-gone", "other-host-alive", "other-host-silent", "other-host-any-pid"],
+    ids=[
+        "alive",
+        "a-run-of-ours-that-is-over",
+        "pid-reused",
+        "pid-gone",
+        "other-host-alive",
+        "other-host-silent",
+        "other-host-any-pid",
+    ],
 )
 def test_who_counts_as_alive(layout: Layout, fields: dict[str, object], busy: bool) -> None:
     plant(layout, **fields)

@@ -69,7 +69,8 @@ def register(app: typer.Typer) -> None:
             typer.Option("--exclude", help="Pattern of tables unwanted: '*_tmp'.", rich_help_panel=DATABASE),
         ] = None,
         no_test: Annotated[
-            bool, typer.Option("--no-test", help="Save without connecting.", rich_help_panel=DATABASE)
+            bool,
+            typer.Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=DATABASE),
         ] = False,
     ) -> Result:
         """Create a project in this folder, or change the one that is here. Flags change only what they name."""
@@ -104,6 +105,9 @@ def register(app: typer.Typer) -> None:
         rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
         if report.connection and report.test:
             rows.append((report.connection, f"{report.test.server_version}, {report.test.tables} tables"))
+        for result in report.probes.results:
+            if result.report is not None:
+                rows.append((str(result.ref), f"answers: {result.report.account}"))
         rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
         step = "ktx ingest" if report.connection else "ktx setup --database sqlite --database-path data.sqlite"
         return Result(report.to_json(), [Fields(tuple(rows))], next_steps=[step])

@@ -30,7 +30,8 @@ from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.jobs.ingest.scanning import ScanContext, scan_target
 from ktx_cli.jobs.ingest.targets import Target, choose_targets
-from ktx_cli.project.config import KtxConfig, llm_backend_problem, load_config
+from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
+from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
@@ -76,24 +77,26 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     targets = choose_targets(loaded.config, request.connections, databases_only=request.databases_only)
-    _require_backend(loaded.config, request)
     report = IngestReport(new_run_id(), request.command, dry_run=request.dry_run)
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     run = _Run(request, layout, loaded.config, targets, report, loaded.warnings())
+    probes = ProbeRun() if request.no_llm else _require_models(run)
     started = monotonic()
     try:
-        _dry_run(run) if request.dry_run else _work(run)
+        _dry_run(run) if request.dry_run else _work(run, probes)
     finally:
         report.seconds = monotonic() - started
         request.emit(RunFinished(report.run_id, report.status, report.seconds))
     return report, run.warnings
 
 
-def _require_backend(config: KtxConfig, request: IngestRequest) -> None:
-    """Stop before anything is written when a backend is configured that cannot run."""
-    problem = llm_backend_problem(config)
-    if problem is not None and problem.code != "no_backend" and not request.no_llm:
-        raise problem
+def _require_models(run: _Run) -> ProbeRun:
+    """Stop before anything is written when a backend is configured that does not answer; a dry run asks none."""
+    if run.request.dry_run:
+        distinct_models(run.config)
+        return ProbeRun()
+    request = run.request
+    return require_models(run.layout, run.config, request.environ, command=request.command, warn=run.warnings.append)
 
 
 def _dry_run(run: _Run) -> None:
@@ -117,7 +120,7 @@ def _previous_or_none(run: _Run, connections: Sequence[str]) -> Mapping[str, Pre
         return {}
 
 
-def _work(run: _Run) -> None:
+def _work(run: _Run, probes: ProbeRun) -> None:
     request, layout, report = run.request, run.layout, run.report
     repository = Repository.discover(layout.root)
     if repository is not None:
@@ -133,6 +136,7 @@ def _work(run: _Run) -> None:
         request.emit(RunStarted(report.run_id, request.command))
         with translated(layout.state):
             ledger.start_run(database, report.run_id, request.command)
+        probes.store(layout)
         try:
             _scan_and_commit(run, repository or _created(run), lease, database)
         except BaseException as error:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import RootModel
+
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
@@ -33,16 +35,16 @@ class Answer:
         return self.value if isinstance(self.value, str) else json.dumps(self.value, indent=2, ensure_ascii=False)
 
 
-def probe_project(
-    project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn
-) -> list[ProbeResult]:
+def probe_project(project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn) -> list[ProbeResult]:
     """Probe every model of the configuration, or the one named; raises `LlmError` where none is configured."""
     layout = Layout(project_dir)
     config = load_config(layout.config).config
     only = None if model is None else [model_for(config, "default", model=model)]
     if only is None and not distinct_models(config):
         raise no_backend()
-    return run_async(probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only))
+    probes = probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only)
+    probes.store(layout)
+    return probes.results
 
 
 def ask_project(
@@ -65,7 +67,7 @@ def ask_project(
         raise UsageError("the question is empty", hint='ktx llm ask "Reply with ok"')
     layout = Layout(project_dir)
     config = load_config(layout.config).config
-    output = None if schema is None else schema_model(_schema(schema))
+    output = None if schema is None else _model(schema)
 
     async def work() -> Answer:
         async with project_runtime(layout, config, environ, command="ktx llm ask", warn=warn) as runtime:
@@ -78,6 +80,13 @@ def ask_project(
     return run_async(work())
 
 
+def _model(path: Path) -> type[RootModel[Any]]:
+    try:
+        return schema_model(_schema(path))
+    except ValueError as error:
+        raise UsageError(f"the schema {path} holds {error}", hint="json-schema.org says how to write one") from error
+
+
 def _schema(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -88,5 +97,3 @@ def _schema(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"the schema {path} is no JSON object", hint='for example {"type": "object"}')
     return value
-
-

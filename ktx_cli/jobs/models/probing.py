@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.models.session import Warn, project_runtime
+from ktx_cli.jobs.models.session import Warn, project_runtime, run_async
 from ktx_cli.llm.roles import ModelRef, bindings
+from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.types import ProbeReport
+from ktx_cli.llm.usage import UsageFact
+from ktx_cli.llm.usage_store import record_usage
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, translated
@@ -54,7 +57,31 @@ def distinct_models(config: KtxConfig) -> dict[ModelRef, tuple[str, ...]]:
     return found
 
 
-async def probe_models(
+@dataclass(slots=True)
+class ProbeRun:
+    """The probes of one occasion, and what they took; `store` keeps both."""
+
+    results: list[ProbeResult] = field(default_factory=list)
+    facts: list[UsageFact] = field(default_factory=list)
+
+    def error(self) -> KtxError | None:
+        """Return the error of the first probe that failed."""
+        return next((result.error for result in self.results if result.error is not None), None)
+
+    def store(self, layout: Layout) -> None:
+        """Keep when each model was probed, and the usage, in the project's state database."""
+        if not self.results:
+            return
+        with open_for_writing(layout) as database, translated(layout.state):
+            for result in self.results:
+                code = None if result.error is None else result.error.code
+                row = (result.ref.backend, result.ref.model, isoformat(now()), code)
+                database.execute("INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?)", row)
+            for fact in self.facts:
+                record_usage(database, fact)
+
+
+def probe_models(
     layout: Layout,
     config: KtxConfig,
     environ: Mapping[str, str],
@@ -62,28 +89,43 @@ async def probe_models(
     command: str,
     warn: Warn,
     only: Sequence[ModelRef] | None = None,
-) -> list[ProbeResult]:
-    """Probe models one after another (all, or `only` some), remember how each came out, and return the results."""
-    results = []
-    async with project_runtime(layout, config, environ, command=command, warn=warn) as runtime:
-        for ref, roles in distinct_models(config).items() if only is None else ((ref, ()) for ref in only):
-            try:
-                report = await runtime.probe(role=roles[0] if roles else "default", model=str(ref))
-                results.append(ProbeResult(ref, roles, report))
-            except KtxError as error:
-                results.append(ProbeResult(ref, roles, error=error))
-    _remember(layout, results)
-    return results
+) -> ProbeRun:
+    """Probe every backend and model of a role, or `only` some, one after another; nothing is written.
+
+    Raises `KtxError` for settings that name no model.
+    """
+    wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
+    probes = ProbeRun()
+
+    async def work() -> None:
+        async with project_runtime(
+            layout, config, environ, command=command, warn=warn, usage_sink=probes.facts.append
+        ) as runtime:
+            for ref, roles in wanted.items():
+                probes.results.append(await _probe(runtime, ref, roles))
+
+    run_async(work())
+    return probes
 
 
-def _remember(layout: Layout, results: Sequence[ProbeResult]) -> None:
-    with open_for_writing(layout) as database, translated(layout.state):
-        for result in results:
-            code = None if result.error is None else result.error.code
-            database.execute(
-                "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?)",
-                (result.ref.backend, result.ref.model, isoformat(now()), code),
-            )
+async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) -> ProbeResult:
+    try:
+        return ProbeResult(ref, roles, await runtime.probe(role=roles[0], model=str(ref)))
+    except KtxError as error:
+        return ProbeResult(ref, roles, error=error)
+
+
+def require_models(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, command: str, warn: Warn
+) -> ProbeRun:
+    """Probe what is configured and raise the first failure; with no backend there is nothing to probe."""
+    if not distinct_models(config):
+        return ProbeRun()
+    probes = probe_models(layout, config, environ, command=command, warn=warn)
+    problem = probes.error()
+    if problem is not None:
+        raise problem
+    return probes
 
 
 def last_probes(database: sqlite3.Connection) -> dict[ModelRef, LastProbe]:

@@ -11,6 +11,7 @@ from ktx_cli.core.errors import CancelledError, ResultWarning
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.usage import UsageSink
 from ktx_cli.llm.usage_store import UsageStore
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -21,14 +22,30 @@ Warn = Callable[[ResultWarning], None]
 
 @contextlib.asynccontextmanager
 async def project_runtime(
-    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, command: str, warn: Warn, run_id: str | None = None
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    command: str,
+    warn: Warn,
+    run_id: str | None = None,
+    usage_sink: UsageSink | None = None,
 ) -> AsyncIterator[RoutedRuntime]:
-    """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once."""
+    """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
+
+    `usage_sink` gets the usage facts instead of the project's state database.
+    """
     warning = divergence(config)
     if warning is not None:
         warn(warning)
     runtime = create_runtime(
-        config, layout.root, environ, run_id=run_id, command=command, usage_sink=UsageStore(layout), warn=warn
+        config,
+        layout.root,
+        environ,
+        run_id=run_id,
+        command=command,
+        usage_sink=usage_sink or UsageStore(layout),
+        warn=warn,
     )
     async with runtime:
         yield runtime

@@ -8,7 +8,7 @@ from ktx_cli.context.scan.catalog import shard_files
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import llm_backend_problem, supported_databases
+from ktx_cli.project.config import supported_databases
 from ktx_cli.project.leases import current_holder
 from ktx_cli.project.repository import Repository
 from ktx_cli.project.state import read_state
@@ -18,18 +18,6 @@ def check_config(context: CheckContext) -> list[Finding]:
     """`ktx.yaml` is valid; its warnings are named."""
     findings = [Finding("config", Level.WARN, warning.message, warning.hint) for warning in context.loaded.warnings()]
     return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
-
-
-def check_llm(context: CheckContext) -> list[Finding]:
-    """The configured backend can run; `none` is a choice, not a failure."""
-    config = context.loaded.config
-    backend = config.llm.provider.backend
-    problem = llm_backend_problem(config)
-    if problem is None:
-        return [Finding("llm", Level.OK, f"backend `{backend}`")]
-    if problem.code == "no_backend":
-        return [Finding("llm", Level.OK, "no backend: ktx does what it can without a model")]
-    return [Finding("llm", Level.FAIL, problem.message, problem.hint, Concern.SETUP)]
 
 
 def check_databases(context: CheckContext) -> list[Finding]:

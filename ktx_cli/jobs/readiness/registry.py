@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import live, machine, project, secrets
+from ktx_cli.jobs.readiness import live, machine, models, project, secrets
 from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 
 CHECKS: tuple[Check, ...] = (
@@ -14,12 +14,13 @@ CHECKS: tuple[Check, ...] = (
     Check("sqlite", "SQLite", machine.check_sqlite),
     Check("git", "git", machine.check_git),
     Check("config", "ktx.yaml", project.check_config),
-    Check("llm", "LLM backend", project.check_llm),
+    Check(models.CHECK, "LLM backend", models.check_llm),
     Check("databases", "databases configured", project.check_databases),
     Check(secrets.CHECK, "secrets", secrets.check_secrets),
     Check("context", "context built", project.check_context),
     Check("repository", "repository", project.check_repository),
     Check("lease", "lease", project.check_lease),
+    Check("probe", "LLM probe", models.check_probes, live=True),
     Check("connections", "connections", live.check_connections, live=True),
 )
 

@@ -12,6 +12,7 @@ from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, Notice, ignore_events
 from ktx_cli.jobs.connections import config_with_connection, probe_connection
+from ktx_cli.jobs.models.probing import ProbeRun, require_models
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
@@ -52,6 +53,7 @@ class SetupReport:
     created_repository: bool = False
     connection: str | None = None
     test: ConnectionTest | None = None
+    probes: ProbeRun = field(default_factory=ProbeRun)
     changed: bool = False
     commit: str | None = None
     warnings: list[ResultWarning] = field(default_factory=list)
@@ -65,6 +67,7 @@ class SetupReport:
             "connection": self.connection,
             "server_version": None if self.test is None else self.test.server_version,
             "tables": None if self.test is None else self.test.tables,
+            "probes": [result.to_json() for result in self.probes.results],
             "changed": self.changed,
             "commit": self.commit,
         }
@@ -83,9 +86,19 @@ def setup(request: SetupRequest) -> SetupReport:
     config = load_config(layout.config, data=text).config
     if report.connection is not None and request.test:
         report.test = probe_connection(config, report.connection, project_dir=layout.root, environ=request.environ)
+    report.probes = _probed(request, layout, config, report)
     _save(request, layout, report)
+    report.probes.store(layout)
     report.warnings += load_config(layout.config).warnings()
     return report
+
+
+def _probed(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> ProbeRun:
+    """Ask the models for real before they are saved, where the request names a backend or a model."""
+    if not request.test or (request.backend is None and request.model is None):
+        return ProbeRun()
+    existing = next(folder for folder in (layout.root, *layout.root.parents) if folder.is_dir())
+    return require_models(Layout(existing), config, request.environ, command="ktx setup", warn=report.warnings.append)
 
 
 def _require_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.loader import LoadedConfig, load_config
 from ktx_cli.project.config.options import resolve_options, secret_file_warnings
-from ktx_cli.project.config.root import KtxConfig, connection_of, llm_backend_problem, supported_databases
+from ktx_cli.project.config.root import KtxConfig, connection_of, supported_databases
 
 __all__ = [
     "RESERVED_IDS",
@@ -25,7 +25,6 @@ __all__ = [
     "connection_of",
     "is_supported",
     "literal_secrets",
-    "llm_backend_problem",
     "load_config",
     "require_supported",
     "resolve_options",

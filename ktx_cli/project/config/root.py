@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
+from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting
 from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source
 from ktx_cli.project.config.drivers import is_supported, parse_connection
 from ktx_cli.project.config.ingest import Ingest
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS, Llm
+from ktx_cli.project.config.llm import Llm
 from ktx_cli.project.config.scan import Scan
 
 
@@ -106,25 +106,3 @@ def connection_of(config: KtxConfig, connection: str) -> Connection:
 def supported_databases(config: KtxConfig) -> dict[str, Database]:
     """Return the databases this version can read, by id."""
     return {key: entry for key, entry in config.databases().items() if is_supported(entry)}
-
-
-def llm_backend_problem(config: KtxConfig) -> KtxError | None:
-    """Return why no model can run with this configuration, None when one can."""
-    backend = config.llm.provider.backend
-    if backend == "none":
-        return KtxError(
-            "no LLM backend is configured (`llm.provider.backend` is `none`)",
-            hint="ktx setup --llm-backend claude-code",
-            code="no_backend",
-        )
-    if backend not in SUPPORTED_BACKENDS:
-        return NotSupportedError(
-            f"the LLM backend `{backend}` is not supported",
-            hint=f"set `llm.provider.backend` to one of {', '.join(SUPPORTED_BACKENDS)}",
-            details={"backend": backend},
-        )
-    return NotSupportedError(
-        f"the LLM backend `{backend}` is configured, but this version cannot run models yet",
-        hint="--no-llm does the part that needs no model",
-        details={"backend": backend},
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,11 @@ from ktx_cli.core.errors import NotSupportedError
 from ktx_cli.project.config import (
     RESERVED_IDS,
     ROLES,
-    SUPPORTED_BACKENDS,
     SUPPORTED_DRIVERS,
     Database,
     KtxConfig,
     Source,
     is_supported,
-    llm_backend_problem,
-    load_config,
     require_supported,
     supported_databases,
 )
@@ -222,30 +218,6 @@ def test_no_id_is_reserved_for_nothing() -> None:
 
 def test_roles() -> None:
     assert list(ROLES) == ["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
-
-
-def test_no_backend_is_not_ready() -> None:
-    problem = llm_backend_problem(config({}))
-    assert problem is not None
-    assert (problem.code, problem.exit_code) == ("no_backend", 3)
-    assert problem.hint == "ktx setup --llm-backend claude-code"
-
-
-def test_codex_is_not_supported() -> None:
-    loaded = load_config(Path("k"), data=b"llm: {provider: {backend: codex}}")
-    problem = llm_backend_problem(loaded.config)
-    assert isinstance(problem, NotSupportedError)
-    assert problem.exit_code == 2
-    assert "`codex`" in problem.message
-    assert all(backend in (problem.hint or "") for backend in SUPPORTED_BACKENDS)
-
-
-@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
-def test_no_backend_runs_models_yet(backend: str) -> None:
-    problem = llm_backend_problem(config({"llm": {"provider": {"backend": backend}}}))
-    assert isinstance(problem, NotSupportedError)
-    assert f"`{backend}`" in problem.message
-    assert "--no-llm" in (problem.hint or "")
 
 
 def test_defaults_are_not_shared_between_configurations() -> None:

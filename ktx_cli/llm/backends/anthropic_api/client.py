@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core.errors import ConfigError
+from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.llm import VertexProvider
 from ktx_cli.project.secrets import resolve
 
 if TYPE_CHECKING:
@@ -25,26 +26,20 @@ def make_client(
     The SDK reads addresses, tokens and headers from the environment where it is not told: address and key are always
     given here, and the header variables it would add are taken out again.
     """
-    if backend == "vertex":
-        return _vertex(config, project_dir=project_dir, environ=environ)
+    problem = missing_setting(config, backend)
+    if problem is not None:
+        raise problem
+    secrets = {
+        where: resolve(reference, project_dir=project_dir, environ=environ, where=where)
+        for where, reference in secret_references(config, backend).items()
+    }
+    secret = next(iter(secrets.values()), "")
     provider = config.llm.provider
-    gateway, anthropic = provider.gateway, provider.anthropic
+    if backend == "vertex" and provider.vertex is not None:
+        return _vertex(provider.vertex, secret or None, provider.vertex.project or environ.get("GOOGLE_CLOUD_PROJECT"))
     if backend == "gateway":
-        key = _secret(gateway.api_key, backend, project_dir, environ)
-        if not gateway.base_url:
-            hint = "ktx config set llm.provider.gateway.base_url URL"
-            raise ConfigError("the backend `gateway` needs `llm.provider.gateway.base_url`", hint=hint)
-        return _direct(key, gateway.base_url, bearer=gateway.auth == "bearer")
-    key = _secret(anthropic.api_key, backend, project_dir, environ)
-    return _direct(key, anthropic.base_url or ANTHROPIC_URL, bearer=False)
-
-
-def _secret(reference: str | None, backend: str, project_dir: Path, environ: Mapping[str, str]) -> str:
-    where = f"llm.provider.{backend}.api_key"
-    if not reference:
-        hint = f"ktx config set {where} env:{backend.upper()}_API_KEY"
-        raise ConfigError(f"the backend `{backend}` needs `{where}`", hint=hint)
-    return resolve(reference, project_dir=project_dir, environ=environ, where=where)
+        return _direct(secret, provider.gateway.base_url or "", bearer=provider.gateway.auth == "bearer")
+    return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, bearer=False)
 
 
 def _direct(key: str, base_url: str, *, bearer: bool) -> anthropic.AsyncAnthropic:
@@ -61,23 +56,13 @@ def _direct(key: str, base_url: str, *, bearer: bool) -> anthropic.AsyncAnthropi
     return client
 
 
-def _vertex(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> anthropic.AsyncAnthropicVertex:
+def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> anthropic.AsyncAnthropicVertex:
     import anthropic
 
-    vertex = config.llm.provider.vertex
-    if vertex is None:
-        raise ConfigError(
-            "the backend `vertex` needs `llm.provider.vertex.location`",
-            hint="ktx config set llm.provider.vertex.location europe-west1",
-        )
-    token = vertex.access_token and resolve(
-        vertex.access_token, project_dir=project_dir, environ=environ, where="llm.provider.vertex.access_token"
-    )
-    project = vertex.project or environ.get("GOOGLE_CLOUD_PROJECT")
     client = anthropic.AsyncAnthropicVertex(
         region=vertex.location,
         project_id=project or anthropic.not_given,
-        access_token=token or None,
+        access_token=token,
         base_url=vertex.base_url or _vertex_url(vertex.location),
         max_retries=0,
         timeout=TIMEOUT_SECONDS,

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, find_claude, find_launcher
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.caching import claude_environment as caching_environment
 from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.checks import values_of
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.secrets import SecretRef
 from ktx_cli.project.state import prepare_private_folder
 
 SYSTEM_PREFIX: Final = "system-"
-
-_REFERENCE = re.compile(r"\s*env:\s*([A-Za-z_][A-Za-z0-9_]*)\s*")
 
 
 @dataclass(frozen=True)
@@ -75,17 +74,5 @@ def is_alive(pid: int) -> bool:
 
 def secret_names(config: KtxConfig) -> frozenset[str]:
     """Return the variables `ktx.yaml` names in `env:` references, wherever they stand."""
-    return frozenset(_names(config.model_dump(mode="json")))
-
-
-def _names(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        match = _REFERENCE.fullmatch(value)
-        if match:
-            yield match[1]
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _names(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _names(item)
+    references = (SecretRef.parse(value) for _, _, value in values_of(config) if isinstance(value, str))
+    return frozenset(one.name for one in references if one is not None and one.kind == "env")

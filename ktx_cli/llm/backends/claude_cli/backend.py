@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ktx_cli.core.errors import ResultWarning
@@ -14,24 +12,19 @@ from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
 from ktx_cli.llm.backends.claude.managed import check_managed
+from ktx_cli.llm.backends.claude.processes import child_environment, private_folder, run
+from ktx_cli.llm.backends.claude.session import session_account
+from ktx_cli.llm.backends.claude_cli.command import command_line
 from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
-from ktx_cli.llm.backends.claude_cli.process import (
-    child_environment,
-    command_line,
-    private_folder,
-    run,
-)
 from ktx_cli.llm.backends.claude_cli.protocol import parse, render, system_prompt
 from ktx_cli.llm.backends.claude_code.isolation import check_result_route
 from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS
 from ktx_cli.llm.backends.claude_code.reader import usage_of
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
 from ktx_cli.llm.types import Cost, Usage
 
 log = logging.getLogger(__name__)
-
-AUTH_SECONDS = 30.0
 
 
 class ClaudeCliBackend:
@@ -99,11 +92,7 @@ class ClaudeCliBackend:
 
     async def account(self) -> str:
         """Ask the binary who is signed in; it says so for any token, so the probe's turn is the proof."""
-        status = await auth_status(self._host)
-        if not status.get("loggedIn"):
-            raise llm_error("auth", backend=NAME)
-        source = status.get("authMethod") or "session"
-        return f"local Claude Code session ({source})"
+        return await session_account(self._host, NAME)
 
     def versions(self) -> Mapping[str, str]:
         """Return the binary and where it was found."""
@@ -122,23 +111,6 @@ class ClaudeCliBackend:
             if not self._allow_managed:
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
-
-
-async def auth_status(host: Host) -> dict[str, Any]:
-    """Return what `claude auth status` says, in the scrubbed environment; raises `LlmError` when it says nothing."""
-    with private_folder() as folder:
-        command = [str(host.binary), "auth", "status"]
-        try:
-            async with asyncio.timeout(AUTH_SECONDS):
-                answer = await run(command, environment=child_environment(host, folder), folder=Path(folder), prompt="")
-        except TimeoutError as error:
-            raise llm_error("connection", backend=NAME, message="`claude auth status` did not answer") from error
-    try:
-        value = json.loads(answer.out)
-    except ValueError as error:
-        message, detail = "`claude auth status` said no JSON", answer.err or answer.out
-        raise llm_error("connection", backend=NAME, message=message, detail=detail) from error
-    return value if isinstance(value, dict) else {}
 
 
 def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:

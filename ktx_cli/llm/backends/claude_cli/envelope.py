@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude_cli.process import EXCERPT, CliAnswer
+from ktx_cli.llm.backends.claude.processes import CliAnswer
 from ktx_cli.llm.backends.claude_code.ending import Ending, ending_error, stop_reason
 from ktx_cli.llm.errors import LlmError, llm_error
 
 NAME: Final = "claude-cli"
+EXCERPT: Final = 500
+"""Characters of what a process left that go into a detail."""
+
 RAW_MARK: Final = "--- raw ---"
 """What follows it in a detail is the program's own text, never looked at for signs."""
 

@@ -1,10 +1,9 @@
-"""One `claude --print` process: its command line, its private folder, its life and its end."""
+"""Running the `claude` binary to its end: a private folder, the scrubbed environment, its whole process group."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -16,13 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.llm.backends.claude.host import Host, is_alive
-from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, MAX_ARGUMENT
 
 log = logging.getLogger(__name__)
 
 FOLDER_PREFIX: Final = "ktx-claude-cli-"
 TERMINATE_SECONDS: Final = 5.0
-EXCERPT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +29,6 @@ class CliAnswer:
     code: int
     out: str
     err: str
-
-
-def command_line(
-    host: Host, *, model: str, system: str, system_file: Path, schema: str | None, max_turns: int
-) -> list[str]:
-    """Return the arguments; a system prompt too long for one of them is in `system_file`."""
-    command = [str(host.binary), "--print", "--output-format", "json", "--model", model, "--disable-slash-commands"]
-    if len(system.encode()) > MAX_ARGUMENT:
-        command += ["--system-prompt-file", str(system_file)]
-    else:
-        command += ["--system-prompt", system]
-    command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
-    command += ["--settings", json.dumps(LOCKDOWN_SETTINGS, sort_keys=True), "--max-turns", str(max_turns)]
-    if host.restricted:
-        command.append("--restricted")
-    if schema is not None:
-        command += ["--json-schema", schema]
-    return command
 
 
 def child_environment(host: Host, folder: Path) -> dict[str, str]:

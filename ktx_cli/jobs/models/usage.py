@@ -1,0 +1,56 @@
+"""`ktx usage`: sums of the usage facts of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core.errors import UsageError
+from ktx_cli.core.text import did_you_mean
+from ktx_cli.llm.usage_store import DIMENSIONS, UsageRow, usage_by
+from ktx_cli.project.config import load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import read_state
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """The sums, and what they are summed by."""
+
+    dimensions: tuple[str, ...]
+    since: str | None
+    rows: tuple[UsageRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "by": list(self.dimensions),
+            "since": self.since,
+            "rows": [row.to_json(self.dimensions) for row in self.rows],
+        }
+
+
+def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None) -> UsageReport:
+    """Return the sums; raises `UsageError` for a dimension or a day that is none."""
+    layout = Layout(project_dir)
+    load_config(layout.config)
+    dimensions = tuple(dict.fromkeys(by))
+    for name in dimensions:
+        if name not in DIMENSIONS:
+            near = did_you_mean(name, DIMENSIONS)
+            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(DIMENSIONS)}"
+            raise UsageError(f"usage cannot be summed by `{name}`", hint=hint)
+    if since is not None:
+        since = _day(since)
+    rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "")) or []
+    return UsageReport(dimensions, since, tuple(rows))
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise UsageError(f"`{text}` is no day", hint="--since 2026-01-31") from None
