@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow check bench fmt docs lock clean install
+.PHONY: demo test test-slow check requirements bench fmt docs lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it a question
 	rm -rf ktx-demo
@@ -22,6 +22,10 @@ check: $(STAMP)  ## lint, format, types, floors of the house, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m docs.requirements --quiet
+
+requirements: $(STAMP)  ## the requirements of the model runtime and the passing test that covers each
+	$(BIN)/python -m docs.requirements --run
 
 bench: $(STAMP)  ## the benchmarks; each prints a ratio and how it grows
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b || exit 1; done

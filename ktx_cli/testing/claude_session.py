@@ -121,8 +121,10 @@ class _Tunnel(socketserver.StreamRequestHandler):
             return
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with contextlib.suppress(OSError, ssl.SSLError):
-            inside = self.server.context.wrap_socket(self.connection, server_side=True)
-            with socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside:
+            with (
+                self.server.context.wrap_socket(self.connection, server_side=True) as inside,
+                socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
+            ):
                 _join(inside, outside)
 
 

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core.errors import CancelledError
+from ktx_cli.testing.model_script import says
+from ktx_cli.testing.model_server import ModelServer
 
 Run = Callable[..., Any]
 
@@ -41,6 +43,8 @@ ARGUMENTS = {
     "config set": ("llm.provider.backend", "none"),
     "completion": ("bash",),
     "demo": ("company",),
+    "llm ask": ("hello", "--model", "gateway:scripted"),
+    "llm probe": ("--model", "gateway:scripted"),
 }
 """What a command needs besides its name to do its work."""
 
@@ -94,6 +98,17 @@ def check_failure(answer: Any, command: str, mode: str, code: int, error: str) -
         assert "hint: " in answer.err
         if mode != "debug":
             assert "Traceback" not in answer.err
+
+
+@pytest.fixture
+def project(project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project of the other tests, with a gateway that answers `ok`."""
+    model_server.play(lambda request: says("ok"))
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    text = (project / "ktx.yaml").read_text()
+    gateway = f"gateway: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}"
+    (project / "ktx.yaml").write_text(text.replace("backend: none\n", f"backend: none\n    {gateway}\n"))
+    return project
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -42,7 +42,7 @@ def test_flags_change_only_their_slice(ktx: Run, project: Path) -> None:
     config = project / "ktx.yaml"
     text = "# mine\n" + config.read_text().replace("path: shop.sqlite", "path: shop.sqlite  # the shop")
     config.write_text(text)
-    assert ktx("setup", "--llm-backend", "claude-code", "--llm-model", "sonnet").code == 0
+    assert ktx("setup", "--llm-backend", "claude-code", "--llm-model", "sonnet", "--no-test").code == 0
     changed = config.read_text()
     assert changed == text.replace("backend: none", "backend: claude-code\n  models:\n    default: sonnet")
 
@@ -51,7 +51,7 @@ def test_edits_of_the_user_are_saved_into_but_not_committed(ktx: Run, project: P
     config = project / "ktx.yaml"
     config.write_text(config.read_text() + "# half-finished thought\n")
     tip = git(project, "rev-parse", "HEAD")
-    answer = ktx("setup", "--llm-backend", "claude-code", "--json")
+    answer = ktx("setup", "--llm-backend", "claude-code", "--no-test", "--json")
     assert answer.code == 0
     assert "config_not_committed" in [w["code"] for w in answer.envelope["warnings"]]
     assert git(project, "rev-parse", "HEAD") == tip

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.text import listing
+from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.models.probing import LastProbe, distinct_models, last_probes, probe_models
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.llm.caching import divergence
@@ -122,3 +122,30 @@ def _sessions(context: CheckContext, backends: Iterable[str]) -> list[Finding]:
         concern = Concern.AUTH if error.code in AUTH_CODES else Concern.SETUP
         return [Finding(CHECK, Level.FAIL, error.message, error.hint, concern)]
     return [Finding(CHECK, Level.OK, f"session present: {session.account}; {session.binary}")]
+
+
+def check_claude(context: CheckContext) -> list[Finding]:
+    """The local Claude Code binary, what its processes are not given, and an organisation's managed files."""
+    from ktx_cli.llm.backends.claude.environment import dropped_names
+    from ktx_cli.llm.backends.claude.host import claude_host, secret_names
+    from ktx_cli.llm.backends.claude.managed import managed_error, managed_files
+
+    config = context.loaded.config
+    used = [ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS]
+    if not used:
+        return [Finding("claude", Level.SKIP, "no role uses the local Claude Code session")]
+    try:
+        host, binary = claude_host(used[0], config, project_dir=context.project_dir, environ=context.environ)
+    except KtxError as error:
+        return [Finding("claude", Level.FAIL, error.message, error.hint, Concern.SETUP)]
+    dropped = dropped_names(context.environ, secret_names=secret_names(config))
+    names = f": {', '.join(dropped)}" if dropped else ""
+    kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"
+    findings = [Finding("claude", Level.OK, f"{binary}; {kept_back}")]
+    files = managed_files(host.environment)
+    if files:
+        allowed = config.llm.provider.claude.allow_managed_policy
+        error = managed_error(files, backend=used[0])
+        level = Level.WARN if allowed else Level.FAIL
+        findings.append(Finding("claude", level, error.message, None if allowed else error.hint, Concern.AUTH))
+    return findings

@@ -20,6 +20,7 @@ CHECKS: tuple[Check, ...] = (
     Check("context", "context built", project.check_context),
     Check("repository", "repository", project.check_repository),
     Check("lease", "lease", project.check_lease),
+    Check("claude", "Claude Code", models.check_claude, live=True),
     Check("probe", "LLM probe", models.check_probes, live=True),
     Check("connections", "connections", live.check_connections, live=True),
 )

@@ -1,0 +1,224 @@
+"""Commands that need a model: against the scripted server, with and without a local Claude Code session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.testing.claude_session import OfflineSession, offline_session
+from ktx_cli.testing.model_script import UNAUTHORIZED, gives, says
+from ktx_cli.testing.model_server import ModelServer
+
+Run = Callable[..., Any]
+
+LLM = """
+llm:
+  provider:
+    backend: {backend}
+    gateway: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
+  models:
+    default: {model}
+"""
+
+
+@pytest.fixture
+def configure(project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that chooses backend and model in the project's ktx.yaml."""
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    base = (project / "ktx.yaml").read_text().partition("llm:\n")
+    connections = base[2].partition("connections:\n")
+
+    def write(backend: str, model: str = "sonnet", more: str = "") -> None:
+        text = LLM.format(backend=backend, model=model, url=model_server.url) + more
+        (project / "ktx.yaml").write_text(f"{text}\nconnections:\n{connections[2]}")
+
+    return write
+
+
+@pytest.fixture
+def session(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[OfflineSession]:
+    """A local session behind the scripted server; the commands of the test run in it."""
+    with offline_session(model_server) as found:
+        _enter(found, monkeypatch)
+        yield found
+
+
+def _enter(session: OfflineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "http_proxy", "ALL_PROXY", "all_proxy", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in session.environ.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def signed_out(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[OfflineSession]:
+    """No session, and an API key that must not be used."""
+    with offline_session(model_server, signed_in=False, extra={"ANTHROPIC_API_KEY": "sk-ant-api03-made-up"}) as found:
+        _enter(found, monkeypatch)
+        yield found
+
+
+def test_ask_prints_the_answer_and_counts_it(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+    configure("gateway", "some-model")
+    model_server.play([says("forty-two\nand more")])
+    answer = ktx("llm", "ask", "how many?", "--system", "be short")
+    assert (answer.code, answer.out) == (0, "forty-two\nand more\n")
+    (request,) = model_server.model_calls
+    assert request.system == "be short"
+    rows = ktx("usage", "--by", "command", "--by", "role", "--json").data["rows"]
+    assert [(row["command"], row["role"], row["total_tokens"], row["cost_usd"]) for row in rows] == [
+        ("ktx llm ask", "default", 120, None)
+    ]
+
+
+def test_ask_reads_stdin_and_takes_a_schema(ktx: Run, configure: Run, model_server: ModelServer, work: Path) -> None:
+    configure("gateway", "some-model")
+    (work / "schema.json").write_text(json.dumps({"type": "array", "items": {"type": "integer"}, "minItems": 2}))
+    model_server.play([gives({"value": [1]}), gives({"value": [1, 2]})])
+    answer = ktx("llm", "ask", "-", "--schema", "schema.json", "--json", input="count")
+    assert answer.data["answer"] == [1, 2]
+    assert answer.data["facts"]["attempts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "says_so"),
+    [
+        (("ask", " "), "question is empty"),
+        (("ask", "x", "--role", "curatr"), "curatr"),
+        (("ask", "x", "--schema", "none.json"), "none.json"),
+        (("ask", "x", "--schema", "ktx.yaml"), "no JSON"),
+        (("ask", "x", "--model", "gpt:4"), "gpt"),
+        (("probe", "--model", "nonsense:x"), "nonsense"),
+    ],
+)
+def test_wrong_questions(ktx: Run, configure: Run, args: tuple[str, ...], says_so: str) -> None:
+    configure("claude-code")
+    answer = ktx("llm", *args, "--json")
+    assert answer.code == 2
+    assert says_so in answer.envelope["error"]["message"]
+
+
+def test_no_backend(ktx: Run, project: Path) -> None:
+    for args in (("llm", "ask", "x"), ("llm", "probe")):
+        answer = ktx(*args, "--json")
+        assert answer.code == 3
+        assert answer.envelope["error"]["code"] == "no_backend"
+        assert answer.envelope["error"]["hint"] == "ktx setup --llm-backend claude-code"
+
+
+def test_roles_may_use_several_backends_at_once(
+    ktx: Run, configure: Run, model_server: ModelServer, session: OfflineSession
+) -> None:
+    configure("gateway", "some-model", "    triage: claude-cli:haiku\n")
+    model_server.play(lambda request: says(f"I am {request.body['model']}"))
+    assert ktx("llm", "ask", "who?").out == "I am some-model\n"
+    assert "haiku" in ktx("llm", "ask", "who?", "--role", "triage").out
+    probes = ktx("llm", "probe", "--json").data["probes"]
+    assert [(one["backend"], one["ok"]) for one in probes] == [("gateway", True), ("claude-cli", True)]
+    status = {tuple(row["message"].split(": ")[:1]) for row in ktx("status", "--json").data["checks"]}
+    assert any("claude-cli:haiku (triage)" in row[0] for row in status)
+
+
+@pytest.mark.requirement("R36", "R37", "R40", "R41", "R6")
+@pytest.mark.parametrize("backend", ["claude-code", "claude-cli"])
+def test_an_api_key_is_no_session(
+    ktx: Run, configure: Run, model_server: ModelServer, signed_out: OfflineSession, project: Path, backend: str
+) -> None:
+    """Promise 7: setup, status, doctor and ingest fail with the authentication copy, exit 3."""
+    setup = ktx("setup", "--llm-backend", backend, "--json")
+    assert (setup.code, setup.envelope["error"]["message"], setup.envelope["error"]["hint"]) == (
+        3,
+        AUTH_MESSAGE,
+        AUTH_HINT,
+    )
+    assert backend not in (project / "ktx.yaml").read_text(), "nothing was saved"
+    configure(backend)
+    for args in (("ingest",), ("scan",), ("llm", "probe"), ("llm", "ask", "x")):
+        answer = ktx(*args, "--json")
+        error = answer.envelope["error"]
+        assert (answer.code, error["message"], error["hint"]) == (3, AUTH_MESSAGE, AUTH_HINT), args
+    assert not (project / "semantic-layer").exists()
+    assert ktx("ingest", "--no-llm").code == 0
+    for args in (("status",), ("doctor",)):
+        answer = ktx(*args, "--json")
+        assert answer.code == 3, answer
+        assert AUTH_MESSAGE in answer.out
+        assert AUTH_HINT in answer.out
+    assert model_server.model_calls == [], "no model was asked, with whatever key"
+
+
+def test_setup_probes_before_it_saves(
+    ktx: Run, project: Path, model_server: ModelServer, session: OfflineSession
+) -> None:
+    model_server.play([says("ok")])
+    answer = ktx("setup", "--llm-backend", "claude-code", "--llm-model", "haiku", "--json")
+    assert answer.code == 0, answer
+    assert answer.data["probes"][0]["report"]["resolved_model"].startswith("claude-haiku")
+    assert "claude-code" in (project / "ktx.yaml").read_text()
+    model_server.play([says("ok")])
+    assert ktx("ingest").code == 0
+    status = ktx("status", "--json")
+    assert status.code == 0, status
+    assert any("session present" in row["message"] for row in status.data["checks"])
+    assert any("last probe 20" in row["message"] for row in status.data["checks"])
+    rows = ktx("usage", "--by", "command", "--json").data["rows"]
+    assert {row["command"]: row["units"] for row in rows} == {"ktx setup": 1, "ktx ingest": 1}
+
+
+def test_ingest_asks_before_it_writes_and_stops_at_a_refusal(
+    ktx: Run, configure: Run, project: Path, model_server: ModelServer
+) -> None:
+    configure("gateway", "some-model")
+    model_server.play([UNAUTHORIZED])
+    answer = ktx("ingest", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (3, "auth")
+    assert not (project / "semantic-layer").exists()
+    model_server.play([])
+    assert ktx("ingest", "--dry-run").code == 0
+    assert model_server.requests == [], "a dry run asks nobody"
+
+
+@pytest.mark.requirement("R58", "R57")
+def test_caching_settings_that_are_ignored_are_named_everywhere(
+    ktx: Run, configure: Run, model_server: ModelServer, session: OfflineSession
+) -> None:
+    configure("claude-cli", "haiku", "  promptCaching: {cacheTools: false, historyTtl: 1h}\n")
+    model_server.play(lambda request: says("ok"))
+    for args in (("ingest",), ("llm", "probe"), ("llm", "ask", "x")):
+        answer = ktx(*args, "--json")
+        assert answer.code == 0, answer
+        found = [w for w in answer.envelope["warnings"] if w["code"] == "prompt_caching_ignored"]
+        assert [w["fields"] for w in found] == [["cacheTools"]], args
+    for command in ("status", "doctor"):
+        answer = ktx(command, "--json")
+        rows = answer.data.get("checks") or answer.data.get("findings")
+        assert [r["message"] for r in rows if r["check"] == "prompt_caching"] == [
+            "the backend `claude-cli` cannot honour llm.promptCaching.cacheTools"
+        ]
+    shown = ktx("ingest")
+    assert shown.err.count("cannot honour llm.promptCaching.cacheTools") == 1
+
+
+def test_debug_shows_the_providers_words_and_nothing_else_does(
+    ktx: Run, configure: Run, model_server: ModelServer
+) -> None:
+    configure("gateway", "some-model")
+    quiet, loud = [], []
+    for found, flags in ((quiet, ()), (loud, ("--debug",))):
+        model_server.play([UNAUTHORIZED])
+        answer = ktx("llm", "ask", "x", "--json", *flags)
+        found.append(answer.out)
+        found.append(answer.err)
+    assert "invalid x-api-key" not in "".join(quiet) + loud[0]
+    assert "invalid x-api-key" in loud[1]
+
+
+def test_usage_refuses_what_it_cannot_sum(ktx: Run, project: Path) -> None:
+    assert ktx("usage", "--by", "modle", "--json").envelope["error"]["hint"] == "did you mean `model`?"
+    assert ktx("usage", "--since", "yesterday", "--json").code == 2
+    assert ktx("usage", "--json").data["rows"] == []
