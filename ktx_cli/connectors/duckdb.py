@@ -202,7 +202,7 @@ def _without_end(sql: str) -> str:
 def _without_zones(sql: str, types: Sequence[str]) -> str:
     names = [f"c{position}" for position in range(len(types))]
     values = [
-        f"timezone('UTC', {name})" if kind == _ZONED else f"{name}::VARCHAR" if _ZONED in kind else name
+        f"system.main.timezone('UTC', {name})" if kind == _ZONED else f"{name}::VARCHAR" if _ZONED in kind else name
         for name, kind in zip(names, types, strict=True)
     ]
     return f"SELECT {', '.join(values)} FROM (\n{sql}\n) AS result({', '.join(names)})"
@@ -213,11 +213,11 @@ def _zoned(value: Any) -> Any:
 
 
 def _catalog(cursor: DuckDBPyConnection) -> str:
-    return str(_one(cursor, "SELECT current_database()"))
+    return str(_one(cursor, "SELECT system.main.current_database()"))
 
 
 def _version(cursor: DuckDBPyConnection) -> str:
-    return f"DuckDB {_one(cursor, 'SELECT version()')}"
+    return f"DuckDB {_one(cursor, 'SELECT system.main.version()')}"
 
 
 def _one(cursor: DuckDBPyConnection, sql: str) -> Any:

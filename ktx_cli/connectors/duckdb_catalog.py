@@ -26,24 +26,26 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _OUTSIDE = re.compile(r'Cannot access file "(.+)" - file system operations are disabled')
-_MINE = "NOT internal AND database_name = current_database()"
+# A macro kept in the file goes before DuckDB's own function of its name, unless that is asked for by its full name.
+_THIS = "database_name = system.main.current_database()"
+_MINE = f"NOT internal AND {_THIS}"
 _RELATIONS = f"""
-SELECT schema_name, table_name, 'table', comment, estimated_size, NULL FROM duckdb_tables() WHERE {_MINE}
+SELECT schema_name, table_name, 'table', comment, estimated_size, NULL FROM system.main.duckdb_tables() WHERE {_MINE}
 UNION ALL
-SELECT schema_name, view_name, 'view', comment, NULL, sql FROM duckdb_views() WHERE {_MINE}
+SELECT schema_name, view_name, 'view', comment, NULL, sql FROM system.main.duckdb_views() WHERE {_MINE}
 """
 _COLUMNS = f"""
 SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment, is_generated
-FROM duckdb_columns() WHERE {_MINE} ORDER BY schema_name, table_name, column_index
+FROM system.main.duckdb_columns() WHERE {_MINE} ORDER BY schema_name, table_name, column_index
 """
-_CONSTRAINTS = """
+_CONSTRAINTS = f"""
 SELECT schema_name, table_name, constraint_type, constraint_name, constraint_column_names, referenced_table,
        referenced_column_names
-FROM duckdb_constraints() WHERE database_name = current_database() ORDER BY constraint_index
+FROM system.main.duckdb_constraints() WHERE {_THIS} ORDER BY constraint_index
 """
-_INDEXES = """
+_INDEXES = f"""
 SELECT schema_name, table_name, index_name, is_unique, expressions::VARCHAR[]
-FROM duckdb_indexes() WHERE database_name = current_database() AND NOT is_primary ORDER BY index_oid
+FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY index_oid
 """
 
 
@@ -68,25 +70,26 @@ class DuckDbCatalog:
         self.cursor = cursor
         self.problems: list[ObjectProblem] = []
 
-    def read(self, scope: Scope, *, catalog: str | None = None) -> tuple[Table, ...]:
+    def read(self, scope: Scope, *, catalog: str) -> tuple[Table, ...]:
         """Return everything in scope, sorted; a view that errors becomes a problem."""
         drafts = {draft.ref: draft for draft in list_relations(self.cursor)}
         chosen = select(drafts, scope, catalog=catalog)
         self.problems += chosen.problems
         drafts = {ref: drafts[ref] for ref in chosen.refs}
-        self._drop_broken_views(drafts)
+        self._drop_broken_views(drafts, catalog)
         self._columns(drafts)
         self._constraints(drafts)
         self._indexes(drafts)
         return tuple(draft.finish() for _, draft in sorted(drafts.items()))
 
-    def _drop_broken_views(self, drafts: dict[TableRef, TableDraft]) -> None:
+    def _drop_broken_views(self, drafts: dict[TableRef, TableDraft], catalog: str) -> None:
         import duckdb
 
         # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
         for ref in [ref for ref, draft in drafts.items() if draft.kind is TableKind.VIEW]:
+            name = ".".join(map(quoted, (catalog, ref.schema or "main", ref.name)))
             try:
-                self.cursor.execute(f"EXPLAIN SELECT * FROM {quoted(ref.schema or 'main')}.{quoted(ref.name)}")
+                self.cursor.execute(f"EXPLAIN SELECT * FROM {name}")
             except duckdb.InterruptException:
                 raise
             except duckdb.Error as error:

@@ -26,7 +26,7 @@ from ktx_cli.connectors.port import (
     TableKind,
     TableRef,
 )
-from ktx_cli.connectors.scope import select
+from ktx_cli.connectors.scope import excluded, select
 from ktx_cli.connectors.types import semantic_type
 from ktx_cli.core.errors import SourceError
 
@@ -97,7 +97,8 @@ class FilesConnector(DuckDbSession):
         broken = self._prepare()
         files = {file.ref: file for file in self._files}
         found = select(files, scope)
-        problems = [*self._problems, *found.problems, *(broken[ref] for ref in found.refs if ref in broken)]
+        left_out = [problem for problem in self._problems if problem.ref is None or not excluded(problem.ref, scope)]
+        problems = [*left_out, *found.problems, *(broken[ref] for ref in found.refs if ref in broken)]
         with self._cursor() as cursor:
             columns = _columns(cursor)
             tables = tuple(
@@ -154,7 +155,7 @@ class FilesConnector(DuckDbSession):
 
     @staticmethod
     def _version(cursor: DuckDBPyConnection) -> str:
-        row = cursor.execute("SELECT version()").fetchone()
+        row = cursor.execute("SELECT system.main.version()").fetchone()
         return f"DuckDB {row[0] if row else ''}"
 
 
@@ -231,7 +232,7 @@ def _reader(file: DataFile) -> str:
 
 def _columns(cursor: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
     rows = cursor.execute(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal "
+        "SELECT table_name, column_name, data_type FROM system.main.duckdb_columns() WHERE NOT internal "
         "ORDER BY table_name, column_index"
     ).fetchall()
     found: dict[str, list[Column]] = {}
@@ -243,5 +244,5 @@ def _columns(cursor: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
 def _row_count(cursor: DuckDBPyConnection, file: DataFile) -> int | None:
     if file.suffix != ".parquet":
         return None
-    row = cursor.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(file.path)]).fetchone()
+    row = cursor.execute("SELECT num_rows FROM system.main.parquet_file_metadata(?)", [str(file.path)]).fetchone()
     return int(row[0]) if row else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import ssl
 import time
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.connectors import base, reaching
 from ktx_cli.connectors.base import TableDraft
@@ -17,6 +18,7 @@ from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector, opti
 from ktx_cli.connectors.scope import parse_name, select
 from ktx_cli.connectors.statements import read_only_error
 from ktx_cli.connectors.tagging import tagged_mysql_connection
+from ktx_cli.connectors.url_parameters import ADDRESS, ANY, FLAG, folded
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
 
@@ -27,6 +29,11 @@ _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
 _GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
 _WRITING = re.compile(r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|SUPER|FILE)\b")
+_MODES = (
+    *("disabled", "preferred", "required", "verify-ca", "verify-identity"),
+    *("disable", "prefer", "require", "verify-full"),
+)
+_WITHOUT_EFFECT = ("charset", "connect_timeout", "connectTimeout", "connectionLimit", "timezone")
 _STOPPED = (1969, 3024, 1317)
 _WAITED = (1205,)
 _REFUSED_WRITES = (1792, 1290, 1836)
@@ -38,7 +45,12 @@ class MySqlConnector(ServerConnector):
 
     dialect = "mysql"
     default_port = 3306
-    engine_url = "mysql+pymysql://"
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **ADDRESS,
+        **dict.fromkeys(("sslmode", "ssl-mode"), _MODES),
+        **dict.fromkeys(_WITHOUT_EFFECT, ANY),
+        "ssl": FLAG,
+    }
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
 
     def _check(self, sql: str) -> None:
@@ -118,20 +130,20 @@ class MySqlConnector(ServerConnector):
         """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL's."""
         given = self.options.get("ssl")
         fields = given if isinstance(given, dict) else {}
-        mode = str(self.address.parameters.get("ssl-mode") or self.address.parameters.get("sslmode") or "").upper()
+        mode = folded(self.address.parameters.get("ssl-mode") or self.address.parameters.get("sslmode") or "")
         wanted = True if fields else option_flag(self.options, "ssl")
         if wanted is None:
             wanted = option_flag(self.address.parameters, "ssl")
-        if mode.replace("-", "_") in ("REQUIRED", "REQUIRE", "VERIFY_CA", "VERIFY_IDENTITY", "VERIFY_FULL"):
+        if mode.startswith(("require", "verify")):
             wanted = True
-        if wanted is False or mode in ("DISABLED", "DISABLE"):
+        if wanted is False or mode.startswith("disable"):
             return {"ssl_disabled": True}
         if not wanted:
             return {}
         verified = option_flag(fields, "rejectUnauthorized")
         if verified is None:
             verified = option_flag(self.options, "rejectUnauthorized")
-        if verified is None and mode in ("REQUIRED", "REQUIRE"):
+        if verified is None and mode.startswith("require"):
             verified = False
         return {"ssl": self._context(fields, verified is not False)}
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from ktx_cli.connectors.port import ConnectionSpec
 from ktx_cli.core.errors import ConfigError, SourceError
+from ktx_cli.core.text import shell_words
 
 
 def source_path(spec: ConnectionSpec) -> Path:
@@ -72,7 +73,7 @@ def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
     """Return the error for a path the system does not let us read."""
     return SourceError(
         f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}",
-        hint=f"give this user access, for example: chmod u+r {path}",
+        hint=f"give this user access, for example: {shell_words('chmod', 'u+r', path)}",
         details={"path": str(path)},
     )
 

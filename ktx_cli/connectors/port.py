@@ -122,7 +122,7 @@ class Scope:
 
     `schemas`: only these, or None for all but the system's. `enabled_tables`: exact names, `schema.table` or
     `table`; None for all. `include`/`exclude`: patterns (`mart.*`, `*_tmp`) over `schema.table` (or `table` where
-    the engine has no schemas); exclude wins. All given conditions must hold.
+    the engine has no schemas), and a name as it is; exclude wins. All given conditions must hold.
     """
 
     schemas: tuple[str, ...] | None = None

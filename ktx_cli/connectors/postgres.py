@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from ktx_cli.connectors import base, reaching
 from ktx_cli.connectors.paths import option_file
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.postgres_catalog import PostgresCatalog, list_relations
 from ktx_cli.connectors.postgres_locks import LockedReader
-from ktx_cli.connectors.postgres_tls import is_encrypted, reaches_this_machine, tls_parameters, without_clear_text
+from ktx_cli.connectors.postgres_parameters import FILES, KEPT_PARAMETERS, SSL_MODES, URL_PARAMETERS
+from ktx_cli.connectors.postgres_tls import (
+    is_encrypted,
+    reaches_this_machine,
+    tls_parameters,
+    without_clear_text,
+)
 from ktx_cli.connectors.reflect import PartReader, Reader, ServerConnector
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.tagging import tagged, tagged_postgres_cursor
+from ktx_cli.connectors.url_parameters import folded, require_choice
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+PINNED = "pg_catalog, pg_temp"
+"""The search_path of every statement.
 
-_KEPT_PARAMETERS = frozenset(
-    {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslpassword", "sslnegotiation", "channel_binding"}
-    | {"gssencmode", "krbsrvname", "target_session_attrs", "require_auth", "service", "passfile", "hostaddr"}
-)
-_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
+Postgres calls whatever fits best on the path, so a function that anybody may create in `public`, or a path that a
+database or role was given, would otherwise run with ktx's rights.
+"""
+
 _CLEAR_TEXT = "server requested a cleartext password"
 _LOCK_HOLDERS = (
     "SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
 )
+_NOT_FOUND = ("42P01", "42883", "42704")
+_UNQUALIFIED = "name the schema too, for example public.orders: ktx looks up names without one in pg_catalog alone"
 _USER = """
-SELECT current_user::text, rolsuper,
-       has_database_privilege(current_database(), 'CREATE'), current_setting('server_version'), current_database()
-FROM pg_roles WHERE rolname = current_user
+SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       pg_catalog.current_setting('server_version'), pg_catalog.current_database()
+FROM pg_catalog.pg_roles WHERE rolname = current_user
 """
 _WRITES = """
-SELECT coalesce(bool_or(has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
-       OR coalesce((SELECT bool_or(has_schema_privilege(s.oid, 'CREATE')) FROM pg_namespace AS s
-                    WHERE s.oid IN (SELECT relnamespace FROM pg_class WHERE oid = ANY(%s::oid[]))), false)
-FROM pg_class WHERE oid = ANY(%s::oid[])
+SELECT coalesce(pg_catalog.bool_or(pg_catalog.has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
+       OR coalesce((SELECT pg_catalog.bool_or(pg_catalog.has_schema_privilege(s.oid, 'CREATE'))
+                    FROM pg_catalog.pg_namespace AS s
+                    WHERE s.oid IN (SELECT relnamespace FROM pg_catalog.pg_class
+                                    WHERE oid = ANY(%s::pg_catalog.oid[]))), false)
+FROM pg_catalog.pg_class WHERE oid = ANY(%s::pg_catalog.oid[])
 """
 
 
 class PostgresConnector(ServerConnector):
-    """Read-only sessions on a Postgres database."""
+    """Read-only sessions on a Postgres database; statements name the schema of every table (see `PINNED`)."""
 
     dialect = "postgres"
     default_port = 5432
-    engine_url = "postgresql+psycopg://"
-    # Asking for the hstore type would send a transaction without our comment.
-    engine_arguments: ClassVar[Mapping[str, Any]] = {"use_native_hstore": False}
+    url_parameters = URL_PARAMETERS
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
+    _dropped = False
+    """Whether a session came without the settings of its log-in; each statement then brings its own."""
 
     def _connect(self) -> Any:
         import psycopg
@@ -59,7 +70,7 @@ class PostgresConnector(ServerConnector):
         failures: list[psycopg.Error] = []
         for place, seconds in reaching.shares(self._places(parameters), base.CONNECT_SECONDS):
             try:
-                return psycopg.connect(
+                session = psycopg.connect(
                     "",
                     **self._guarded({**parameters, **({"hostaddr": place} if place else {})}),
                     connect_timeout=max(1, int(seconds / (self.address.host.count(",") + 1))),
@@ -67,11 +78,23 @@ class PostgresConnector(ServerConnector):
                     prepare_threshold=None,
                     cursor_factory=tagged_postgres_cursor(),
                 )
+                return self._looked_at(session)
             except psycopg.Error as error:
                 failures.append(error)
         if len(failures) == 1:
             raise failures[0]
         raise type(failures[-1])("; ".join(dict.fromkeys(str(each) for each in failures)))
+
+    def _looked_at(self, session: Any) -> Any:
+        """Note whether the settings of the log-in arrived: a pooler in between may drop them."""
+        try:
+            with session.cursor() as cursor:
+                ((path,),) = cursor.execute("SHOW search_path").fetchall()
+        except BaseException:
+            session.close()
+            raise
+        self._dropped = self._dropped or _path(path) != _path(PINNED)
+        return session
 
     def _places(self, parameters: Mapping[str, Any]) -> list[str]:
         """Return the addresses to try in turn; one empty text where libpq is to find them."""
@@ -101,13 +124,18 @@ class PostgresConnector(ServerConnector):
 
     def _parameters(self) -> dict[str, Any]:
         address = self.address
-        kept = {name: value for name, value in address.parameters.items() if name in _KEPT_PARAMETERS}
+        kept = {
+            name: folded(value) if KEPT_PARAMETERS[name] else value
+            for name, value in address.parameters.items()
+            if value and name in KEPT_PARAMETERS
+        }
+        require_choice(self.spec, "sslmode", "sslmode", str(self.options.get("sslmode") or ""), SSL_MODES)
         kept.update(tls_parameters(self.options, address.parameters))
-        for name in _FILES:
+        for name in FILES:
             if kept.get(name, "system") != "system":
                 kept[name] = option_file(self.spec, name, kept[name])
-        limit, wait = int(base.STATEMENT_SECONDS * 1000), base.LOCK_SECONDS * 1000
-        settings = f"-c default_transaction_read_only=on -c statement_timeout={limit} -c lock_timeout={wait}"
+        limits = {"default_transaction_read_only": "on", **_limits()}
+        settings = " ".join(f"-c {name}={value.replace(' ', '')}" for name, value in limits.items())
         given = {"dbname": address.database, "user": address.user, "password": address.password}
         return {
             **kept,
@@ -120,8 +148,26 @@ class PostgresConnector(ServerConnector):
             "keepalives_count": 3,
             "application_name": "ktx",
             "client_encoding": "utf8",
+            # The last one counts, and all of them count more than what a database or a role was given.
             "options": f"{address.parameters.get('options', '')} {settings}".strip(),
         }
+
+    def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if not self._dropped:
+            return super()._read(session, sql, parameters)
+        with self._transaction(session):
+            return super()._read(session, sql, parameters)
+
+    @contextmanager
+    def _transaction(self, session: Any) -> Iterator[Any]:
+        """Yield a cursor in a transaction that only reads, has its own limits and names, and is rolled back."""
+        with session.cursor() as cursor:
+            cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in _limits().items())]))
+            try:
+                yield cursor
+            finally:
+                if not session.broken:
+                    cursor.execute("ROLLBACK")
 
     def _reusable(self, session: Any) -> bool:
         from psycopg.pq import TransactionStatus
@@ -129,17 +175,12 @@ class PostgresConnector(ServerConnector):
         return not session.closed and session.info.transaction_status == TransactionStatus.IDLE
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
-        with session.cursor() as cursor:
-            cursor.execute("BEGIN READ ONLY")
-            try:
-                # stream() uses the extended protocol, which takes one statement only, and stops the server early.
-                rows = cursor.stream(sql, parameters)
-                kept = _take(rows, max_rows + 1)
-                rows.close()
-                columns = _columns(cursor) if kept else self._described(session, sql, parameters)
-            finally:
-                if not session.broken:
-                    cursor.execute("ROLLBACK")
+        with self._transaction(session) as cursor:
+            # stream() uses the extended protocol, which takes one statement only, and stops the server early.
+            rows = cursor.stream(sql, parameters)
+            kept = _take(rows, max_rows + 1)
+            rows.close()
+            columns = _columns(cursor) if kept else self._described(session, sql, parameters)
         return QueryResult(columns, tuple(tuple(row) for row in kept[:max_rows]), len(kept) > max_rows)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
@@ -204,7 +245,7 @@ class PostgresConnector(ServerConnector):
         if state in ("25006", "2F002", "2F003"):
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         if state and not state.startswith(("08", "57P", "28", "3D000")):
-            return text, None, "query"
+            return text, _UNQUALIFIED if state in _NOT_FOUND else None, "query"
         if text == "connection timeout expired":
             text = f"the server did not answer within {base.CONNECT_SECONDS} seconds (timeout)"
         if isinstance(error, psycopg.OperationalError) or state:
@@ -219,6 +260,9 @@ class PostgresConnector(ServerConnector):
             "does not exist": f"check {self._settings('database', 'username')}",
             "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
             "server does not support SSL": f"set {key}.ssl to false, or {key}.sslmode to prefer",
+            "invalid require_auth": f"correct require_auth in {key}.url",
+            "protocol_version": f"correct ssl_min_protocol_version and ssl_max_protocol_version in {key}.url",
+            "weak sslmode": f"set {key}.sslmode to verify-full",
             "certificate verify failed": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
             "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
             "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
@@ -235,6 +279,18 @@ def _lock_error() -> type[Exception]:
     from psycopg.errors import LockNotAvailable
 
     return LockNotAvailable
+
+
+def _limits() -> dict[str, str]:
+    return {
+        "statement_timeout": str(int(base.STATEMENT_SECONDS * 1000)),
+        "lock_timeout": str(base.LOCK_SECONDS * 1000),
+        "search_path": PINNED,
+    }
+
+
+def _path(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _columns(cursor: Any) -> tuple[str, ...]:

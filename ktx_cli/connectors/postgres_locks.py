@@ -14,16 +14,17 @@ ROUNDS = 3
 # A view's text is rebuilt from the relations it names, so their locks hide it too. A lock that is only waited for
 # already stops everybody behind it.
 _HOLDERS = """
-SELECT need.oid::bigint, min(l.pid)
-FROM (SELECT own.oid, own.oid AS other FROM unnest(%s::oid[]) AS own (oid)
+SELECT need.oid::bigint, pg_catalog.min(l.pid)
+FROM (SELECT own.oid, own.oid AS other FROM pg_catalog.unnest(%s::pg_catalog.oid[]) AS own (oid)
       UNION
-      SELECT v.oid, d.refobjid FROM pg_class AS v JOIN pg_rewrite AS r ON r.ev_class = v.oid
-      JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-                         AND d.refclassid = 'pg_class'::regclass
-      WHERE v.oid = ANY(%s::oid[]) AND v.relkind IN ('v', 'm')) AS need
-JOIN pg_locks AS l ON l.locktype = 'relation' AND l.relation = need.other AND l.mode = 'AccessExclusiveLock'
-WHERE l.pid IS DISTINCT FROM pg_backend_pid()
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      SELECT v.oid, d.refobjid FROM pg_catalog.pg_class AS v JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = v.oid
+      JOIN pg_catalog.pg_depend AS d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+                         AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+      WHERE v.oid = ANY(%s::pg_catalog.oid[]) AND v.relkind IN ('v', 'm')) AS need
+JOIN pg_catalog.pg_locks AS l
+  ON l.locktype = 'relation' AND l.relation = need.other AND l.mode = 'AccessExclusiveLock'
+WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
 GROUP BY need.oid
 """
 

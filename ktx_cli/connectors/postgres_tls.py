@@ -8,6 +8,7 @@ from typing import Any
 
 from ktx_cli.connectors.reaching import is_local
 from ktx_cli.connectors.reflect import option_flag
+from ktx_cli.connectors.url_parameters import folded
 
 
 def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
@@ -15,7 +16,7 @@ def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[
 
     `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are checked unless told not to.
     """
-    mode = str(options.get("sslmode") or parameters.get("sslmode") or "")
+    mode = folded(str(options.get("sslmode") or parameters.get("sslmode") or ""))
     if mode == "no-verify":
         return {"sslmode": "require"}
     if mode:

@@ -19,6 +19,7 @@ from ktx_cli.connectors.port import (
     Scope,
 )
 from ktx_cli.connectors.statements import require_reading
+from ktx_cli.connectors.url_parameters import require_known
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.project.secrets import redact
 
@@ -58,20 +59,19 @@ class ServerConnector(base.BaseConnector, ABC):
 
     placeholder = "%s"
     default_port: ClassVar[int]
-    engine_url: ClassVar[str]
-    """What SQLAlchemy calls the dialect and its driver."""
-    engine_arguments: ClassVar[Mapping[str, Any]] = {}
-    """What the dialect is told besides."""
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]]
+    """What may stand behind the question mark of the URL, and the values it may have (none: any)."""
     reading: ClassVar[frozenset[str]]
     """The words a reading statement begins with."""
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self.address = server_address(spec, self.default_port)
+        require_known(spec, self.address.parameters, self.url_parameters)
         super().__init__(spec, str(self.address))
         self.spec = spec
         self.options = spec.options
         self._closed = False
-        self._engine = self._make_engine(_session_limit(spec))
+        self._pool = self._make_pool(_session_limit(spec))
         try:
             with self._rows():
                 pass
@@ -99,7 +99,7 @@ class ServerConnector(base.BaseConnector, ABC):
     def close(self) -> None:
         """Close all sessions; harmless when called twice."""
         self._closed = True
-        self._engine.dispose()
+        self._pool.dispose()
 
     def _check(self, sql: str) -> None:
         """Raise `SourceError` for a statement that does not read."""
@@ -136,18 +136,17 @@ class ServerConnector(base.BaseConnector, ABC):
     def _driver_error(self) -> type[Exception]:
         """Return the base class of the driver's errors."""
 
-    def _make_engine(self, limit: int) -> Any:
-        from sqlalchemy import create_engine
+    def _make_pool(self, limit: int) -> Any:
+        # Not an engine: its dialect would send statements of its own, with names that a database may redefine.
+        from sqlalchemy.pool import QueuePool
 
-        return create_engine(
-            self.engine_url,
-            creator=self._connect,
-            **self.engine_arguments,
+        return QueuePool(
+            self._connect,
             pool_size=limit,
             max_overflow=0,
-            pool_timeout=base.STATEMENT_SECONDS,
+            timeout=base.STATEMENT_SECONDS,
             # Every statement's transaction is ended where it began.
-            pool_reset_on_return=None,
+            reset_on_return=None,
         )
 
     @contextmanager
@@ -156,11 +155,14 @@ class ServerConnector(base.BaseConnector, ABC):
         with self._session(None) as session:
 
             def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-                with session.cursor() as cursor:
-                    cursor.execute(sql, tuple(parameters) or None)
-                    return [tuple(row) for row in cursor.fetchall()]
+                return self._read(session, sql, parameters)
 
             yield read
+
+    def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with session.cursor() as cursor:
+            cursor.execute(sql, tuple(parameters) or None)
+            return [tuple(row) for row in cursor.fetchall()]
 
     @contextmanager
     def _session(self, sql: str | None) -> Iterator[Any]:
@@ -168,15 +170,12 @@ class ServerConnector(base.BaseConnector, ABC):
 
         A session that broke is thrown away, so the next call gets a new one.
         """
-        from sqlalchemy.exc import DBAPIError
         from sqlalchemy.exc import TimeoutError as PoolTimeout
 
         if self._closed:
             raise self.failure("the connection is closed")
         try:
-            proxy = self._engine.raw_connection()
-        except DBAPIError as error:
-            raise self._translated(error.orig or error, None) from None
+            proxy = self._pool.connect()
         except (self._driver_error(), OSError) as error:
             raise self._translated(error, None) from None
         except PoolTimeout as error:
@@ -247,7 +246,7 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
     options = spec.options
     try:
         parts = urlsplit(str(options.get("url") or ""))
-        parameters = dict(parse_qsl(parts.query))
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         port = int(options.get("port") or parts.port or parameters.get("port") or default_port)
         host = str(options.get("host") or parts.hostname or parameters.get("host") or "")
     except ValueError:

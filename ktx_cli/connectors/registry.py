@@ -12,6 +12,7 @@ from ktx_cli.connectors.port import ConnectionSpec, Connector
 from ktx_cli.connectors.scope import scope_from_options
 from ktx_cli.core.errors import ConfigError, NotSupportedError
 from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.project.config.schemes import wrong_scheme
 
 __all__ = ["DRIVERS", "connect", "dialect_of", "scope_from_options"]
 
@@ -46,6 +47,7 @@ def connect(spec: ConnectionSpec) -> Connector:
     used or a package that is not installed, `SourceError` when the source cannot be reached or read.
     """
     driver = _driver(spec)
+    _require_scheme(spec)
     if driver.package is not None and find_spec(driver.package) is None:
         raise ConfigError(
             f"driver `{spec.driver}` needs the package {driver.package}",
@@ -60,6 +62,16 @@ def connect(spec: ConnectionSpec) -> Connector:
 def dialect_of(driver: str) -> str | None:
     """Return the sqlglot dialect of a driver, or None for one this version has no code for."""
     return _REGISTRY[driver].dialect if driver in _REGISTRY else None
+
+
+def _require_scheme(spec: ConnectionSpec) -> None:
+    """Raise `ConfigError` for a URL of another driver: a secret reference is known only now."""
+    for key in ("url", "path"):
+        found = wrong_scheme(spec.driver, str(spec.options.get(key) or ""))
+        if found is not None:
+            raise ConfigError(
+                f"connection `{spec.id}`: `{key}` {found[0]}", hint=found[1], details={"connection": spec.id}
+            )
 
 
 def _driver(spec: ConnectionSpec) -> _Driver:

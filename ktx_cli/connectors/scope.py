@@ -82,14 +82,19 @@ def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None
         included, missing = _included(scope.include, wanted)
         wanted &= included
         problems += missing
-    wanted -= {ref for ref in wanted if any(matches(pattern, ref) for pattern in scope.exclude)}
+    wanted -= {ref for ref in wanted if excluded(ref, scope)}
     return Selection(tuple(sorted(wanted)), tuple(problems))
 
 
+def excluded(ref: TableRef, scope: Scope) -> bool:
+    """Whether an entry of `exclude` covers a relation."""
+    return any(matches(pattern, ref) for pattern in scope.exclude)
+
+
 def matches(pattern: str, ref: TableRef) -> bool:
-    """Whether a pattern (`*`, `?`, `[abc]`; case matters) covers a relation."""
+    """Whether a pattern (`*`, `?`, `[abc]`; case matters) covers a relation; its own name, as it is, always does."""
     whole = str(ref) if "." in pattern else ref.name
-    return fnmatch.fnmatchcase(whole, pattern)
+    return pattern in (ref.name, str(ref)) or fnmatch.fnmatchcase(whole, pattern)
 
 
 def _enabled(

@@ -101,7 +101,7 @@ class SqliteCatalog:
     def _fill(self, drafts: dict[str, TableDraft], everything: dict[str, TableDraft]) -> None:
         plain = {name for (name,) in self.session.execute(_PLAIN)}
         keys = self._primary_keys(plain)
-        for name, rows in self._bulk(_COLUMNS, "pragma_table_xinfo(m.name, 'main')", "p.cid"):
+        for name, rows in self._bulk(_COLUMNS, "temp.pragma_table_xinfo(m.name, 'main')", "p.cid"):
             if name in drafts:
                 _set_columns(drafts[name], rows)
         for name in [name for name in drafts if name not in plain]:
@@ -112,6 +112,9 @@ class SqliteCatalog:
 
     def _bulk(self, columns: str, pragma: str, order: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Yield (table, rows) of a pragma over all plain tables.
+
+        A view or table of the file may have a pragma's name; no file can put one into `temp`, and what is not found
+        there is SQLite's own.
 
         Virtual tables and views are left out: one whose module is missing, or that errors, would fail them all.
         """
@@ -126,7 +129,7 @@ class SqliteCatalog:
     def _one_by_one(self, drafts: dict[str, TableDraft], name: str) -> None:
         try:
             rows = self.session.execute(
-                f"SELECT {_COLUMNS} FROM pragma_table_xinfo(?, 'main') AS p ORDER BY p.cid", (name,)
+                f"SELECT {_COLUMNS} FROM temp.pragma_table_xinfo(?, 'main') AS p ORDER BY p.cid", (name,)
             ).fetchall()
         except sqlite3.OperationalError as error:
             what = drafts.pop(name).kind.value
@@ -136,14 +139,14 @@ class SqliteCatalog:
 
     def _primary_keys(self, plain: Iterable[str]) -> dict[str, tuple[str, ...]]:
         keys: dict[str, tuple[str, ...]] = {_fold(name): () for name in plain}
-        for name, rows in self._bulk("p.name, p.pk", "pragma_table_xinfo(m.name, 'main')", "p.pk"):
+        for name, rows in self._bulk("p.name, p.pk", "temp.pragma_table_xinfo(m.name, 'main')", "p.pk"):
             keys[_fold(name)] = tuple(column for column, position in rows if position)
         return keys
 
     def _indexes(self, drafts: dict[str, TableDraft]) -> None:
         columns = 'p.name, p."unique", p.origin, p.partial, x.cid, x.name'
         # SQLite lists indexes newest first.
-        pragma = "pragma_index_list(m.name, 'main') AS p, pragma_index_xinfo(p.name, 'main') AS x"
+        pragma = "temp.pragma_index_list(m.name, 'main') AS p, temp.pragma_index_xinfo(p.name, 'main') AS x"
         statement = (
             f"SELECT m.name, {columns} FROM main.sqlite_schema AS m, {pragma} "
             "WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' AND x.key "
@@ -158,7 +161,7 @@ class SqliteCatalog:
         self, drafts: dict[str, TableDraft], keys: dict[str, tuple[str, ...]], names: dict[str, str]
     ) -> None:
         columns = 'p.id, p."table", p."from", p."to"'
-        for name, rows in self._bulk(columns, "pragma_foreign_key_list(m.name, 'main')", "p.id DESC, p.seq"):
+        for name, rows in self._bulk(columns, "temp.pragma_foreign_key_list(m.name, 'main')", "p.id DESC, p.seq"):
             if name not in drafts:
                 continue
             for _, group in groupby(rows, key=lambda row: row[0]):
@@ -191,7 +194,8 @@ class SqliteCatalog:
             draft.row_estimate = analysed[name] if name in analysed else self._counted(name, countable)
 
     def _analysed(self) -> dict[str, int]:
-        if not self.session.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1'").fetchone():
+        made = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1' AND type = 'table'"
+        if not self.session.execute(made).fetchone():
             return {}
         found: dict[str, int] = {}
         # A partial index has fewer entries than its table has rows, so the largest number is the table's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,16 @@ class Engine:
 
     def quoted(self, name: str) -> str:
         return self.mark + name.replace(self.mark, self.mark * 2) + self.mark
+
+    def at(self, sql: str) -> str:
+        """Return a statement with the table `t` (or `u`, and the sequence `s`) as ktx takes them: Postgres wants their
+        schema.
+        """
+        return (
+            re.sub(r"(?<![.%\w])(?<!TEMPORARY TABLE )([tsu])\b", r"public.\1", sql)
+            if self.driver == "postgres"
+            else sql
+        )
 
 
 def _sqlite(folder: Path) -> Engine:

@@ -40,7 +40,8 @@ def test_an_odd_table_can_be_queried_by_its_name(engine: Any, opened: Open) -> N
     options = engine.make(
         f"CREATE TABLE {engine.quoted(name)} (x int)", f"INSERT INTO {engine.quoted(name)} VALUES (7)"
     )
-    result = opened(engine.driver, **options).query(f"SELECT x FROM {engine.quoted(name)}")
+    place = f"{engine.quoted(engine.schema)}." if engine.schema else ""
+    result = opened(engine.driver, **options).query(f"SELECT x FROM {place}{engine.quoted(name)}")
     assert result.columns == ("x",)
     assert result.rows == ((7,),)
     assert not result.truncated
@@ -123,26 +124,26 @@ def test_scope_is_applied_and_what_matched_nothing_is_named(engine: Any, opened:
 def test_max_rows_cuts_and_says_so(engine: Any, opened: Open) -> None:
     options = engine.make("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2), (3)")
     connector = opened(engine.driver, **options)
-    cut = connector.query("SELECT a FROM t ORDER BY a", max_rows=2)
+    cut = connector.query(engine.at("SELECT a FROM t ORDER BY a"), max_rows=2)
     assert (cut.rows, cut.truncated) == (((1,), (2,)), True)
-    whole = connector.query("SELECT a FROM t ORDER BY a LIMIT 5", max_rows=3)
+    whole = connector.query(engine.at("SELECT a FROM t ORDER BY a LIMIT 5"), max_rows=3)
     assert (whole.rows, whole.truncated) == (((1,), (2,), (3,)), False)
-    large = connector.query("SELECT a FROM t ORDER BY a LIMIT 3", max_rows=1)
+    large = connector.query(engine.at("SELECT a FROM t ORDER BY a LIMIT 3"), max_rows=1)
     assert (large.rows, large.truncated) == (((1,),), True)
-    none = connector.query("SELECT a FROM t WHERE a > 9", max_rows=1)
+    none = connector.query(engine.at("SELECT a FROM t WHERE a > 9"), max_rows=1)
     assert (none.columns, none.rows, none.truncated) == (("a",), (), False)
 
 
 def test_parameters_are_bound_not_pasted(engine: Any, opened: Open) -> None:
     connector = opened(engine.driver, **engine.make("CREATE TABLE t (a varchar(40))", "INSERT INTO t VALUES ('x')"))
     mark = connector.placeholder  # type: ignore[attr-defined]
-    assert connector.query(f"SELECT a FROM t WHERE a = {mark}", ["x"]).rows == (("x",),)
-    assert connector.query(f"SELECT a FROM t WHERE a = {mark}", ["x' OR '1' = '1"]).rows == ()
+    assert connector.query(engine.at(f"SELECT a FROM t WHERE a = {mark}"), ["x"]).rows == (("x",),)
+    assert connector.query(engine.at(f"SELECT a FROM t WHERE a = {mark}"), ["x' OR '1' = '1"]).rows == ()
 
 
 def test_a_percent_sign_without_parameters_is_a_percent_sign(engine: Any, opened: Open) -> None:
     connector = opened(engine.driver, **engine.make("CREATE TABLE t (a varchar(40))", "INSERT INTO t VALUES ('a%s')"))
-    assert connector.query("SELECT a FROM t WHERE a LIKE '%s'").rows == (("a%s",),)
+    assert connector.query(engine.at("SELECT a FROM t WHERE a LIKE '%s'")).rows == (("a%s",),)
 
 
 WRITES = [
@@ -245,9 +246,10 @@ def test_nothing_writes(engine: Any, opened: Open) -> None:
     before = connector.introspect(Scope()).tables
     for statement in WRITES + WRITES_BY_DRIVER[engine.driver]:
         with pytest.raises(SourceError) as caught:
-            connector.query(statement)
+            connector.query(engine.at(statement))
         assert caught.value.code in ("read_only", "query"), statement
-    assert connector.query("SELECT a FROM t").rows == ((1,),)
+        assert "does not exist" not in caught.value.message, statement
+    assert connector.query(engine.at("SELECT a FROM t")).rows == ((1,),)
     assert connector.introspect(Scope()).tables == before
 
 
@@ -284,14 +286,18 @@ def test_a_statement_that_runs_on_is_stopped(engine: Any, opened: Open, monkeypa
 def test_close_twice_and_use_as_a_context_manager(engine: Any, opened: Open) -> None:
     options = engine.make("CREATE TABLE t (a int)")
     with opened(engine.driver, **options) as connector:
-        assert connector.query("SELECT count(*) FROM t").rows == ((0,),)
+        assert connector.query(engine.at("SELECT count(*) FROM t")).rows == ((0,),)
     connector.close()
 
 
 def test_two_connections_at_once(engine: Any, opened: Open) -> None:
     options = engine.make("CREATE TABLE t (a int)")
     first, second = opened(engine.driver, **options), opened(engine.driver, **options)
-    assert first.query("SELECT count(*) FROM t").rows == second.query("SELECT count(*) FROM t").rows == ((0,),)
+    assert (
+        first.query(engine.at("SELECT count(*) FROM t")).rows
+        == second.query(engine.at("SELECT count(*) FROM t")).rows
+        == ((0,),)
+    )
 
 
 def test_a_connection_test_tells_the_facts(engine: Any, opened: Open) -> None:

@@ -195,3 +195,40 @@ def test_use_after_close(duckdb_engine: Any, opened: Open) -> None:
 def test_the_catalog_lists_only_this_database(duckdb_engine: Any, opened: Open) -> None:
     schema = opened("duckdb", **duckdb_engine.make("CREATE TABLE t (a int)")).introspect(Scope())
     assert [table.ref for table in schema.tables] == [TableRef("main", "t")]
+
+
+SHADOWED = ["duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_constraints", "duckdb_indexes"]
+
+
+def test_macros_of_the_file_shadow_nothing(duckdb_engine: Any, opened: Open) -> None:
+    tables = (
+        "CREATE TABLE p (a int PRIMARY KEY, b int UNIQUE)",
+        "CREATE TABLE t (a int REFERENCES p (a), z timestamptz DEFAULT '2024-01-02 03:04:05+00')",
+        "CREATE INDEX i ON t (z)",
+        "CREATE VIEW v AS SELECT a FROM t",
+        "INSERT INTO p VALUES (1, 1)",
+        "INSERT INTO t (a) VALUES (1)",
+    )
+    macros = [f"CREATE MACRO {name}() AS TABLE SELECT 1 AS nothing" for name in SHADOWED]
+    macros += [f"CREATE MACRO {name}() AS 'evil'" for name in ("current_database", "version")]
+    # Schemas that are named as a catalog is.
+    macros += ["CREATE MACRO timezone(a, b) AS 'evil'", "CREATE SCHEMA system", "CREATE SCHEMA temp"]
+    honest = opened("duckdb", **duckdb_engine.make(*tables))
+    shadowed = opened("duckdb", **duckdb_engine.make(*tables, *macros))
+    with pytest.raises(SourceError):
+        shadowed.query("SELECT table_name FROM duckdb_tables()")
+    assert shadowed.introspect(Scope()) == honest.introspect(Scope())
+    assert len(shadowed.introspect(Scope()).tables) == 3
+    assert shadowed.test(Scope()).tables == 3
+    assert shadowed.test(Scope()).server_version == honest.test(Scope()).server_version
+    assert shadowed.query("SELECT z FROM t").rows == ((datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC),),)
+
+
+@pytest.mark.parametrize("name", ["system", "temp", "main"])
+def test_a_file_that_is_named_as_a_catalog_is(name: str, tmp_path: Path, opened: Open) -> None:
+    path = tmp_path / f"{name}.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE t (a int); CREATE SCHEMA {name}_; CREATE VIEW {name}_.v AS SELECT 1 AS a")
+    schema = opened("duckdb", path=str(path)).introspect(Scope())
+    assert sorted(str(table.ref) for table in schema.tables) == sorted(["main.t", f"{name}_.v"])
+    assert schema.problems == ()

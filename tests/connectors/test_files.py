@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import os
 from collections.abc import Callable
@@ -204,3 +205,21 @@ def test_scope_names_what_is_not_there(folder: Path, opened: Open) -> None:
     assert [table.ref.name for table in schema.tables] == ["sales/2023", "sales/2024"]
     (problem,) = schema.problems
     assert "`nothing*`" in problem.message
+
+
+def test_what_is_excluded_by_its_name_is_not_reported(folder: Path, opened: Open) -> None:
+    (folder / "gl*b.csv").write_text("x\n1\n")
+    (folder / "glob.csv").write_text("x\n1\n")
+    (folder / "sales" / "[1].csv").write_text("x\n1\n")
+    (folder / "pw.csv").symlink_to("/etc/passwd")
+    (folder / "lnk").symlink_to("/etc")
+    connector = opened("files", path=str(folder))
+    problems = connector.introspect(Scope()).problems
+    names = [str(problem.ref) for problem in problems]
+    assert sorted(names) == ["gl*b.csv", "lnk", "pw.csv", "sales/[1].csv"]
+    for name in names:
+        left = connector.introspect(Scope(exclude=(name,))).problems
+        assert sorted(str(problem.ref) for problem in left) == sorted({*names} - {name})
+    schema = connector.introspect(Scope(exclude=tuple(glob.escape(name) for name in names)))
+    assert schema.problems == ()
+    assert "glob" in [table.ref.name for table in schema.tables]

@@ -300,3 +300,24 @@ def test_a_table_another_session_has_locked(
         holder.close()
     assert caught.value.code == "timeout"
     assert "SHOW FULL PROCESSLIST" in (caught.value.hint or "")
+
+
+def test_functions_of_the_database_shadow_nothing(mariadb_server: MariaDBServer, opened: Open) -> None:
+    """A stored function with a built-in's name needs its schema to be called, and `information_schema` is taken."""
+    url = mariadb_server.create_database(
+        "planted",
+        "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE FUNCTION version() RETURNS text DETERMINISTIC RETURN 'evil'",
+        "CREATE FUNCTION `current_user`() RETURNS text DETERMINISTIC RETURN 'evil'",
+        "CREATE TABLE `information_schema.tables` (a int)",
+        "CREATE TABLE columns (a int)",
+    )
+    connector = opened("mysql", url=url)
+    assert connector.query("SELECT planted.version()").rows == (("evil",),)
+    found = connector.test(Scope())
+    assert "evil" not in (found.server_version, found.user)
+    assert [table.ref.name for table in connector.introspect(Scope()).tables] == [
+        "columns",
+        "information_schema.tables",
+        "t",
+    ]

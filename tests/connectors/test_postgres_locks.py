@@ -100,7 +100,7 @@ def test_a_query_that_meets_a_lock(lock: Callable[[str], None], database: str, o
     connector = opened("postgres", url=database)
     lock("plain")
     with pytest.raises(SourceError, match="locked by another session") as caught:
-        connector.query("SELECT a FROM plain")
+        connector.query("SELECT a FROM public.plain")
     assert caught.value.code == "timeout"
     hint = caught.value.hint or ""
     assert "WHERE clause" not in hint

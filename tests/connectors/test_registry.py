@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ import pytest
 from ktx_cli.connectors import registry
 from ktx_cli.connectors.port import ConnectionSpec, Scope
 from ktx_cli.core.errors import ConfigError, NotSupportedError, SourceError
+from ktx_cli.project.config.loader import check_connection, load_config
+from ktx_cli.project.config.schemes import wrong_scheme
+
+CANARY = "c4n4ry-hunter2"
 
 
 def test_drivers() -> None:
@@ -75,3 +80,48 @@ def test_importing_the_server_connectors_imports_no_driver() -> None:
 def test_a_spec_shows_no_options() -> None:
     assert "hunter2" not in repr(ConnectionSpec("x", "postgres", {"password": "hunter2"}))
     assert Scope() == registry.scope_from_options({"password": "hunter2"})
+
+
+MISMATCHES = [
+    ("postgres", f"mysql://u:{CANARY}@h/d", "`mysql:`", "`postgresql:`", "driver: mysql"),
+    ("postgres", f"mariadb+pymysql://u:{CANARY}@h/d", "`mariadb:`", "`postgres:`", "driver: mysql"),
+    ("postgres", f"jdbc://u:{CANARY}@h/d", "`jdbc:`", "`postgresql:`", "begins with `postgresql:`"),
+    ("mysql", f"postgres://u:{CANARY}@h/d", "`postgres:`", "`mysql:`", "driver: postgres"),
+    ("mysql", f"POSTGRESQL://u:{CANARY}@h/d", "`postgresql:`", "`mariadb:`", "driver: postgres"),
+    ("sqlite", "duckdb:///x.duckdb", "`duckdb:`", "`sqlite:`", "driver: duckdb"),
+    ("duckdb", f"postgres://u:{CANARY}@h/d", "`postgres:`", "`duckdb:`", "driver: postgres"),
+]
+
+
+@pytest.mark.parametrize(("driver", "url", "given", "taken", "hint"), MISMATCHES)
+@pytest.mark.parametrize("how", ["connect", "load", "add"])
+def test_a_url_of_another_driver(how: str, driver: str, url: str, given: str, taken: str, hint: str) -> None:
+    fields = {"driver": driver, "url": url}
+    with pytest.raises(ConfigError) as caught:
+        if how == "connect":  # as it is behind a secret reference
+            registry.connect(ConnectionSpec("x", driver, fields))
+        elif how == "load":
+            load_config(Path("ktx.yaml"), data=f"connections: {{x: {{driver: {driver}, url: '{url}'}}}}".encode())
+        else:
+            check_connection("x", fields)
+    assert caught.value.exit_code == 2
+    for word in (given, taken, f"`{driver}`"):
+        assert word in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert CANARY not in "".join(traceback.format_exception(caught.value)) + str(caught.value.to_json())
+
+
+@pytest.mark.parametrize(
+    ("driver", "url"),
+    [
+        *[("postgres", f"{scheme}://u@h/d") for scheme in ("postgres", "postgresql", "postgresql+psycopg")],
+        *[("mysql", f"{scheme}://u@h/d") for scheme in ("mysql", "mariadb", "mysql+pymysql")],
+        *[("sqlite", url) for url in ("sqlite:///x.db", "file:x.db", "x.db", "a:b.db")],
+        ("duckdb", "duckdb:///x.duckdb"),
+        ("postgres", "env:WAREHOUSE_URL"),
+        ("mysql", "file:.ktx/secrets/url"),
+    ],
+)
+def test_a_url_of_the_driver(driver: str, url: str) -> None:
+    check_connection("x", {"driver": driver, "url": url})
+    assert wrong_scheme(driver, url) is None or url.startswith(("env:", "file:"))

@@ -279,3 +279,31 @@ def test_reading_pragmas(sqlite_engine: Any, opened: Open) -> None:
     assert connector.query("PRAGMA table_info(t)").rows[0][1] == "a"
     assert connector.query("SELECT name FROM pragma_table_info('t')").rows == (("a",),)
     assert connector.query("SELECT value FROM json_each('[5]')").rows == ((5,),)
+
+
+def test_views_of_the_file_shadow_nothing(sqlite_engine: Any, opened: Open) -> None:
+    tables = (
+        "CREATE TABLE p (a integer PRIMARY KEY, b int UNIQUE)",
+        "CREATE TABLE t (a int REFERENCES p (a), b int)",
+        "CREATE INDEX i ON t (b)",
+        "CREATE VIEW w AS SELECT a FROM t",
+    )
+    names = ["pragma_table_xinfo", "pragma_index_list", "pragma_index_xinfo", "pragma_foreign_key_list"]
+    honest = opened("sqlite", **sqlite_engine.make(*tables)).introspect(Scope())
+    planted = [f"CREATE VIEW {name} AS SELECT 'evil' AS name" for name in names[:2]]
+    planted += [f"CREATE TABLE {name} (name)" for name in names[2:]]
+    found = opened("sqlite", **sqlite_engine.make(*tables, *planted)).introspect(Scope())
+    assert found.problems == honest.problems == ()
+    assert [table for table in found.tables if table.ref.name not in names] == list(honest.tables)
+    assert len(found.tables) == len(honest.tables) + 4
+
+
+def test_statistics_that_are_a_view_are_none(sqlite_engine: Any, opened: Open) -> None:
+    options = sqlite_engine.make("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+    with closing(sqlite3.connect(options["path"])) as writer:
+        writer.execute("PRAGMA writable_schema = 1")
+        view = "CREATE VIEW sqlite_stat1 AS SELECT 't' AS tbl, 99 AS stat"
+        writer.execute("INSERT INTO sqlite_schema VALUES ('view', 'sqlite_stat1', 'sqlite_stat1', 0, ?)", (view,))
+        writer.commit()
+    (table,) = opened("sqlite", **options).introspect(Scope()).tables
+    assert table.row_estimate == 1

@@ -7,11 +7,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
+from ktx_cli.core.text import is_device_name
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.query_history import ConnectionContext
+from ktx_cli.project.config.schemes import wrong_scheme
 from ktx_cli.project.secrets import is_reference
 
-ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"
+"""An id names files and folders: with what ktx adds it stays below the 255 bytes a file name may have."""
+
+DEVICE_PATTERN: Final = r"^([Cc][Oo][Nn]|[Pp][Rr][Nn]|[Aa][Uu][Xx]|[Nn][Uu][Ll]|[Cc][Oo][Mm][0-9]|[Ll][Pp][Tt][0-9])$"
+"""What `is_device_name` refuses, for JSON Schema, which has no flags."""
 
 RESERVED_IDS: Final = (
     "list", "test", "add", "remove", "read", "write", "validate", "query", "explain", "import", "export", "show",
@@ -26,12 +32,27 @@ def _check_id(connection: str) -> str:
             "is an id that is taken by a subcommand of ktx",
             hint=f"rename the connection, for example `{connection}-db`",
         )
+    if is_device_name(connection):
+        raise wrong(
+            "is an id that Windows takes for a device, so no file of that name can be checked out there",
+            hint=f"rename the connection, for example `{connection}-db`",
+        )
+    if len(connection) > 100:
+        raise wrong(
+            f"is an id of {len(connection)} characters, and ids name files", hint="an id has at most 100 characters"
+        )
     if not re.fullmatch(ID_PATTERN.strip("^$"), connection):
         raise wrong(
             "is not a safe connection id",
             hint="an id begins with a letter or a digit and has only letters, digits, `_` and `-`",
         )
     return connection
+
+
+def example_connection(connection: str = "warehouse") -> str:
+    """Return a whole command that adds a connection of this id, where it may be one."""
+    usable = re.fullmatch(ID_PATTERN, connection) and connection not in RESERVED_IDS and not is_device_name(connection)
+    return f"ktx connection add {connection if usable else 'warehouse'} --driver sqlite --path data.sqlite"
 
 
 ConnectionId = Annotated[str, AfterValidator(_check_id)]
@@ -112,6 +133,15 @@ class Database(Connection):
         alias="historicSql",
         status="dead",
     )
+
+    @model_validator(mode="after")
+    def _has_a_fitting_scheme(self) -> Database:
+        for key in ("url", "path"):
+            value = getattr(self, key, None)
+            found = wrong_scheme(self.driver, value) if value and not is_reference(value) else None
+            if found is not None:
+                raise wrong(found[0], hint=found[1], key=key)
+        return self
 
 
 class Source(Connection):
