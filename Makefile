@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow check requirements bench fmt docs lock clean install
+.PHONY: demo test test-slow check requirements parity bench fmt docs lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it a question
 	rm -rf ktx-demo
@@ -37,6 +37,9 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 
 docs: $(STAMP)  ## write the generated reference pages, the JSON Schema and the example
 	$(BIN)/python -m docs.generate
+
+parity: $(STAMP)  ## run the runtime contract on every backend's real client, and write docs/llm-parity.md
+	$(BIN)/python -m docs.parity
 
 lock:  ## resolve constraints.txt again (needs uv)
 	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \

@@ -109,7 +109,9 @@ def events_page() -> str:
 
 
 def main() -> None:
-    """Write the pages, or with `--check` exit 1 when one is out of date."""
+    """Write the pages, or with `--check` exit 1 when one is out of date; `docs/parity.py` writes its own."""
+    from docs import parity
+
     stale = []
     for name, text in pages().items():
         path = ROOT / name
@@ -121,6 +123,8 @@ def main() -> None:
             path.write_text(text, "utf-8")
     if stale:
         sys.exit(f"out of date: {', '.join(stale)}\nhint: make docs")
+    if "--check" in sys.argv[1:] and not parity.is_current():
+        sys.exit(f"out of date: docs/{parity.PAGE.name}\nhint: make parity")
 
 
 if __name__ == "__main__":

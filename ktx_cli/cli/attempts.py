@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import shell_words
 
 _SETTING = re.compile(r"connections\.[A-Za-z0-9_-]+\.([A-Za-z_]+)")
 _CONFIG_SET = re.compile(r"ktx config set " + _SETTING.pattern + r" (?P<value>\S+)")
@@ -81,7 +81,7 @@ class Attempt:
         for key, value in {**self.fields, **changed}.items():
             for item in value if isinstance(value, list) and key in self.flags else [value]:
                 words += self._words(key, item if key in changed else self._shown(key, item))
-        return shlex.join(words)
+        return shell_words(*words)
 
     def _words(self, key: str, value: Any) -> list[str]:
         from ktx_cli.core import yaml
@@ -105,5 +105,5 @@ class Attempt:
 
 def _other_id(connection: str) -> str:
     """Return an id that may be one, near to one that may not."""
-    usable = re.sub(r"[^A-Za-z0-9_-]+", "-", connection).strip("-_")
+    usable = re.sub(r"[^A-Za-z0-9_-]+", "-", connection).strip("-_")[:60].rstrip("-_")
     return f"{usable}-db" if usable == connection else usable or "warehouse"

@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
 from ktx_cli.cli.help import HelpCommand, HelpGroup
+from ktx_cli.cli.retyping import Place
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core.errors import (
     EXIT_OK,
@@ -31,7 +32,7 @@ from ktx_cli.core.errors import (
     UsageError,
 )
 from ktx_cli.core.events import Emit
-from ktx_cli.core.text import did_you_mean, one_line
+from ktx_cli.core.text import did_you_mean, one_line, one_line_typed
 
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """What a terminal obeys or a reader takes for the end of a line, and JSON does not demand to be escaped."""
@@ -60,6 +61,18 @@ class Session:
     name: str
     settings: Settings
     warnings: list[ResultWarning] = field(default_factory=list)
+    commands: Any = None
+    project: Path | None = None
+
+    @property
+    def place(self) -> Place:
+        """What makes the commands of hints work on the project of this invocation."""
+        typed, folder = self.settings.project_dir, None
+        if typed is not None:
+            folder = Path(typed)
+        elif self.project is not None and self.project != current_folder():
+            folder = self.project
+        return Place(typed, folder, self.commands)
 
     def warn(self, *warnings: ResultWarning) -> None:
         """Add warnings to the answer; they are printed when the command is done."""
@@ -81,7 +94,8 @@ class Session:
         """Return the project's folder; `NoProjectError` where there is none."""
         from ktx_cli.project.resolve import require_project
 
-        return require_project(self.settings.project_dir, os.environ, current_folder())
+        self.project = require_project(self.settings.project_dir, os.environ, current_folder())
+        return self.project
 
     def confirm(self, question: str) -> None:
         """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
@@ -118,7 +132,8 @@ def command(
             given = Settings(**{option: values.pop(option) for option in COMMON_OPTIONS})
             base = ctx.find_root().obj
             settings = given.over(base) if isinstance(base, Settings) else given
-            code = execute(Session(schema or name, settings), functools.partial(function, **values))
+            session = Session(schema or name, settings, commands=ctx.find_root().command)
+            code = execute(session, functools.partial(function, **values))
             if code != EXIT_OK:
                 raise typer.Exit(code)
 
@@ -162,6 +177,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
 
 def finish(session: Session, result: Result) -> int:
     """Print the answer in the mode asked for and return the exit code."""
+    result = _placed(session, result)
     try:
         _print_data(session, result)
     except streams.ReaderGoneError:
@@ -170,6 +186,19 @@ def finish(session: Session, result: Result) -> int:
         return _output_lost(error)
     _print_notes(session, result)
     return result.error.exit_code if result.error is not None else EXIT_OK
+
+
+def _placed(session: Session, result: Result) -> Result:
+    """Return the answer with hints and next steps that work where they are typed; warnings change in place."""
+    place = session.place
+    if place.typed is None and place.folder is None:
+        return result
+    for warning in session.warnings:
+        warning.hint = place.command(warning.hint) if warning.hint else None
+    if result.error is not None and result.error.hint:
+        result.error.hint = place.command(result.error.hint)
+    steps = [place.command(step) for step in result.next_steps]
+    return Result(place.data(result.data), result.blocks, result.error, steps)
 
 
 def _output_lost(error: streams.OutputError) -> int:
@@ -200,7 +229,7 @@ def _print_notes(session: Session, result: Result) -> None:
             _note("error", result.error.message, result.error.hint)
     elif result.next_steps and not settings.quiet and not settings.json:
         for step in result.next_steps:
-            streams.write_err(f"next: {one_line(step, 2000)}\n")
+            streams.write_err(f"next: {one_line_typed(step)}\n")
 
 
 def _note(kind: str, message: str, hint: str | None) -> None:
@@ -209,7 +238,7 @@ def _note(kind: str, message: str, hint: str | None) -> None:
         label = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m"
     streams.write_err(f"{label} {one_line(message, 2000)}\n")
     if hint:
-        streams.write_err(f"hint: {one_line(hint, 2000)}\n")
+        streams.write_err(f"hint: {one_line_typed(hint)}\n")
 
 
 def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:

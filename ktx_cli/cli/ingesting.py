@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import plural, shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.report import ConnectionReport, IngestReport
@@ -45,7 +44,7 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     report, warnings = ingest(request)
     session.warn(*warnings)
     blocks = _plan_blocks if report.dry_run else _blocks
-    again = " ".join([request.command, *map(shlex.quote, request.connections)])
+    again = shell_words(*request.command.split(), *request.connections)
     steps = [again] if report.status == PLANNED else []
     return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable
 
 _PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
@@ -52,6 +53,41 @@ def one_line(text: str, limit: int = 300) -> str:
     """Return `text` on one line, control characters blanked, cut to `limit` characters."""
     flat = re.sub(r"\s+", " ", _CONTROL.sub(" ", text)).strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def one_line_typed(text: str, limit: int = 2000) -> str:
+    """Return `text` on one line to be copied into a shell: blanks stay as they are, else as `one_line`."""
+    flat = _CONTROL.sub(" ", text).strip()
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def shell_words(*words: object) -> str:
+    """Return words as they are typed in a shell, so that each stands for itself: quoted where that is needed.
+
+    What a terminal does not show is written as bash and zsh read it: `$'\\n'`.
+    """
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: object) -> str:
+    text = str(word)
+    return shlex.quote(text) if text.isprintable() else "$'" + "".join(map(_shell_character, text)) + "'"
+
+
+def _shell_character(character: str) -> str:
+    code = ord(character)
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    if code < 0x80 or 0xDC80 <= code <= 0xDCFF:  # a lone surrogate stands for a byte that is not UTF-8
+        return f"\\x{code & 0xFF:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def is_device_name(name: str) -> bool:
+    """Say whether Windows takes a file of this name (whatever its ending) for a device: `con`, `NUL`, `com1`."""
+    return _DEVICE_NAME.fullmatch(name.lower()) is not None
 
 
 def listing(words: Iterable[str], limit: int = 5) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config import example_connection, load_config
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.config.values import parse_cli_value
 from ktx_cli.project.layout import CONFIG_NAME, Layout
@@ -22,7 +22,7 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         keys = tuple(key.split("."))
         connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
         if keys[0] == "connections" and connection is None:
-            raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint="ktx connection add")
+            raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint=example_connection(*keys[1:2]))
         parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
         return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ktx_cli.llm.events import EmitLlm, StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import CallFacts, Cost, OnStepFinish, Step, StopReason, ToolInvocation, Usage
+from ktx_cli.llm.types import CallFacts, Cost, OnStepFinish, Step, StopReason, ToolInvocation, Usage, total_cost
 from ktx_cli.llm.usage import UsageFact, UsageSink
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,8 @@ OBJECT_ATTEMPTS = 5
 @dataclass(frozen=True, slots=True)
 class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
-    fit, with words the model can use. `stream`: somebody reads the answer as it is written."""
+    fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
+    are those of a request of the executor's."""
 
     kind: Kind
     backend: str
@@ -37,6 +39,8 @@ class CallSpec:
     stream: bool = False
     schema: Mapping[str, Any] | None = None
     check: Callable[[Any], Any] | None = None
+    run_id: str | None = None
+    trace_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,10 @@ class Outcome:
 
 
 class CallRecord:
-    """What happens in a call, noted as it happens, so that a failed call is counted too."""
+    """What happens in a call, noted as it happens, so that a failed call is counted too.
+
+    `retries` counts how often a backend asked the model again by itself.
+    """
 
     def __init__(
         self,
@@ -68,8 +75,8 @@ class CallRecord:
         self.repairs = 0
         self.attempts = 1
         self.retries = 0
+        self.waited = 0.0
         self.usage = Usage()
-        self.cost = Cost()
         self.invocations: list[ToolInvocation] = []
         self.emit = emit
         self._run_id = run_id
@@ -79,6 +86,12 @@ class CallRecord:
         self._failed_calls: set[str] = set()
         self._started_calls: set[str] = set()
         self._units: list[str] = []
+        self._costs: list[Cost] = []
+
+    @property
+    def cost(self) -> Cost:
+        """What the units took so far."""
+        return total_cost(self._costs)
 
     @property
     def tools_ran(self) -> bool:
@@ -89,6 +102,10 @@ class CallRecord:
     def tool_failures(self) -> int:
         """How many tool calls failed, each counted once."""
         return len(self._failed_calls)
+
+    def wait(self, seconds: float) -> None:
+        """Note seconds spent on waits for a slot or a rate limit."""
+        self.waited += seconds
 
     def text_delta(self, delta: str) -> None:
         """Note a piece of the answer."""
@@ -131,12 +148,13 @@ class CallRecord:
         complete: bool = True,
         raw: Mapping[str, Any] | None = None,
     ) -> None:
-        """Report what a unit took, once; a second report of the unit is dropped."""
+        """Report what a unit took, once; a second report of the unit is dropped. A unit without an id gets one."""
+        unit_id = unit_id or f"unit-{uuid.uuid4().hex}"
         if unit_id in self._units:
             return
         self._units.append(unit_id)
         self.usage += usage
-        self.cost += cost
+        self._costs.append(cost)
         fact = UsageFact(
             self._run_id,
             self.attempt,

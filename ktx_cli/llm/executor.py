@@ -1,6 +1,6 @@
 """The run handle: a call as a stream of events and a final result, and the executor that runs requests.
 
-The work is driven by a task of its own. Events queue up for whoever reads the stream; usage facts and the result do
+The work is driven by a task of its own. Events are kept for whoever reads the stream; usage facts and the result do
 not depend on anybody reading it.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from ktx_cli.core.events import Event
 from ktx_cli.llm.errors import LlmError, cancelled
-from ktx_cli.llm.events import Done, EmitLlm, Failed
+from ktx_cli.llm.events import Done, EmitLlm, Failed, UsageReported
 from ktx_cli.llm.events import Final as FinalEvent
 from ktx_cli.llm.runtime import Abort
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import CallFacts, LoopResult
+from ktx_cli.llm.types import CallFacts, LoopResult, Usage
 
 Result = TypeVar("Result")
 
@@ -33,17 +33,23 @@ _EXECUTOR_CODES: Final[Mapping[str, ExecutorCode]] = {
     "model": "invalid_request",
     "context": "invalid_request",
 }
+_INVALID_REQUEST: Final = (400, 422)
 
 
 def executor_code(error: LlmError) -> ExecutorCode:
     """Return the executor's code of an error; what it has no word for is `internal`."""
     if error.details.get("subtype") == "error_max_budget_usd":
         return "rate_limit"
+    if error.code == "execution" and error.details.get("status") in _INVALID_REQUEST:
+        return "invalid_request"
     return _EXECUTOR_CODES.get(error.code, "internal")
 
 
 class RunHandle(Generic[Result]):
-    """A running call: iterate over it for its events, await `final()` for its result. Both may be done, or either."""
+    """A running call: iterate over it for its events, await `final()` for its result. Both may be done, or either.
+
+    Every iteration gives all events, from the first; one begun after the end too.
+    """
 
     def __init__(
         self,
@@ -54,12 +60,19 @@ class RunHandle(Generic[Result]):
         abort: Abort | None = None,
         backend: str = "",
     ) -> None:
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: list[Event] = []
+        self._readers: set[asyncio.Future[None]] = set()
         self._run_id = run_id
         self._request_id = request_id
         self._abort = abort
         self._backend = backend
         self._task = asyncio.create_task(self._drive(work))
+        self._task.add_done_callback(self._settle)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events so far."""
+        return tuple(self._events)
 
     async def final(self) -> Result:
         """Return the result; raises `LlmError` for a call that failed. Cancelling the wait cancels the call."""
@@ -69,11 +82,36 @@ class RunHandle(Generic[Result]):
         return self._stream()
 
     async def _stream(self) -> AsyncIterator[Event]:
+        read = 0
         while True:
-            event = await self._events.get()
-            yield event
-            if isinstance(event, Done):
+            while read == len(self._events):
+                await self._next_event()
+            read += 1
+            yield self._events[read - 1]
+            if isinstance(self._events[read - 1], Done):
                 return
+
+    async def _next_event(self) -> None:
+        reader = asyncio.get_running_loop().create_future()
+        self._readers.add(reader)
+        try:
+            await reader
+        finally:
+            self._readers.discard(reader)
+
+    def _emit(self, event: Event) -> None:
+        self._events.append(event)
+        for reader in self._readers:
+            if not reader.done():
+                reader.set_result(None)
+
+    def _settle(self, task: asyncio.Task[Result]) -> None:
+        """End the stream of a call that was cancelled before it began, and take note of a failure nobody awaits."""
+        if not task.cancelled():
+            task.exception()
+        elif not self._events:
+            self._emit_failure(cancelled(self._backend))
+            self._emit(Done())
 
     async def _drive(self, work: Callable[[EmitLlm], Awaitable[Result]]) -> Result:
         try:
@@ -88,15 +126,15 @@ class RunHandle(Generic[Result]):
             self._emit_failure(LlmError(type(error).__name__, code="execution"))
             raise
         finally:
-            self._events.put_nowait(Done())
+            self._emit(Done())
         return result
 
     async def _until_aborted(self, work: Callable[[EmitLlm], Awaitable[Result]]) -> Result:
         if self._abort is None:
-            return self._finish(await work(self._events.put_nowait))
+            return self._finish(await work(self._emit))
         if self._abort.thrown:
             raise cancelled(self._backend)
-        running = asyncio.ensure_future(work(self._events.put_nowait))
+        running = asyncio.ensure_future(work(self._emit))
         thrown = asyncio.ensure_future(self._abort.wait())
         try:
             await asyncio.wait({running, thrown}, return_when=asyncio.FIRST_COMPLETED)
@@ -116,12 +154,12 @@ class RunHandle(Generic[Result]):
         facts: CallFacts = getattr(result, "facts")  # noqa: B009 - every result has them
         text = getattr(result, "text", "")
         reason = getattr(result, "stop_reason", "natural")
-        self._events.put_nowait(FinalEvent(self._run_id, self._request_id, text, reason, facts.usage.to_json()))
+        self._emit(FinalEvent(self._run_id, self._request_id, text, reason, facts.usage.to_json()))
         return result
 
     def _emit_failure(self, error: LlmError) -> None:
-        details: dict[str, Any] = {"code": error.code, **error.details}
-        self._events.put_nowait(Failed(self._run_id, self._request_id, executor_code(error), details))
+        details: dict[str, Any] = {**error.details, "code": error.code}
+        self._emit(Failed(self._run_id, self._request_id, executor_code(error), details))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +204,18 @@ def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
     if len(spoken) == 1:
         return system, spoken[0].content
     return system, "\n\n".join(f"{message.role.capitalize()}: {message.content}" for message in spoken)
+
+
+async def settled(request: RunRequest, handle: RunHandle[LoopResult]) -> RunFinal:
+    """Wait for a run and return how it ended; a run that was aborted, or could not begin, has an end too."""
+    try:
+        return run_final(request, await handle.final())
+    except LlmError as error:
+        usage: dict[str, int] = {}
+        for event in handle.events:
+            if isinstance(event, UsageReported):
+                usage = {name: usage.get(name, 0) + event.fact[name] for name in Usage().to_json()}
+        return RunFinal(False, request.run_id, request.request_id, "", usage, executor_code(error))
 
 
 def run_final(request: RunRequest, result: LoopResult) -> RunFinal:

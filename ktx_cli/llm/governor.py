@@ -2,26 +2,35 @@
 
 One governor serves every call of a process. A refusal pauses all of them until the provider's reset time, its
 `retry-after`, or a growing delay; under pressure only `minConcurrencyUnderPressure` calls run side by side, and every
-success after that doubles the number until the full one is back.
+success after that doubles the number until the full one is back. A call made by a tool of a call that holds a slot
+takes none of its own: it would wait for the slot its caller holds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
-from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.events import RateLimitWait
 from ktx_cli.project.config.ingest import RateLimit
 
 Result = TypeVar("Result")
 Notify = Callable[[RateLimitWait], None]
 Sleep = Callable[[float], Awaitable[None]]
+Waited = Callable[[float], None]
+
+_HOLDS_SLOT: Final = contextvars.ContextVar("ktx_llm_holds_slot", default=False)
+
+
+def _ignore(seconds: float) -> None:
+    """Drop the seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,8 @@ class Governor:
         self._paused_until = 0.0
         self._reason = "rate_limit"
         self._rejections = 0
-        self._changed = asyncio.Condition()
+        self._signals = 0
+        self._waiters: set[asyncio.Future[None]] = set()
 
     @property
     def max_attempts(self) -> int:
@@ -78,39 +88,65 @@ class Governor:
         *,
         notify: Notify,
         may_retry: Callable[[], bool] = lambda: True,
+        waited: Waited = _ignore,
+        backend: str = "",
     ) -> Result:
-        """Run `operation(attempt)` in a slot; `attempt` counts from 0. A failure that may pass is tried again."""
+        """Run `operation(attempt)` in a slot; `attempt` counts from 0. A failure that may pass is tried again.
+
+        `waited` is told the seconds that were spent on waits. Raises `LlmError` (`rate_limit`) instead of a wait longer
+        than `maxWaitMs`.
+        """
         attempt = 0
         while True:
-            try:
-                async with self.slot(notify):
+            async with self.slot(notify, waited=waited, backend=backend):
+                signals = self._signals
+                try:
                     result = await operation(attempt)
-            except LlmError as error:
-                attempt += 1
-                if not error.retryable or attempt >= self.max_attempts or not may_retry():
-                    raise
-                await self._after_failure(error, attempt, notify)
-            else:
-                self.observe(RateSignal("allowed"))
-                return result
+                except LlmError as error:
+                    failure = error
+                else:
+                    if signals == self._signals:
+                        self.observe(RateSignal("allowed"))
+                    return result
+            attempt += 1
+            self._note_failure(failure)
+            if not failure.retryable or attempt >= self.max_attempts or not may_retry():
+                raise failure
+            with self._timed(waited):
+                await self._after_failure(failure, attempt, notify)
 
     @contextlib.asynccontextmanager
-    async def slot(self, notify: Notify) -> AsyncIterator[None]:
+    async def slot(self, notify: Notify, *, waited: Waited = _ignore, backend: str = "") -> AsyncIterator[None]:
         """Hold one of the slots, once no pause holds and one is free; cancelled while waiting, none is taken."""
-        await self._enter(notify)
+        nested = _HOLDS_SLOT.get()
+        with self._timed(waited):
+            await self._enter(notify, backend, nested=nested)
+        holds = _HOLDS_SLOT.set(True)
         try:
             yield
         finally:
-            self.active -= 1
-            await self._wake()
+            _HOLDS_SLOT.reset(holds)
+            if not nested:
+                self.active -= 1
+                self._wake()
+
+    @contextlib.contextmanager
+    def _timed(self, waited: Waited) -> Iterator[None]:
+        started = self._clock()
+        try:
+            yield
+        finally:
+            waited(max(0.0, self._clock() - started))
 
     def observe(self, signal: RateSignal) -> None:
         """Take in what a provider said."""
         if not self.rate_limit.enabled:
             return
+        self._signals += 1
         pressed = signal.utilization is not None and signal.utilization >= self.rate_limit.throttle_threshold
         if signal.status == "rejected":
-            self._rejections += 1
+            if self.paused_for <= 0:  # calls refused together count once
+                self._rejections += 1
             self._shrink()
             self._pause(signal.retry_after, signal.resets_at)
         elif signal.status == "warning" or pressed:
@@ -118,6 +154,7 @@ class Governor:
         else:
             self._rejections = 0
             self.limit = min(self.max_concurrency, self.limit * 2)
+            self._wake()
 
     def backoff(self, failures: int) -> float:
         """Return seconds to wait after that many failures in a row."""
@@ -138,32 +175,51 @@ class Governor:
             until = now + self.backoff(self._rejections)
         self._paused_until = max(self._paused_until, until)
 
-    async def _after_failure(self, error: LlmError, attempt: int, notify: Notify) -> None:
+    def _note_failure(self, error: LlmError) -> None:
+        """Let every call know of a refusal, also where the refused call is not tried again."""
         if error.code == "rate_limit":
             self.observe(RateSignal("rejected", retry_after=error.retry_after, resets_at=error.resets_at))
-            self._refuse_long_wait(error)
-        else:
+        elif error.retryable and self.rate_limit.enabled:
+            self._signals += 1
             self._shrink()
-            wait = error.retry_after if error.retry_after is not None else self.backoff(attempt)
-            await self._wait_until(self._clock() + wait, error.code, notify)
 
-    def _refuse_long_wait(self, error: LlmError) -> None:
+    async def _after_failure(self, error: LlmError, attempt: int, notify: Notify) -> None:
+        """Wait as a failure asks; the pause of a rate limit holds for all calls and is waited for at the slot."""
+        if error.code == "rate_limit":
+            self._refuse_long_wait(error, self.paused_for)
+            return
+        wait = error.retry_after if error.retry_after is not None else self.backoff(attempt)
+        self._refuse_long_wait(error, wait)
+        await self._wait_until(self._clock() + wait, error.code, notify)
+
+    def _refuse_long_wait(self, error: LlmError, wait: float) -> None:
         limit = self.rate_limit.max_wait_ms
-        if limit is not None and self.paused_for > limit / 1000:
-            error.details["wait_seconds"] = round(self.paused_for, 1)
+        if limit is not None and wait > limit / 1000:
+            error.details["wait_seconds"] = round(wait, 1)
             raise error
 
-    async def _enter(self, notify: Notify) -> None:
+    async def _enter(self, notify: Notify, backend: str, *, nested: bool) -> None:
         while True:
             if self.paused_for > 0:
+                refusal = llm_error("rate_limit", backend=backend, resets_at=self._paused_until)
+                self._refuse_long_wait(refusal, self.paused_for)
                 await self._wait_until(self._paused_until, self._reason, notify)
-                continue
-            async with self._changed:
-                if self.paused_for <= 0 and self.active < self.limit:
-                    self.active += 1
-                    return
-                if self.paused_for <= 0:
-                    await self._changed.wait()
+            elif nested:
+                return
+            elif self.active < self.limit:
+                self.active += 1
+                return
+            else:
+                await self._room()
+
+    async def _room(self) -> None:
+        """Return when a slot may be free."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
 
     async def _wait_until(self, moment: float, reason: str, notify: Notify) -> None:
         notify(RateLimitWait("started", round(max(0.0, moment - self._clock()), 3), reason))
@@ -174,6 +230,7 @@ class Governor:
                 notify(RateLimitWait("tick", round(left, 3), reason))
         notify(RateLimitWait("finished", 0.0, reason))
 
-    async def _wake(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)

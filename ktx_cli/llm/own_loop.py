@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from pydantic import ValidationError
@@ -17,6 +18,11 @@ from ktx_cli.llm.backend import OBJECT_ATTEMPTS, CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
+
+log = logging.getLogger(__name__)
+
+MAX_PAUSES: Final = 10
+"""How often one turn may be taken up again after the provider paused it."""
 
 TurnEnd = Literal["end", "tools", "pause", "max_tokens", "refusal", "context"]
 
@@ -108,7 +114,8 @@ async def _next_turn(
         record.attempts += 1 if attempt else 0
         return await model.turn(spec, conversation, record)
 
-    while True:
+    said = ""
+    for _ in range(MAX_PAUSES + 1):
         turn = await retried(ask, record)
         record.resolved_model = turn.resolved_model or record.resolved_model
         record.unit(turn.unit_id, turn.usage, turn.cost)
@@ -116,8 +123,16 @@ async def _next_turn(
         if problem is not None:
             raise problem
         conversation.history.append(Entry("turn", turn=turn))
+        said += turn.text
         if turn.end != "pause":
-            return turn
+            return replace(turn, text=said)
+    raise llm_error(
+        "execution",
+        backend=spec.backend,
+        model=spec.model,
+        role=spec.role,
+        message=f"the model `{spec.model}` paused {MAX_PAUSES + 1} times and did not finish its turn",
+    )
 
 
 def _problem(turn: ModelTurn, spec: CallSpec) -> LlmError | None:
@@ -221,7 +236,13 @@ async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: 
     question = REPAIR_PROMPT.format(
         name=tool.name, schema=json.dumps(tool.input_schema(), sort_keys=True), arguments=shown, problem=problem
     )
-    fixed = first_object(await repair(question))
+    try:
+        fixed = first_object(await repair(question))
+    except LlmError as error:  # without a repair the model reads what is wrong and calls again
+        if error.code == "cancelled":
+            raise
+        log.warning("the repair of a call of %s failed: %s", tool.name, error.message)
+        return call
     if fixed is None or _argument_problem(tool, fixed) is not None:
         return call
     record.repairs += 1

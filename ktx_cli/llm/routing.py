@@ -49,7 +49,13 @@ class Shared:
 
     async def retried(self, ask: Callable[[int], Awaitable[ModelTurn]], record: CallRecord) -> ModelTurn:
         """Run one turn in a slot, with retries."""
-        return await self.governor.call(ask, notify=record.emit)
+        return await self.governor.call(
+            ask,
+            notify=record.emit,
+            may_retry=lambda: record.spec.kind != "probe",
+            waited=record.wait,
+            backend=record.spec.backend,
+        )
 
 
 class RoutedRuntime:
@@ -161,13 +167,15 @@ class RoutedRuntime:
         on_step_finish: OnStepFinish | None = None,
         abort: Abort | None = None,
         stream: bool = True,
+        run_id: str | None = None,
         request_id: str = "",
+        trace_id: str | None = None,
     ) -> RunHandle[LoopResult]:
-        """Begin an agent loop and return its handle."""
+        """Begin an agent loop and return its handle; `run_id` replaces the runtime's."""
         if step_budget < 1:
             raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
         plain = self._spec("loop", prompt, system, role, model, stream=stream)
-        spec = replace(plain, tools=check_tools(tools), step_budget=step_budget)
+        spec = replace(plain, tools=check_tools(tools), step_budget=step_budget, run_id=run_id, trace_id=trace_id or "")
 
         async def work(emit: EmitLlm) -> LoopResult:
             return await self._loop(spec, emit, on_step_finish)
@@ -185,7 +193,9 @@ class RoutedRuntime:
             role=request.role,
             model=request.model,
             abort=request.abort,
+            run_id=request.run_id,
             request_id=request.request_id,
+            trace_id=request.trace_id,
         )
 
     async def probe(self, *, role: str = "default", model: str | None = None) -> ProbeReport:
@@ -247,12 +257,13 @@ class RoutedRuntime:
         *,
         request_id: str = "",
     ) -> RunHandle[Result]:
-        return RunHandle(work, run_id=self.shared.run_id, request_id=request_id, abort=abort, backend=spec.backend)
+        run_id = spec.run_id or self.shared.run_id
+        return RunHandle(work, run_id=run_id, request_id=request_id, abort=abort, backend=spec.backend)
 
     def _record(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> CallRecord:
         return CallRecord(
             spec,
-            run_id=self.shared.run_id,
+            run_id=spec.run_id or self.shared.run_id,
             command=self.shared.command,
             emit=emit,
             usage_sink=self.shared.usage_sink,
@@ -265,7 +276,7 @@ class RoutedRuntime:
         record = self._record(spec, emit, on_step_finish)
         started = time.monotonic()
         outcome = await self._carry_out(spec, record)
-        return outcome, record, time.monotonic() - started
+        return outcome, record, max(0.0, time.monotonic() - started - record.waited)
 
     async def _loop(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> LoopResult:
         record = self._record(spec, emit, on_step_finish)
@@ -277,7 +288,7 @@ class RoutedRuntime:
             if failure.code == "cancelled":
                 raise
             outcome, error = Outcome("", "error"), failure
-        facts = record.facts(time.monotonic() - started)
+        facts = record.facts(max(0.0, time.monotonic() - started - record.waited))
         return LoopResult(outcome.text, outcome.stop_reason, facts, tuple(record.invocations), error)
 
     async def _carry_out(self, spec: CallSpec, record: CallRecord) -> Outcome:
@@ -294,7 +305,11 @@ class RoutedRuntime:
                     return await backend.run(spec, record)
 
                 return await self.governor.call(
-                    attempt, notify=record.emit, may_retry=lambda: not record.tools_ran and spec.kind != "probe"
+                    attempt,
+                    notify=record.emit,
+                    may_retry=lambda: self._may_retry(spec, record),
+                    waited=record.wait,
+                    backend=spec.backend,
                 )
             except LlmError as error:
                 error.details.setdefault("role", spec.role)
@@ -303,6 +318,11 @@ class RoutedRuntime:
                 raise LlmError(
                     error.message, code=error.code, hint=error.hint, details={**error.details, "role": spec.role}
                 ) from error
+
+    def _may_retry(self, spec: CallSpec, record: CallRecord) -> bool:
+        """Say whether a whole call may be tried again; the tries of a backend that retries by itself count."""
+        tried = record.attempt + 1 + record.retries
+        return not record.tools_ran and spec.kind != "probe" and tried < self.governor.max_attempts
 
     async def _repair(self, question: str) -> str:
         return (await self.generate_text(question, role="repair")).text

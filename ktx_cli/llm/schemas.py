@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pydantic import BaseModel, RootModel, model_validator
@@ -22,18 +22,17 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
     """
     if not (isinstance(output, type) and issubclass(output, BaseModel)):
         raise ValueError(f"an object call needs a pydantic model, not {output!r}")
-    schema = output.model_json_schema()
+    schema = json_schema(output)
     if schema.get("type") == "object":
         return schema, output.model_validate
-    definitions = schema.pop("$defs", {})
+    definitions: dict[str, Any] = {name: schema.pop(name) for name in ("$defs", "definitions") if name in schema}
     wrapped: dict[str, Any] = {
         "type": "object",
         "properties": {WRAPPED: schema},
         "required": [WRAPPED],
         "additionalProperties": False,
+        **definitions,
     }
-    if definitions:
-        wrapped["$defs"] = definitions
 
     def check(value: Any) -> Output:
         if not isinstance(value, dict) or set(value) != {WRAPPED}:
@@ -41,6 +40,14 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
         return output.model_validate(value[WRAPPED])
 
     return wrapped, check
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a model, with an object at its root also where the model refers to itself."""
+    schema = model.model_json_schema()
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    definition = schema.get("$defs", {}).get(name)
+    return {**definition, "$defs": schema["$defs"]} if set(schema) == {"$ref", "$defs"} and definition else schema
 
 
 def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
@@ -51,6 +58,7 @@ def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise ValueError(f"no JSON Schema: {error.message}") from None
+    _check_references(schema)
     validator = jsonschema.Draft202012Validator(schema)
 
     class SchemaAnswer(RootModel[Any]):
@@ -69,3 +77,28 @@ def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
             return self
 
     return SchemaAnswer
+
+
+def _check_references(schema: dict[str, Any]) -> None:
+    """Raise `ValueError` for a reference that leads out of the schema, or nowhere."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ValueError(f"no JSON Schema: `{reference}` refers to nothing in it") from None
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for value in part.values():
+            yield from _references(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _references(value)

@@ -19,18 +19,25 @@ SYSTEMS: Final = {"vertex": "gcp.vertex_ai", "gateway": "gateway"}
 
 @contextlib.contextmanager
 def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
-    """Put a call in a span; without an application that loaded OpenTelemetry's SDK, nothing happens."""
-    if "opentelemetry.sdk" not in sys.modules:
+    """Put a call in a span; in a process that did not load OpenTelemetry, nothing happens.
+
+    An error is its code alone: OpenTelemetry's own record of an exception holds the words of the provider.
+    """
+    if "opentelemetry.trace" not in sys.modules:
         yield
         return
     from opentelemetry import trace
 
     operation = "invoke_agent" if spec.kind == "loop" else "chat"
-    with trace.get_tracer("ktx").start_as_current_span(f"{operation} {spec.model}") as current:
+    with trace.get_tracer("ktx").start_as_current_span(
+        f"{operation} {spec.model}", kind=trace.SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
+    ) as current:
         try:
             yield
-        except LlmError as error:
-            current.set_attribute("error.type", error.code)
+        except BaseException as error:
+            code = error.code if isinstance(error, LlmError) else type(error).__name__
+            current.set_attribute("error.type", code)
+            current.set_status(trace.StatusCode.ERROR, code)
             raise
         finally:
             for name, value in _attributes(spec, record, operation).items():
@@ -49,4 +56,5 @@ def _attributes(spec: CallSpec, record: CallRecord, operation: str) -> dict[str,
         "ktx.role": spec.role,
         "ktx.steps": record.steps,
         "ktx.tool_failures": record.tool_failures,
+        **({"ktx.trace_id": spec.trace_id} if spec.trace_id else {}),
     }

@@ -16,10 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PydanticUserError, ValidationError
+from pydantic_core import to_jsonable_python
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import did_you_mean
+from ktx_cli.llm.schemas import json_schema
 from ktx_cli.llm.types import ToolInvocation
 
 log = logging.getLogger(__name__)
@@ -73,14 +75,20 @@ class RuntimeTool:
             raise ValueError(f"tool {self.name!r}: a description has 1 to {MAX_DESCRIPTION - 1} characters")
         if not (inspect.isclass(self.input_model) and issubclass(self.input_model, BaseModel)):
             raise ValueError(f"tool {self.name!r}: the input must be a pydantic model, not {self.input_model!r}")
-        if self.input_schema().get("type") != "object":
+        if self._checked_schema().get("type") != "object":
             raise ValueError(f"tool {self.name!r}: the input model must describe an object")
         if not callable(self.handler):
             raise ValueError(f"tool {self.name!r}: the handler cannot be called")
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the input."""
-        return self.input_model.model_json_schema()
+        return json_schema(self.input_model)
+
+    def _checked_schema(self) -> dict[str, Any]:
+        try:
+            return self.input_schema()
+        except PydanticUserError as error:
+            raise ValueError(f"tool {self.name!r}: the input model has no JSON Schema: {error.message}") from None
 
 
 def check_tools(tools: Iterable[RuntimeTool]) -> dict[str, RuntimeTool]:
@@ -112,8 +120,15 @@ def normalise_output(value: Any) -> ToolOutput:
         return ToolOutput(plain["markdown"], plain.get("structured"))
     if isinstance(plain, Mapping) and isinstance(plain.get("name"), str) and isinstance(plain.get("content"), str):
         return ToolOutput(f"# {plain['name']}\n\n{plain['content']}", value)
-    text = json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True, default=str)
+    text = json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True, default=_plain)
     return ToolOutput(f"```json\n{text}\n```", value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value JSON has no word for as one it has, the same in every process: sets are sorted."""
+    if isinstance(value, set | frozenset):
+        return sorted((to_jsonable_python(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+    return to_jsonable_python(value)
 
 
 def shown_to_model(markdown: str) -> str:
@@ -176,7 +191,10 @@ def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:
     try:
         return json.loads(arguments or "{}")
     except json.JSONDecodeError as error:
-        raise ValueError(f"the arguments are no JSON: {error.msg} at character {error.pos}") from None
+        problem = error.msg.removesuffix(" starting at")
+        raise ValueError(f"the arguments are no JSON: {problem} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("the arguments are nested too deeply") from None
 
 
 def unknown_tool(name: str, tools: Iterable[str]) -> str:

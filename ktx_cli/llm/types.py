@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,7 +12,7 @@ from ktx_cli.llm.errors import LlmError
 
 Role = Literal["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
 StopReason = Literal["natural", "budget", "error"]
-CostBasis = Literal["list_price", "unknown"]
+CostBasis = Literal["list_price", "partial", "unknown"]
 Output = TypeVar("Output", bound=BaseModel)
 
 
@@ -51,19 +51,24 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """US dollars. `list_price`: an estimate at list prices, also where a subscription pays; `unknown`: no figure."""
+    """US dollars. `list_price`: an estimate at list prices, also where a subscription pays; `partial`: such a sum, and
+    some of what it is about has no price; `unknown`: no figure."""
 
     usd: float | None = None
     basis: CostBasis = "unknown"
 
-    def __add__(self, other: Cost) -> Cost:
-        if self.usd is None or other.usd is None:
-            return self if other.usd is None else other
-        return Cost(self.usd + other.usd, "list_price")
-
     def to_json(self) -> dict[str, Any]:
         """Return `{"usd": ..., "basis": ...}`."""
         return {"usd": self.usd, "basis": self.basis}
+
+
+def total_cost(costs: Iterable[Cost]) -> Cost:
+    """Return the sum of costs; one without a figure makes it `partial`."""
+    figures = [cost.usd for cost in costs]
+    known = [usd for usd in figures if usd is not None]
+    if not known:
+        return Cost()
+    return Cost(sum(known), "list_price" if len(known) == len(figures) else "partial")
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,5 +120,5 @@ def usage_by(database: sqlite3.Connection, dimensions: Sequence[str], *, since: 
 
 def _row(row: Sequence[Any], keys: int) -> UsageRow:
     units, tokens, dollars, unpriced, incomplete = row[keys], row[keys + 1 : keys + 5], row[-3], row[-2], row[-1]
-    cost = Cost() if dollars is None else Cost(round(dollars, 6), "list_price")
+    cost = Cost() if dollars is None else Cost(round(dollars, 6), "partial" if unpriced else "list_price")
     return UsageRow(tuple(str(key) for key in row[:keys]), units, Usage(*tokens), cost, unpriced, incomplete)

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from ktx_cli.core.errors import StorageError
+from ktx_cli.core.text import shell_words
 
 
 def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageError:
@@ -17,11 +19,14 @@ def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageEr
         errno.ENOSPC: "free some space on that disk, then run the command again",
         errno.EDQUOT: "free some of your disk quota, then run the command again",
         errno.EROFS: "the file system is read-only: remount it writable, or copy the project elsewhere",
-        errno.EACCES: f"give this user access, for example: chmod u+rw {path}",
-        errno.EPERM: f"give this user access, for example: chmod u+rw {path}",
     }
     reason = error.strerror or str(error)
-    hint = hints.get(error.errno) if error.errno is not None else None
+    if error.errno in (errno.EACCES, errno.EPERM):
+        hint: str | None = _access_hint(path)
+    elif error.errno == errno.EISDIR:
+        hint = f"move that folder away, for example: {_moved(path)}"
+    else:
+        hint = hints.get(error.errno or 0)
     return StorageError(
         f"cannot {doing} {path}: {reason}",
         hint=hint,
@@ -29,13 +34,72 @@ def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageEr
     )
 
 
+def _access_hint(path: Path) -> str:
+    """Return the command that gives this user access to what bars the way to `path`."""
+    barred = _barred(path)
+    try:
+        found = barred.stat()
+    except OSError:
+        return f"see who may change it: {shell_words('ls', '-ld', barred)}"
+    is_folder = stat.S_ISDIR(found.st_mode)
+    wanted = 0o700 if is_folder else 0o600
+    if os.geteuid() not in (0, found.st_uid):
+        return f'it belongs to another user; to take it over: sudo chown "$(id -un)" {shell_words(barred)}'
+    if found.st_mode & wanted == wanted:
+        return f"see what protects it: {shell_words('lsattr', '-d', barred)}"
+    return f"give this user access, for example: {shell_words('chmod', 'u+rwx' if is_folder else 'u+rw', barred)}"
+
+
+def _barred(path: Path) -> Path:
+    """Return what bars the way: the nearest thing that is there, or its folder where that takes no new file."""
+    there = path
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if there == path and not path.is_dir() and can_read(path) and not can_write_in(path.parent):
+        return path.parent
+    return there
+
+
+def can_write_in(folder: Path) -> bool:
+    """Say whether this user may make and remove files in a folder that is there."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def can_read(path: Path) -> bool:
+    """Say whether this user may read a file that is there."""
+    return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _moved(path: Path) -> str:
+    return shell_words("mv", path, path.with_name(f"{path.name}.old"))
+
+
+def require_regular(path: Path, mode: int) -> None:
+    """Raise `StorageError` when `path`, by its `st_mode`, is no regular file; a pipe would block for ever."""
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    raise StorageError(
+        f"{path} is {kind}, and ktx needs a file there",
+        hint=f"move it away, for example: {_moved(path)}",
+        details={"path": str(path)},
+    )
+
+
 def read_bytes(path: Path) -> bytes | None:
     """Return the file's bytes, or None where there is no such file.
 
-    Raises `StorageError` when the file is there and cannot be read.
+    Raises `StorageError` when the file is there and cannot be read, or is no regular file.
     """
     try:
-        return path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            require_regular(path, os.fstat(descriptor).st_mode)
+            with open(descriptor, "rb", closefd=False) as stream:
+                return stream.read()
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

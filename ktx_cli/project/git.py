@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ktx_cli.core.errors import BusyError, GitError, GitMissingError, KtxError
-from ktx_cli.core.text import one_line
+from ktx_cli.core.text import one_line, shell_words
 from ktx_cli.project.files import storage_error
 
 MINIMUM: Final = (2, 31)
@@ -257,7 +257,7 @@ def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
         return storage_error(_path_in(text) or folder, OSError(number, os.strerror(number)))
     if "dubious ownership" in text or "unsafe repository" in text:
         quoted = re.search(r"safe\.directory (.+)", text)
-        where = quoted.group(1).strip() if quoted else str(folder)
+        where = quoted.group(1).strip() if quoted else shell_words(folder)
         return GitError(
             f"git refuses the repository around {folder}, because it belongs to another user",
             hint=f"git config --global --add safe.directory {where}",
@@ -271,7 +271,7 @@ def lock_error(lock: Path, details: Mapping[str, object] | None = None) -> BusyE
     """Return the error for a lock file of git's that somebody else holds."""
     return BusyError(
         f"another git command is at work: {lock} exists",
-        hint=f"wait until it is done; if no git command is running: rm {lock}",
+        hint=f"wait until it is done; if no git command is running: rm {shell_words(lock)}",
         details={**(details or {}), "lock": str(lock)},
     )
 

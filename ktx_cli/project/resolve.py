@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from ktx_cli.core.errors import NoProjectError, UsageError
+from ktx_cli.core.text import shell_words
+from ktx_cli.project.files import require_regular, storage_error
 from ktx_cli.project.layout import CONFIG_NAME
 
 
@@ -22,7 +24,7 @@ def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
         if not _has_config(folder):
             raise NoProjectError(
                 f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
-                hint=f"ktx setup --project-dir {folder}",
+                hint=f"{shell_words('ktx', 'setup', '--project-dir', folder)}",
                 details={"project_dir": str(folder)},
             )
         return folder
@@ -38,10 +40,20 @@ def _has_config(folder: Path) -> bool:
         target = path.readlink()
         raise NoProjectError(
             f"{path} is a link to {target}, and that file is not there",
-            hint=f"put the file back, or remove the link: rm {shlex.quote(str(path))}",
+            hint=f"put the file back, or remove the link: {shell_words('rm', path)}",
             details={"project_dir": str(folder), "target": str(target)},
         )
+    if os.path.lexists(path):
+        _require_file(path)
     return False
+
+
+def _require_file(path: Path) -> None:
+    """Raise `StorageError` for what is no regular file, or cannot be looked at."""
+    try:
+        require_regular(path, path.stat().st_mode)
+    except OSError as error:
+        raise storage_error(path, error, "look at") from error
 
 
 def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:

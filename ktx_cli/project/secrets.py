@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 from ktx_cli.core.errors import ResultWarning, SecretError
+from ktx_cli.core.text import shell_words
 
 KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000
@@ -80,7 +81,7 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
     return ResultWarning(
         "secret_permissions",
         f"others may read {path}, which holds the secret of {where} (mode {mode:04o})",
-        hint=f"chmod 600 {path}",
+        hint=shell_words("chmod", "600", path),
     )
 
 
@@ -163,7 +164,9 @@ def _from_file(reference: SecretRef, project_dir: Path, where: str) -> str:
         raise _error(reference, where, f"names {path}, which is not there", f"write the secret to {path}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _error(reference, where, f"names {path}, which cannot be read: {reason}", f"chmod u+r {path}") from error
+        raise _error(
+            reference, where, f"names {path}, which cannot be read: {reason}", shell_words("chmod", "u+r", path)
+        ) from error
     if len(data) > MAX_FILE_BYTES:
         raise _error(reference, where, f"names {path}, which is larger than 1 MB", "name a file with the secret alone")
     try:
@@ -195,7 +198,7 @@ def _from_keyring(reference: SecretRef, where: str) -> str:
             reference, where, f"cannot be looked up: {type(error).__name__}", "unlock the keyring, then try again"
         ) from error
     if value is None or not value.strip():
-        raise _error(reference, where, "names nothing in the keyring", f"keyring set {service} {name}")
+        raise _error(reference, where, "names nothing in the keyring", shell_words("keyring", "set", service, name))
     return value
 
 

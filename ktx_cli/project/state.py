@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core.errors import ResultWarning, StorageError
-from ktx_cli.core.text import one_line
-from ktx_cli.project.files import storage_error, write_atomic
+from ktx_cli.core.text import one_line, shell_words
+from ktx_cli.project.files import require_regular, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state_damage import identity_of, is_damage, move_aside
 
@@ -63,16 +64,32 @@ def unheard(warning: ResultWarning) -> None:
     """Drop a warning."""
 
 
-def prepare_private_folder(layout: Layout) -> None:
-    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there.
+def check_private_folder(layout: Layout) -> None:
+    """Raise `StorageError` when something else stands where `.ktx/`, or what ktx writes in it, has to be.
 
-    Raises `StorageError` when it, or what ktx writes in it, is a symbolic link: a repository could bring one along
-    and have ktx write elsewhere.
+    A symbolic link too: a repository could bring one along and have ktx write elsewhere.
     """
     ours = (layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs, layout.replaced)
     for path in ours:
-        if path.is_symlink():
-            raise StorageError(f"{path} is a symbolic link", hint=f"rm {path}", details={"path": str(path)})
+        try:
+            mode = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise storage_error(path, error, "look at") from error
+        if stat.S_ISLNK(mode):
+            hint = shell_words("rm", path)
+            raise StorageError(f"{path} is a symbolic link", hint=hint, details={"path": str(path)})
+        if path in (layout.private_gitignore, layout.state):
+            require_regular(path, mode)
+        elif path == layout.private and not stat.S_ISDIR(mode):
+            hint = f"move it away, for example: {shell_words('mv', path, path.with_name(path.name + '.old'))}"
+            raise StorageError(f"{path} is not a folder, and ktx needs one there", hint=hint)
+
+
+def prepare_private_folder(layout: Layout) -> None:
+    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there; errors as `check_private_folder`."""
+    check_private_folder(layout)
     if not layout.private_gitignore.exists():
         write_atomic(layout.private_gitignore, b"*\n")
 
@@ -156,6 +173,7 @@ def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:
         found = path.stat()
     except FileNotFoundError:
         return None, False
+    require_regular(path, found.st_mode)
     return (found.st_mtime_ns, found.st_size, found.st_ino), _pending_wal(path)
 
 
@@ -187,7 +205,7 @@ def database_error(path: Path, error: sqlite3.Error) -> StorageError:
     hint = (
         "the next `ktx ingest` moves it aside and starts a new one; nothing committed is lost"
         if is_damage(error)
-        else f"look at the free space and the permissions of {path.parent}"
+        else f"look at the free space and the permissions of its folder: {shell_words('ls', '-la', path.parent)}"
     )
     return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
 
@@ -203,7 +221,7 @@ def _require_known(connection: sqlite3.Connection, path: Path) -> int:
     if version > len(MIGRATIONS):
         raise StorageError(
             f"the state database {path} was made by a newer ktx (version {version}; this one knows {len(MIGRATIONS)})",
-            hint=f"update ktx, or start a new one: rm {path}*",
+            hint=f"update ktx, or start a new one: rm {shell_words(path)}*",
             details={"path": str(path), "version": version},
         )
     return version

@@ -13,6 +13,7 @@ from typing import Final
 
 from ktx_cli.core.clock import now
 from ktx_cli.core.errors import BusyError, ResultWarning
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import storage_error, sync_directory
 
 _PRIMARY: Final = 0xFF
@@ -95,7 +96,7 @@ def _renamed(path: Path) -> ResultWarning:
     return ResultWarning(
         "state_damaged",
         f"the state database was damaged; it is now {aside.name} in {path.parent}, and a new one was started",
-        hint=f"nothing committed is lost; once you need it no more: rm {aside}*",
+        hint=f"nothing committed is lost; once you need it no more: rm {shell_words(aside)}*",
         path=str(aside),
     )
 

@@ -15,6 +15,9 @@ from typing import Any
 STRUCTURED_TOOL = "StructuredOutput"
 """The tool Claude Code injects for a call with a schema."""
 
+ANSWER_TOOL = "give_answer"
+"""The tool ktx asks for where the response format cannot carry an object."""
+
 PROTOCOL_TAG = "<use_tools>"
 """What the system prompt of the text protocol speaks of."""
 
@@ -31,8 +34,9 @@ class Call:
 class Turn:
     """One answer of the model: text, then tool calls, or an object for a call with a schema.
 
-    `stop_reason` None: `tool_use` with calls, else `end_turn`. `delay` is seconds before the answer begins;
-    `forever` holds the answer back until the client goes away.
+    `stop_reason` None: `tool_use` with calls, else `end_turn`. `long_cache_write_tokens` are those of
+    `cache_write_tokens` that are kept for an hour. `delay` is seconds before the answer begins;
+    `forever` holds the answer back until the client goes away; `more` are text blocks behind the first.
     """
 
     text: str = ""
@@ -43,8 +47,10 @@ class Turn:
     output_tokens: int = 20
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    long_cache_write_tokens: int = 0
     delay: float = 0.0
     forever: bool = False
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,8 @@ class ModelRequest:
     @property
     def is_model_call(self) -> bool:
         """Say whether the request asks a model for a turn."""
-        return self.method == "POST" and (self.path.endswith("/messages") or "rawPredict" in self.path.split("/")[-1])
+        last = self.path.rpartition("/")[2].lower()
+        return self.method == "POST" and (last == "messages" or "rawpredict" in last)
 
     @property
     def system(self) -> str:
@@ -171,6 +178,10 @@ def render(turn: Turn, request: ModelRequest) -> dict[str, Any]:
             "output_tokens": turn.output_tokens,
             "cache_read_input_tokens": turn.cache_read_tokens,
             "cache_creation_input_tokens": turn.cache_write_tokens,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": turn.cache_write_tokens - turn.long_cache_write_tokens,
+                "ephemeral_1h_input_tokens": turn.long_cache_write_tokens,
+            },
         },
     }
 
@@ -182,6 +193,7 @@ def _blocks(turn: Turn, request: ModelRequest) -> list[dict[str, Any]]:
     if turn.calls and PROTOCOL_TAG in request.system:
         return [{"type": "text", "text": turn.text + protocol_text(turn.calls)}]
     blocks: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text or not turn.calls else []
+    blocks += [{"type": "text", "text": text} for text in turn.more]
     for place, call in enumerate(turn.calls):
         blocks.append(
             {
@@ -195,10 +207,11 @@ def _blocks(turn: Turn, request: ModelRequest) -> list[dict[str, Any]]:
 
 
 def _object_blocks(value: Any, request: ModelRequest) -> list[dict[str, Any]]:
-    if STRUCTURED_TOOL not in request.tool_names:
+    carrier = next((name for name in request.tool_names if name in (STRUCTURED_TOOL, ANSWER_TOOL)), None)
+    if carrier is None:
         return [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
     call_id = f"toolu_script_{request.number:04d}_0"
-    return [{"type": "tool_use", "id": call_id, "name": STRUCTURED_TOOL, "input": value}]
+    return [{"type": "tool_use", "id": call_id, "name": carrier, "input": value}]
 
 
 def protocol_text(wanted: Iterable[Call]) -> str:

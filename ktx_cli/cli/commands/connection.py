@@ -111,7 +111,7 @@ def _register_add(commands: typer.Typer) -> None:
         id: Annotated[str, typer.Argument(help="The new connection's id.")],
         driver: Annotated[str, typer.Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
         url: Annotated[str | None, typer.Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
-        path: Annotated[str | None, typer.Option("--path", help="File or folder.")] = None,
+        path: Annotated[str | None, typer.Option("--path", help="File or folder, relative to the project.")] = None,
         include: Annotated[list[str] | None, typer.Option("--include", help="Pattern of tables wanted.")] = None,
         exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Pattern of tables unwanted.")] = None,
         field: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.text import shell_words
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
             Table(report.answer.columns, tuple(tuple(str(cell) for cell in row) for row in report.answer.rows)),
         ]
         steps = [
-            f"cd {shlex.quote(folder)} && ktx status",
+            f"cd {shell_words(folder)} && ktx status",
             "less semantic-layer/warehouse/_schema/*.yaml",
             "less handbook/*.md",
         ]

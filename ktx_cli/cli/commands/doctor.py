@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.jobs.readiness.doctor import diagnose, verdict
 
         findings = diagnose(session.require_project(), os.environ, only=only or (), skip=skip or ())
-        rows = tuple((f.level.value, f.check, f.message, f.hint or "") for f in findings)
+        place = session.place
+        rows = tuple((f.level.value, f.check, f.message, place.command(f.hint or "")) for f in findings)
         data = {"findings": [f.to_json() for f in findings]}
         return Result(data, [Table(("level", "check", "finding", "fix"), rows)], verdict(findings, strict=strict))

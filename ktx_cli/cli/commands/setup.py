@@ -54,7 +54,11 @@ def register(app: typer.Typer) -> None:
         ] = None,
         database_path: Annotated[
             str | None,
-            typer.Option("--database-path", help="File (sqlite, duckdb) or folder.", rich_help_panel=DATABASE),
+            typer.Option(
+                "--database-path",
+                help="File (sqlite, duckdb) or folder, relative to the project.",
+                rich_help_panel=DATABASE,
+            ),
         ] = None,
         database_schema: Annotated[
             list[str] | None,

@@ -50,13 +50,15 @@ class Company:
         return self.folder / HANDBOOK
 
 
-def build_company(folder: Path, seed: int) -> Company:
+def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Company:
     """Write the company of this seed into `folder`, which is created when it is not there.
 
     The same seed gives the same rows on every machine. Raises `UsageError` when the folder already holds one of
-    the three parts, and `StorageError` when a file cannot be written.
+    the three parts and is not `half_built`, and `StorageError` when a file cannot be written. Of a half-built company
+    the texts that are there stay.
     """
-    _refuse_to_overwrite(folder)
+    if not half_built:
+        _refuse_to_overwrite(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -74,6 +76,6 @@ def _refuse_to_overwrite(folder: Path) -> None:
         if path.exists() or path.is_symlink():
             raise UsageError(
                 f"there is already something at {path}",
-                hint="ktx demo NEW_FOLDER",
+                hint="ktx demo OTHER-FOLDER",
                 details={"path": str(path)},
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -23,15 +24,16 @@ def packaged_names(folder: str) -> list[str]:
 
 
 def copy_packaged(folder: str, target: Path) -> list[Path]:
-    """Write a packaged folder to `target` and return the files written.
+    """Write a packaged folder to `target`, but nothing over a file that is there; return the files written.
 
     Raises `StorageError` naming the file that could not be written.
     """
     written = []
     for name in packaged_names(folder):
         path = target / name
-        write_atomic(path, packaged_text(f"{folder}/{name}").encode())
-        written.append(path)
+        if not os.path.lexists(path):
+            write_atomic(path, packaged_text(f"{folder}/{name}").encode())
+            written.append(path)
     return written
 
 

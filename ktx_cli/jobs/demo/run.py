@@ -10,17 +10,17 @@ from typing import Any
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import UsageError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.demo.company import WAREHOUSE, build_company
+from ktx_cli.jobs.demo.claim import claimed
+from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, build_company
 from ktx_cli.jobs.demo.questions import QUESTIONS, Question
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.setup.run import SetupRequest, setup
 from ktx_cli.project.config import load_config
 from ktx_cli.project.files import write_atomic
-from ktx_cli.project.layout import PRIVATE_NAME, Layout
+from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import Repository
 
 CONNECTION = "warehouse"
@@ -52,12 +52,15 @@ class DemoReport:
 
 
 def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ignore_events) -> DemoReport:
-    """Build the demo in a new or empty folder; raises `UsageError` when something is there already."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty", hint="ktx demo OTHER-FOLDER")
+    """Build the demo in a new or empty folder, or go on where another was killed; errors as `claimed`, `ingest`."""
+    with claimed(folder) as half_built:
+        return _demo(folder, seed, environ, emit, half_built=half_built)
+
+
+def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, half_built: bool) -> DemoReport:
     emit(StepStarted("company"))
     started = monotonic()
-    company = build_company(folder, seed)
+    company = build_company(folder, seed, half_built=half_built)
     total = sum(company.rows.values())
     built = f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}"
     emit(StepFinished("company", built, monotonic() - started))
@@ -83,12 +86,10 @@ def _commit_company(folder: Path) -> None:
     """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
     repository = Repository.create(folder)
-    texts = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".duckdb" and ".git" not in path.parts and PRIVATE_NAME not in path.parts
-    }
-    repository.commit(texts, message="The company: its dbt project and its handbook\n", base=None)
+    files = [folder / ".gitignore", *(folder / DBT_PROJECT).rglob("*"), *(folder / HANDBOOK).rglob("*")]
+    texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
+    base = repository.head().commit
+    repository.commit(texts, message="The company: its dbt project and its handbook\n", base=base)
 
 
 def _ask(folder: Path, question: Question, environ: Mapping[str, str]) -> QueryResult:

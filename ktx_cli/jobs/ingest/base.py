@@ -18,6 +18,7 @@ class ProjectBase:
     """
 
     def __init__(self, layout: Layout, repository: Repository | None, commit: str | None) -> None:
+        self.commit = commit
         self._layout = layout
         self._repository = repository
         self._tree: TreeView | None = None if repository is None else repository.tree(commit)

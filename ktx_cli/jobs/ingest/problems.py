@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import json
+import re
+
 from ktx_cli.connectors.port import ObjectProblem
 from ktx_cli.context.scan.scan import ScanOutcome
 from ktx_cli.core.errors import ResultWarning
@@ -27,8 +31,15 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
     )
     hint = f"ktx connection test {connection}"
     if objects:
-        hint = f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {listing(objects)}"
+        where = f"`exclude` of connections.{connection} in ktx.yaml"
+        hint = f"repair or drop them, or add to {where}: {listing(map(_entry, objects))}"
     return ResultWarning("object_unreadable", message, hint=hint, connection=connection, objects=objects)
+
+
+def _entry(name: str) -> str:
+    """Return the entry of `exclude` that covers this object and no other, as it is written in YAML."""
+    pattern = glob.escape(name)
+    return pattern if re.fullmatch(r"\w[\w./-]*", pattern) else json.dumps(pattern, ensure_ascii=False)
 
 
 def _described(problem: ObjectProblem) -> str:

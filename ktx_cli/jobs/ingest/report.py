@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ktx_cli.context.scan.scan import ScanOutcome, TableChanges
@@ -120,6 +121,7 @@ class IngestReport:
     llm: str = "none"
     seconds: float = 0.0
     ended: str | None = None
+    project_dir: Path = Path()
 
     @property
     def status(self) -> str:
@@ -149,14 +151,18 @@ class IngestReport:
             return None
         left = [f"connection `{c.connection}`: {c.error.message}" for c in self.connections if c.error is not None]
         left += [f"{path} ({reason})" for path, reason in self.held]
-        hint = failed[0].hint if failed else f"{held_hint(self.held)}; then run `{self.command}` again"
+        hint = (
+            failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
+        )
         did = "looked at" if self.dry_run else "done"
         return PartialError(f"{did} in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""
         shown = {
-            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("connections", "ended")
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if f.name not in ("connections", "ended", "project_dir")
         }
         return {
             **shown,

@@ -35,7 +35,7 @@ from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
-from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, CommitResult, Repository
+from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, CommitResult, Held, HeldReason, Repository
 from ktx_cli.project.state import read_state, translated
 from ktx_cli.project.workspace import Workspace
 
@@ -77,7 +77,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     targets = choose_targets(loaded.config, request.connections, databases_only=request.databases_only)
-    report = IngestReport(new_run_id(), request.command, dry_run=request.dry_run)
+    report = IngestReport(new_run_id(), request.command, dry_run=request.dry_run, project_dir=layout.root)
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     run = _Run(request, layout, loaded.config, targets, report, loaded.warnings())
     probes = ProbeRun() if request.no_llm else _require_models(run)
@@ -108,6 +108,8 @@ def _dry_run(run: _Run) -> None:
     base = ProjectBase(run.layout, repository, commit)
     _scan(run, base, previous)
     _report_files(run, _changes(run, base))
+    if repository is not None:
+        _name_absent(run, repository, base)
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
 
 
@@ -167,6 +169,7 @@ def _scan_and_commit(run: _Run, repository: Repository, lease: Lease, database: 
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
     _scan(run, base, previous)
+    _name_absent(run, repository, base)
     _commit(run, repository, base, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
     _remember(run, now, database)
@@ -194,6 +197,18 @@ def _scan(run: _Run, base: ProjectBase, previous: Mapping[str, PreviousScan]) ->
             run.outcomes.append(outcome)
             run.warnings.extend(outcome.warnings)
             run.warnings.extend(problem_warnings(outcome))
+
+
+def _name_absent(run: _Run, repository: Repository, base: ProjectBase) -> None:
+    """Name the committed files that nothing changes and that are not there to be read; a sparse checkout is meant."""
+    absent: list[Held] = []
+    for outcome in run.outcomes:
+        known = (path for folder in folders(outcome.connection) for path in base.paths(f"{folder}/"))
+        absent += repository.absent(path for path in known if path not in outcome.files)
+    if absent and repository.head().commit != base.commit:  # the user went to another branch meanwhile
+        return
+    named = ((held.path, held.reason.value) for held in absent if held.reason is not HeldReason.SKIP_WORKTREE)
+    run.report.held = tuple(dict.fromkeys((*run.report.held, *named)))
 
 
 def _changes(run: _Run, base: ProjectBase) -> dict[str, bytes | None]:

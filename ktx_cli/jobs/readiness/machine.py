@@ -8,6 +8,7 @@ import sqlite3
 import sys
 
 from ktx_cli.core.errors import GitMissingError
+from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.project.git import find_git
 
@@ -18,7 +19,7 @@ def check_python(context: CheckContext) -> list[Finding]:
     """Every package ktx needs can be found."""
     missing = [name for name in (*PACKAGES, "claude_agent_sdk") if importlib.util.find_spec(name) is None]
     if missing:
-        hint = f"{sys.executable} -m pip install --force-reinstall ktx-cli"
+        hint = f"{shell_words(sys.executable)} -m pip install --force-reinstall ktx-cli"
         return [Finding("python", Level.FAIL, f"packages are missing: {', '.join(missing)}", hint)]
     return [Finding("python", Level.OK, f"Python {platform.python_version()}, all packages found")]
 

@@ -145,7 +145,7 @@ def check_claude(context: CheckContext) -> list[Finding]:
     files = managed_files(host.environment)
     if files:
         allowed = config.llm.provider.claude.allow_managed_policy
-        error = managed_error(files, backend=used[0])
+        managed = managed_error(files, backend=used[0])
         level = Level.WARN if allowed else Level.FAIL
-        findings.append(Finding("claude", level, error.message, None if allowed else error.hint, Concern.AUTH))
+        findings.append(Finding("claude", level, managed.message, None if allowed else managed.hint, Concern.AUTH))
     return findings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from ktx_cli.context.scan.catalog import shard_files
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
@@ -40,18 +39,6 @@ def check_databases(context: CheckContext) -> list[Finding]:
             message = f"`setup.database_connection_ids` names `{name}`, which is no connection"
             findings.append(Finding("databases", Level.WARN, message, "ktx config get setup.database_connection_ids"))
     return [Finding("databases", Level.OK, plural(len(supported), "database")), *findings]
-
-
-def check_context(context: CheckContext) -> list[Finding]:
-    """Every database that can be read has a manifest."""
-    findings = []
-    for connection in supported_databases(context.loaded.config):
-        for problem in context.manifests[connection].problems:
-            findings.append(Finding("context", Level.FAIL, problem.message, problem.hint))
-        if not shard_files(context.layout, connection):
-            message = f"connection `{connection}` has no context yet"
-            findings.append(Finding("context", Level.FAIL, message, f"ktx ingest {connection}", Concern.SETUP))
-    return findings or [Finding("context", Level.OK, "every database has context")]
 
 
 def check_repository(context: CheckContext) -> list[Finding]:

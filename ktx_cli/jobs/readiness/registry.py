@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import live, machine, models, project, secrets
+from ktx_cli.jobs.readiness import context, live, machine, models, project, secrets, storage
 from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 
 CHECKS: tuple[Check, ...] = (
@@ -17,7 +17,9 @@ CHECKS: tuple[Check, ...] = (
     Check(models.CHECK, "LLM backend", models.check_llm),
     Check("databases", "databases configured", project.check_databases),
     Check(secrets.CHECK, "secrets", secrets.check_secrets),
-    Check("context", "context built", project.check_context),
+    Check(context.CHECK, "context built", context.check_context),
+    Check(storage.STATE, "state database", storage.check_state),
+    Check(storage.WRITABLE, "files can be written", storage.check_writable),
     Check("repository", "repository", project.check_repository),
     Check("lease", "lease", project.check_lease),
     Check("claude", "Claude Code", models.check_claude, live=True),
@@ -25,7 +27,7 @@ CHECKS: tuple[Check, ...] = (
     Check("connections", "connections", live.check_connections, live=True),
 )
 
-READINESS = ("config", "llm", "databases", "secrets", "context")
+READINESS = ("config", "llm", "databases", "secrets", "context", "state")
 """The checks that decide whether a project is ready; `ktx status` runs them."""
 
 TIME_LIMIT = 30.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.project.config.checks import literal_secrets
-from ktx_cli.project.config.connections import RESERVED_IDS, Connection, Database, Source
+from ktx_cli.project.config.connections import RESERVED_IDS, Connection, Database, Source, example_connection
 from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS, is_supported, require_supported
 from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
@@ -23,6 +23,7 @@ __all__ = [
     "LoadedConfig",
     "Source",
     "connection_of",
+    "example_connection",
     "is_supported",
     "literal_secrets",
     "load_config",

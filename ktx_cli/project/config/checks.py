@@ -123,12 +123,12 @@ def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
                 f"did you mean env:{name}?",
             )
         elif has_password(value):
-            says = f"the password in {path} stands in ktx.yaml, which is committed"
+            says = f"the password in {path} stands in clear in ktx.yaml"
             yield _warning(
                 "literal_secret", keys, says, "put the whole URL into a variable or a file: env:NAME, file:PATH"
             )
         elif is_literal_secret(declared, keys[-1], value):
-            says = f"the secret {path} stands in ktx.yaml, which is committed"
+            says = f"the secret {path} stands in clear in ktx.yaml"
             yield _warning(
                 "literal_secret", keys, says, "put it into a variable, a file or the keyring: env:NAME, file:PATH"
             )

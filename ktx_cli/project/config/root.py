@@ -9,7 +9,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting
-from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source
+from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source, example_connection
 from ktx_cli.project.config.drivers import is_supported, parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
@@ -96,7 +96,7 @@ def connection_of(config: KtxConfig, connection: str) -> Connection:
     entry = config.connections.get(connection)
     if entry is None:
         near = did_you_mean(connection, config.connections)
-        known = f"known: {listing(config.connections)}" if config.connections else "ktx connection add"
+        known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)
         raise UsageError(
             f"there is no connection `{connection}` in ktx.yaml", hint=f"did you mean `{near}`?" if near else known
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from ktx_cli.project.config.base import STATUS_KEY, Block, settings_of
-from ktx_cli.project.config.connections import ID_PATTERN, RESERVED_IDS
+from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS
 from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.root import KtxConfig
@@ -57,7 +57,10 @@ def _connections() -> dict[str, Any]:
         for driver in DRIVERS
     ]
     return {
-        "propertyNames": {"pattern": ID_PATTERN, "not": {"enum": list(RESERVED_IDS)}},
+        "propertyNames": {
+            "pattern": ID_PATTERN,
+            "not": {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]},
+        },
         "additionalProperties": {
             "type": "object",
             "required": ["driver"],

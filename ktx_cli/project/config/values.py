@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.core.text import did_you_mean
+from ktx_cli.core.text import did_you_mean, shell_words
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import DRIVERS, model_of
 from ktx_cli.project.config.issues import Issue
@@ -117,7 +116,7 @@ def _value_hint(dotted: str, problem: Issue, example: str | None) -> str:
         return problem.hint
     if example is None:
         return "ktx config schema says what every setting takes"
-    return f"for example: ktx config set {dotted} {shlex.quote(example)}"
+    return f"for example: {shell_words('ktx', 'config', 'set', dotted, example)}"
 
 
 def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:

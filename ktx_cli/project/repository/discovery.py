@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ktx_cli.core.errors import GitError, StorageError
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
 from ktx_cli.project.repository.config import read_config
@@ -78,7 +79,7 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
     git.write("init", "--quiet", *branch)
     found = discover_layout(project)
     if found is None:
-        raise GitError(f"git made no repository in {project}", hint=f"git -C {project} init")
+        raise GitError(f"git made no repository in {project}", hint=shell_words("git", "-C", project, "init"))
     return found
 
 
@@ -88,7 +89,8 @@ def read_head(git: Git, layout: RepositoryLayout) -> Head:
     commit = commit_of(git, ref or "HEAD")
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
         raise GitError(
-            f"{ref or 'HEAD'} of {layout.top_level} does not name a commit", hint=f"git -C {layout.top_level} fsck"
+            f"{ref or 'HEAD'} of {layout.top_level} does not name a commit",
+            hint=shell_words("git", "-C", layout.top_level, "fsck"),
         )
     return Head(ref, commit)
 
@@ -141,7 +143,8 @@ def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
     if nowhere:
         raise GitError(
             f"{project / '.git'} is there, but git takes it for no repository",
-            hint=f"git -C {project} init repairs one that is incomplete; or move {project / '.git'} away",
+            hint=f"{shell_words('git', '-C', project, 'init')} repairs one that is incomplete; "
+            f"or move {project / '.git'} away",
             details={"reason": condensed(stderr)},
         )
     raise failure("rev-parse", code, stderr, project)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.repository.model import HeldReason
 
 EDITED_MEANWHILE: Final = "edited meanwhile"
@@ -20,6 +21,8 @@ _EDITED: Final = (
 
 _HINTS: Final[Mapping[str, str]] = {
     HeldReason.MODIFIED: "commit your changes of {path}, or give them up: git restore -- {path}",
+    HeldReason.DELETED: "git restore -- {paths}",
+    HeldReason.UNREADABLE: "let this user read {path}: chmod u+r {files}",
     HeldReason.STAGED: "commit what is staged of {path}, or give it up: git restore --staged --worktree -- {path}",
     HeldReason.UNTRACKED: "add {path} to git (git add -- {path}) and commit it, or move it away",
     HeldReason.UNMERGED: "resolve the conflict in {path}, then: git add -- {path}",
@@ -46,9 +49,23 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 
 
-def held_hint(held: Iterable[tuple[str, str]]) -> str:
-    """Return what to do about the held paths (path and reason): the first of each reason stands for the others."""
-    first: dict[str, str] = {}
+MOST_PATHS: Final = 20
+"""How many paths stand in one command."""
+
+
+def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> str:
+    """Return what to do about the held paths (path and reason): the first of each reason stands for the others.
+
+    `{paths}` are all of them, as words of one command; `{files}` the same, absolute.
+    """
+    by_hint: dict[str, list[str]] = {}
     for path, reason in held:
-        first.setdefault(_HINTS[reason], path)
-    return "; ".join(hint.format(path=shlex.quote(path)) for hint, path in first.items())
+        by_hint.setdefault(_HINTS[reason], []).append(path)
+    return "; ".join(
+        hint.format(
+            path=shell_words(paths[0]),
+            paths=shell_words(*paths[:MOST_PATHS]),
+            files=shell_words(*(project_dir / path for path in paths[:MOST_PATHS])),
+        )
+        for hint, paths in by_hint.items()
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core.errors import GitError
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.repository.model import TreeEntry
 from ktx_cli.project.repository.paths import check_paths
@@ -75,7 +76,8 @@ class Journal:
         except (ValueError, LookupError, TypeError, GitError) as error:
             raise GitError(
                 f"{path}, the record of a run that was killed, cannot be read",
-                hint=f"look at `git status`: what it shows as changed may be half of that run; then rm {path}",
+                hint="look at `git status`: what it shows as changed may be half of that run; "
+                f"then {shell_words('rm', path)}",
                 details={"path": str(path), "reason": f"{type(error).__name__}: {error}"},
             ) from error
 

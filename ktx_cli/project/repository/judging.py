@@ -114,7 +114,9 @@ def _why(condition: Condition) -> HeldReason:
         return HeldReason.UNTRACKED
     if condition.entry.skip_worktree:
         return HeldReason.SKIP_WORKTREE
-    return HeldReason.ASSUME_UNCHANGED if condition.entry.assume_unchanged else HeldReason.MODIFIED
+    if condition.entry.assume_unchanged:
+        return HeldReason.ASSUME_UNCHANGED
+    return HeldReason.DELETED if condition.found is None else HeldReason.MODIFIED
 
 
 def _stored(conversion: Conversion, project_dir: Path, prefix: str, path: str) -> str | None:

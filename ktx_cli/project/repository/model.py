@@ -66,6 +66,8 @@ class HeldReason(StrEnum):
     """Why a path was left as it is."""
 
     MODIFIED = "modified"
+    DELETED = "deleted"
+    UNREADABLE = "unreadable"
     STAGED = "staged"
     UNTRACKED = "untracked"
     UNMERGED = "unmerged"

@@ -12,7 +12,7 @@ from ktx_cli.project.git import Git
 from ktx_cli.project.repository.entries import refresh_index
 from ktx_cli.project.repository.lock import IndexLock
 from ktx_cli.project.repository.model import RepositoryLayout
-from ktx_cli.project.repository.working_files import Placement, naming, place_all
+from ktx_cli.project.repository.working_files import Placement, Undo, naming, place_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,14 @@ class Finish:
     refreshed: Collection[str]
 
 
-def carry_out(git: Git, layout: RepositoryLayout, lock: IndexLock, finish: Finish) -> tuple[str, ...]:
-    """Put files and index in place; return the paths whose files were touched meanwhile and left alone."""
-    left = place_all(layout, finish.placements)
+def carry_out(
+    git: Git, layout: RepositoryLayout, lock: IndexLock, finish: Finish, undo: Undo | None = None
+) -> tuple[str, ...]:
+    """Put files and index in place; return the paths whose files were touched meanwhile and left alone.
+
+    `undo` keeps the old files.
+    """
+    left = place_all(layout, finish.placements, undo)
     if finish.index is not None:
         known = [path for path in finish.refreshed if path not in left]
         refresh_index(git, layout, finish.index, (layout.prefix + path for path in known))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import BusyError, KtxError
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
@@ -32,6 +33,8 @@ from ktx_cli.project.repository.working_files import (
     NewFile,
     Placement,
     Signature,
+    Undo,
+    check_places,
     digest_of,
     naming,
     signature_of,
@@ -159,9 +162,10 @@ class Attempt:
         written = self._plan.written
         files = {c.path: self._new_file(c, contents[c.path]) for c in written if c.path in contents}
         staged = stage(self._shared.staging, files)
-        placements = (Placement(c.path, staged.get(c.path), self._conditions[c.path].found) for c in written)
+        placements = tuple(Placement(c.path, staged.get(c.path), self._conditions[c.path].found) for c in written)
+        check_places(self._layout.project_dir, placements)
         refreshed = (c.path for c in self._plan.committed if c.new is not None and not self._is_skipped(c.path))
-        return Finish(self._index_copy(), tuple(placements), tuple(refreshed))
+        return Finish(self._index_copy(), placements, tuple(refreshed))
 
     def _spare(self) -> None:
         """Keep the old content of files without a history."""
@@ -219,6 +223,30 @@ class Attempt:
             raise failure("update-ref", said.code, said.err, self._layout.top_level)
         return False
 
+    def _taken_back(self, undo: Undo, commit: str | None, error: KtxError) -> bool:
+        """Put the old files back and the branch to where it was; say whether nothing of the run is left.
+
+        Not once the index is the new one, nor while somebody else may be changing it. Where it does not succeed the
+        journal stays, and the next run goes on.
+        """
+        if isinstance(error, BusyError) or self._shared.lock.index_state() != self._index:
+            return False
+        try:
+            undo.take_back()
+            if commit is None:
+                return True
+            assert self._head.ref is not None
+            change = [self._head.ref, self._head.commit] if self._head.commit else ["-d", self._head.ref]
+            reason = "ktx: taken back, because the files could not be written"
+            words = ["update-ref", "-m", reason, *change, commit]
+            if self._git.write(*words, ok=range(256), variables=self._shared.identity).code:
+                return False
+        except KtxError:  # the first error matters more
+            return False
+        with contextlib.suppress(KtxError):  # the next run drops a journal of a commit the branch does not have
+            drop_journal(self._layout)
+        return True
+
     def _journal(self, commit: str, contents: Mapping[str, bytes]) -> Journal:
         assert self._head.ref is not None
         entries = (self._journal_entry(change, contents.get(change.path)) for change in self._plan.committed)
@@ -239,12 +267,13 @@ class Attempt:
         return JournalEntry(change.path, before, change.new, digest, after)
 
     def _finish(self, finish: Finish, commit: str | None) -> tuple[str, ...]:
+        undo = Undo(self._layout.project_dir, self._shared.staging)
         try:
-            left = carry_out(self._git, self._layout, self._shared.lock, finish)
+            left = carry_out(self._git, self._layout, self._shared.lock, finish, undo)
             if commit is not None:
                 drop_journal(self._layout)
         except KtxError as error:
-            if commit is not None:
+            if not self._taken_back(undo, commit, error) and commit is not None:
                 error.details["commit"] = commit
                 note = f"the commit {commit[:10]} is made, and the next run brings the files to it"
                 error.hint = note if error.hint is None else f"{error.hint}; {note}"

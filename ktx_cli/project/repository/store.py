@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository import discovery
+from ktx_cli.project.repository.absence import absent_paths
 from ktx_cli.project.repository.committing import commit_changes
 from ktx_cli.project.repository.entries import ignored_paths
 from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
@@ -15,6 +16,7 @@ from ktx_cli.project.repository.model import (
     AdjustFunction,
     CommitResult,
     Head,
+    Held,
     MergeFunction,
     Recovery,
     RepositoryLayout,
@@ -69,6 +71,15 @@ class Repository:
         """Return which of the paths git ignores; tracked ones never count."""
         check_paths(paths)
         return ignored_paths(self._git, self.layout, paths)
+
+    def committed(self, folder: str) -> list[str]:
+        """Return the files below a folder that the current commit has, sorted."""
+        view = TreeView(self._git, f"{self.layout.prefix}{folder}/", self.head().commit)
+        return [f"{folder}/{path}" for path in view.blobs()]
+
+    def absent(self, committed: Iterable[str]) -> list[Held]:
+        """Return which of the committed paths are not in the working tree, or cannot be read there, and why."""
+        return absent_paths(self._git, self.layout, committed)
 
     def leftover_lock(self) -> Path | None:
         """Return the `index.lock` a killed run left, which stops the user's git until the next run; None otherwise.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from ktx_cli.core.errors import GitError
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.model import TreeEntry
 from ktx_cli.project.repository.paths import decode, encode
@@ -37,7 +38,8 @@ class BlobReader:
                 header, content = [], b""
             if len(header) != 3 or len(content) != int(header[2]) + 1:
                 raise GitError(
-                    f"the object {oid} cannot be read in {self._git.folder}", hint=f"git -C {self._git.folder} fsck"
+                    f"the object {oid} cannot be read in {self._git.folder}",
+                    hint=shell_words("git", "-C", self._git.folder, "fsck"),
                 )
             return content[:-1]
 

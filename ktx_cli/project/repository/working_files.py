@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktx_cli.project.files import storage_error, sync_directory, write_atomic
+from ktx_cli.project.files import can_read, can_write_in, storage_error, sync_directory, write_atomic
 from ktx_cli.project.repository.model import HeldReason, RepositoryLayout
 from ktx_cli.project.repository.paths import ancestors
 
@@ -71,8 +71,10 @@ def obstacle(
             clear[folder] = _folder_obstacle(project_dir / folder)
         if clear[folder] is not None:
             return clear[folder]
-    if found is None or found.is_file:
+    if found is None:
         return None
+    if found.is_file:
+        return None if can_read(project_dir / path) else HeldReason.UNREADABLE
     if stat.S_ISLNK(found.mode):
         return HeldReason.SYMLINK
     return HeldReason.IS_A_DIRECTORY if stat.S_ISDIR(found.mode) else HeldReason.NOT_A_FILE
@@ -155,13 +157,69 @@ def remove_staging(private: Path, living: Collection[str]) -> list[str]:
     return removed
 
 
-def place_all(layout: RepositoryLayout, placements: Iterable[Placement]) -> list[str]:
+def check_places(project_dir: Path, placements: Iterable[Placement]) -> None:
+    """Raise `StorageError` for a file whose folder, or the nearest one that is there, takes no new files."""
+    known: dict[Path, bool] = {}
+    for placement in placements:
+        target = project_dir / placement.path
+        folder = target.parent
+        while not os.path.lexists(folder) and folder != project_dir:
+            folder = folder.parent
+        if folder not in known:
+            known[folder] = not folder.is_dir() or can_write_in(folder)
+        if not known[folder]:
+            number = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
+            raise storage_error(target, OSError(number, os.strerror(number)))
+
+
+class Undo:
+    """Old files, kept until the end of a commit, so that what was put in place can be taken back."""
+
+    def __init__(self, project_dir: Path, folder: Path) -> None:
+        self._project_dir = project_dir
+        self._folder = folder
+        self._done: list[tuple[Placement, Path | None, Signature | None]] = []
+
+    def keep(self, placement: Placement) -> Path | None:
+        """Keep what is at the path now; return where."""
+        if placement.expected is None:
+            return None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        kept = self._folder / f"old-{len(self._done)}"
+        target = self._project_dir / placement.path
+        try:
+            os.link(target, kept)
+        except OSError:  # another file system, or a file of another user's
+            shutil.copy2(target, kept)
+        return kept
+
+    def record(self, placement: Placement, kept: Path | None) -> None:
+        """Remember that the file is in place."""
+        self._done.append((placement, kept, signature_of(self._project_dir / placement.path)))
+
+    def take_back(self) -> None:
+        """Put the old files back, but not where somebody touched the new ones meanwhile."""
+        while self._done:
+            placement, kept, placed = self._done.pop()
+            target = self._project_dir / placement.path
+            if signature_of(target) != placed:
+                continue
+            with naming(target):
+                if kept is None:
+                    target.unlink(missing_ok=True)
+                    _remove_empty(self._project_dir, placement.path)
+                else:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    _move(kept, target)
+
+
+def place_all(layout: RepositoryLayout, placements: Iterable[Placement], undo: Undo | None = None) -> list[str]:
     """Put files in place, removals first; return the paths left alone because they were touched meanwhile."""
     left, folders = [], set()
     for placement in sorted(placements, key=lambda placement: (placement.staged is not None, placement.path)):
         target = layout.project_dir / placement.path
         with naming(target):
-            if not _place(layout.project_dir, placement):
+            if not _place(layout.project_dir, placement, undo):
                 left.append(placement.path)
             folders.add(target.parent)
     for folder in folders:
@@ -170,7 +228,7 @@ def place_all(layout: RepositoryLayout, placements: Iterable[Placement]) -> list
     return left
 
 
-def _place(project_dir: Path, placement: Placement) -> bool:
+def _place(project_dir: Path, placement: Placement, undo: Undo | None) -> bool:
     target = project_dir / placement.path
     if placement.staged is not None:
         with contextlib.suppress(FileExistsError, NotADirectoryError):
@@ -178,17 +236,25 @@ def _place(project_dir: Path, placement: Placement) -> bool:
     found = signature_of(target)
     if found != placement.expected or obstacle(project_dir, placement.path, found, {}) is not None:
         return False
+    kept = None if undo is None else undo.keep(placement)
     if placement.staged is None:
         target.unlink(missing_ok=True)
         _remove_empty(project_dir, placement.path)
-        return True
+    else:
+        _move(placement.staged, target)
+    if undo is not None:
+        undo.record(placement, kept)
+    return True
+
+
+def _move(source: Path, target: Path) -> None:
+    """Replace `target` by `source`, from another file system too."""
     try:
-        os.replace(placement.staged, target)
+        os.replace(source, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        write_atomic(target, placement.staged.read_bytes(), mode=placement.staged.stat().st_mode & 0o7777)
-    return True
+        write_atomic(target, source.read_bytes(), mode=source.stat().st_mode & 0o7777)
 
 
 def _remove_empty(project_dir: Path, path: str) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.connectors.port import ObjectProblem, TableRef
+from ktx_cli.connectors.scope import matches
 from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.core import yaml
 from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 
@@ -96,3 +98,14 @@ def test_nothing_to_read_is_a_warning(shop_project: Path, change: Change, more: 
     found: dict[str, Any] = {w.code: w for w in warnings}
     assert "no table to read" in found["nothing_to_read"].message
     assert ("`include`" in found["nothing_to_read"].hint) is bool(more)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [("main.v", "main.v"), ("pw.csv", "pw.csv"), ("gl*b.csv", '"gl[*]b.csv"'), ("a b", '"a b"'), ('"x', r'"\"x"')],
+)
+def test_the_hint_gives_the_entry_that_leaves_it_out(name: str, entry: str) -> None:
+    outcome = ScanOutcome("shop", "sqlite", "", 1, 1, problems=(broken(name),))
+    (warning,) = problem_warnings(outcome)
+    assert (warning.hint or "").endswith(f"in ktx.yaml: {entry}")
+    assert matches(yaml.load(f"- {entry}".encode(), where="x")[0], TableRef(None, name))

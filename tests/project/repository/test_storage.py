@@ -3,13 +3,15 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ktx_cli.core.errors import KtxError, StorageError
-from ktx_cli.project.repository import working_files
+from ktx_cli.core.errors import StorageError
+from ktx_cli.project.git import Answer, Git
+from ktx_cli.project.repository import placing, working_files
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
@@ -63,35 +65,108 @@ def test_a_read_only_folder_in_the_project(work: Any, small_disk: Path) -> None:
     subprocess.run(["mount", "--bind", small_disk, target], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", target], check=True)
-        with pytest.raises(StorageError, match=r"orders\.yaml") as caught:
+        head = work.head
+        with pytest.raises(StorageError, match=r"orders\.yaml: Read-only") as caught:
             work.commit({ORDERS: b"n\n", "ok.yaml": b"n\n"})
-        assert caught.value.details["commit"] == work.head
-        assert not (work.top / ".git/index.lock").exists()
+        assert work.head == head and "commit" not in caught.value.details
+        assert work.status() == [] and work.leftovers() == []
         subprocess.run(["mount", "-o", "remount,rw,bind", target], check=True)
-        assert set(work.repo.recover().finished) >= {ORDERS}
+        assert work.commit({ORDERS: b"n\n", "ok.yaml": b"n\n"}).committed == ("ok.yaml", ORDERS)
         assert work.read(ORDERS) == b"n\n"  # across file systems: copied, not renamed
         assert work.status() == []
     finally:
         subprocess.run(["umount", "-l", target], check=True)
 
 
-def test_an_error_after_the_branch_moved_is_mended(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
+def _failing_at(count: int) -> Callable[..., bool]:
+    """Return a `_place` that puts `count` files in place, then finds the disk full."""
+    real, calls = working_files._place, iter(range(count))
 
-        def full(*arguments: object) -> bool:
+    def place(*arguments: Any) -> bool:
+        if next(calls, None) is None:
             raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments)
 
-        patch.setattr(working_files, "_place", full)
-        with pytest.raises(KtxError) as caught:
-            work.commit({ORDERS: b"n\n", ITEMS: None})
-        assert "the next run" in (caught.value.hint or "")
-        assert caught.value.details["commit"] == work.head
-    assert work.repo.recover().finished == (ITEMS, ORDERS)
+    return place
+
+
+CHANGES = {ORDERS: b"n\n", ITEMS: None, "deep/er/new.yaml": b"new\n", "wiki/a.md": b"a\n"}
+
+
+@pytest.mark.parametrize("placed", range(5))
+def test_an_error_after_the_branch_moved_is_taken_back(work: Any, monkeypatch: pytest.MonkeyPatch, placed: int) -> None:
+    head, index = work.head, work.index()
+    with monkeypatch.context() as patch:
+        if placed < 4:
+            patch.setattr(working_files, "_place", _failing_at(placed))
+        else:
+            patch.setattr(placing, "refresh_index", _broken)
+        with pytest.raises(StorageError) as caught:
+            work.commit(CHANGES)
+    assert "commit" not in caught.value.details and "the next run" not in (caught.value.hint or "")
+    assert work.head == head and work.index() == index and work.status() == [] and work.leftovers() == []
+    assert work.read(ORDERS) == b"name: orders\n" and work.read(ITEMS) == b"name: items\n"
+    assert not (work.root / "deep").exists() and not (work.root / "wiki").exists()
+    assert work.commit(CHANGES).committed == tuple(sorted(CHANGES))
+    work.assert_clean()
+
+
+def test_the_first_commit_is_taken_back(empty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(working_files, "_place", _failing_at(1))
+        with pytest.raises(StorageError):
+            empty.commit({"a.yaml": b"a\n", "b.yaml": b"b\n"}, base=None)
+    assert empty.head is None and empty.status() == [] and empty.leftovers() == []
+    assert empty.commit({"a.yaml": b"a\n"}, base=None).committed == ("a.yaml",)
+
+
+def test_a_file_edited_before_it_is_taken_back_stays(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_back = working_files.Undo.take_back
+
+    def edit_first(undo: Any) -> None:
+        work.write("wiki/a.md", "mine\n")
+        take_back(undo)
+
+    head = work.head
+    with monkeypatch.context() as patch:
+        patch.setattr(placing, "refresh_index", _broken)
+        patch.setattr(working_files.Undo, "take_back", edit_first)
+        with pytest.raises(StorageError):
+            work.commit(CHANGES)
+    assert work.head == head and work.read("wiki/a.md") == b"mine\n" and work.read(ORDERS) == b"name: orders\n"
+
+
+@pytest.mark.parametrize("step", ["take_back", "update-ref"])
+def test_what_cannot_be_taken_back_is_finished_by_the_next_run(
+    work: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write = Git.write
+
+    def refuse_the_way_back(git: Git, *words: Any, **more: Any) -> Answer:
+        if words[0] == "update-ref" and "taken back" in str(words[2]):
+            return Answer(1, b"", b"no")
+        return write(git, *words, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(working_files, "_place", _failing_at(1))
+        if step == "take_back":
+            patch.setattr(working_files.Undo, "take_back", _broken)
+        else:
+            patch.setattr(Git, "write", refuse_the_way_back)
+        with pytest.raises(StorageError) as caught:
+            work.commit(CHANGES)
+    assert caught.value.details["commit"] == work.head and "the next run" in (caught.value.hint or "")
+    work.repo.recover()
+    assert work.read(ORDERS) == b"n\n" and work.read("wiki/a.md") == b"a\n"
     work.assert_clean()
     assert work.leftovers() == []
 
 
-@pytest.mark.parametrize("step", ["placing.refresh_index", "publishing.drop_journal", "lock._remove_scratch"])
+def _broken(*arguments: object) -> None:
+    raise StorageError("the disk is gone")
+
+
+@pytest.mark.parametrize("step", ["publishing.drop_journal", "lock._remove_scratch"])
 def test_an_error_of_any_last_step_names_the_commit(work: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     module, name = step.split(".")
 

@@ -115,7 +115,7 @@ def _nested(work: Any) -> None:
         (lambda work: work.write(ORDERS, "edited\n"), "modified"),
         (_edit_same_size, "modified"),
         (lambda work: (work.root / ORDERS).chmod(0o755), "modified"),
-        (lambda work: (work.root / ORDERS).unlink(), "modified"),
+        (lambda work: (work.root / ORDERS).unlink(), "deleted"),
         (_symlink, "symlink"),
         (_symlinked_folder, "symlink"),
         (_committed_symlink, "symlink"),

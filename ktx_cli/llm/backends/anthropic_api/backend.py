@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ktx_cli.core.errors import KtxError
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
-from ktx_cli.llm.backends.anthropic_api.client import make_client
-from ktx_cli.llm.backends.anthropic_api.failures import rate_signal, translate
+from ktx_cli.llm.backends.anthropic_api.client import complete, make_client
+from ktx_cli.llm.backends.anthropic_api.failures import incomplete, rate_signal, translate, unknown_ending
 from ktx_cli.llm.backends.anthropic_api.messages import request_body
 from ktx_cli.llm.backends.anthropic_api.stream import Answer, read_answer
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, TurnEnd, run_own_loop
+from ktx_cli.llm.prices import cost_of
 from ktx_cli.llm.types import Cost
 from ktx_cli.project.config import KtxConfig
 
@@ -58,14 +60,27 @@ class AnthropicBackend:
         """Ask for the next turn."""
         body = request_body(spec, conversation, self._config.llm.prompt_caching)
         on_text = record.text_delta if spec.kind in ("text", "loop") else _drop
+        names = {"backend": self.name, "model": spec.model, "role": spec.role}
+        answer = Answer()
         try:
+            await complete(self._client)
             raw = await self._client.messages.with_raw_response.create(**body)
             self._observe(rate_signal(raw.headers))
             async with await raw.parse() as events:
-                answer = await read_answer(aiter(events), on_text)
+                await read_answer(aiter(events), answer, on_text)
+        except KtxError:
+            raise
         except Exception as error:
-            raise translate(error, backend=self.name, model=spec.model, role=spec.role) from error
-        return _turn(answer)
+            raise translate(error, **names) from error
+        finally:
+            if answer.message_id and not answer.complete:
+                record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec), complete=False)
+        if not answer.complete:
+            raise incomplete(**names)
+        if answer.stop_reason not in _ENDS:
+            record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec))
+            raise unknown_ending(answer.stop_reason, **names)
+        return _turn(answer, spec)
 
     async def account(self) -> str:
         """Say where the credentials come from; a key is proven by the probe's turn alone."""
@@ -83,18 +98,31 @@ class AnthropicBackend:
         await self._client.close()
 
 
-def _turn(answer: Answer) -> ModelTurn:
-    end = _ENDS.get(answer.stop_reason, "end")
+def _cost(answer: Answer, spec: CallSpec) -> Cost:
+    return cost_of(spec.backend, answer.model or spec.model, answer.as_usage(), long_writes=answer.long_writes)
+
+
+def _turn(answer: Answer, spec: CallSpec) -> ModelTurn:
+    """Return the answer as a turn; gateways say `end_turn` also where a model calls a tool."""
+    end = _ENDS[answer.stop_reason]
+    if end == "end" and answer.calls:
+        end = "tools"
     calls = tuple(answer.calls) if end == "tools" else ()
-    text = answer.text
     return ModelTurn(
-        text, calls, end, answer.as_usage(), Cost(), answer.message_id, answer.model, raw=_echo(answer.blocks)
+        answer.text,
+        calls,
+        end,
+        answer.as_usage(),
+        _cost(answer, spec),
+        answer.message_id,
+        answer.model,
+        raw=_echo(answer.blocks),
     )
 
 
 def _echo(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the blocks as the next request repeats them; an empty answer still needs one."""
-    kept = [block for block in blocks if block["type"] != "text" or block["text"]]
+    """Return the blocks as the next request repeats them: no blank text, which the API refuses, but one at least."""
+    kept = [block for block in blocks if block["type"] != "text" or block.get("text", "").strip()]
     return kept or [{"type": "text", "text": "(empty)"}]
 
 

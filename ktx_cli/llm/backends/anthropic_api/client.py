@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.core.errors import ConfigError
 from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.config.llm import VertexProvider
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 TIMEOUT_SECONDS: Final = 600.0
+CONNECT_SECONDS: Final = 10.0
+GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
 def make_client(
@@ -23,8 +27,8 @@ def make_client(
 ) -> anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex:
     """Return the client of a backend; raises `ConfigError` or `SecretError` for settings that are missing.
 
-    The SDK reads addresses, tokens and headers from the environment where it is not told: address and key are always
-    given here, and the header variables it would add are taken out again.
+    The SDK reads addresses, tokens, projects and headers from the environment where it is not told: all are given
+    here, and the header variables it would add are taken out again. Its own spans are off: ktx writes one a call.
     """
     problem = missing_setting(config, backend)
     if problem is not None:
@@ -38,37 +42,71 @@ def make_client(
     if backend == "vertex" and provider.vertex is not None:
         return _vertex(provider.vertex, secret or None, provider.vertex.project or environ.get("GOOGLE_CLOUD_PROJECT"))
     if backend == "gateway":
-        return _direct(secret, provider.gateway.base_url or "", bearer=provider.gateway.auth == "bearer")
-    return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, bearer=False)
+        headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
+        return _direct(secret, provider.gateway.base_url or "", headers)
+    return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, {})
 
 
-def _direct(key: str, base_url: str, *, bearer: bool) -> anthropic.AsyncAnthropic:
+def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
+    """Return a client; `headers` carry the key another way than the SDK sends it to Anthropic."""
     import anthropic
 
     client = anthropic.AsyncAnthropic(
-        api_key=None if bearer else key,
-        auth_token=key if bearer else None,
-        base_url=base_url,
-        max_retries=0,
-        timeout=TIMEOUT_SECONDS,
+        api_key=key, base_url=base_url, max_retries=0, timeout=_timeout(), open_telemetry=False
     )
-    client._custom_headers = {}  # ANTHROPIC_CUSTOM_HEADERS could carry another key
+    own: dict[str, Any] = {"Authorization": anthropic.omit, **headers} if headers else {}
+    client._custom_headers = own  # ANTHROPIC_CUSTOM_HEADERS could carry another key
     return client
 
 
 def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> anthropic.AsyncAnthropicVertex:
     import anthropic
 
+    if token is not None and project is None:
+        raise _no_project()
     client = anthropic.AsyncAnthropicVertex(
         region=vertex.location,
-        project_id=project or anthropic.not_given,
         access_token=token,
         base_url=vertex.base_url or _vertex_url(vertex.location),
         max_retries=0,
-        timeout=TIMEOUT_SECONDS,
+        timeout=_timeout(),
+        open_telemetry=False,
     )
+    client.project_id = project  # never ANTHROPIC_VERTEX_PROJECT_ID
     client._custom_headers = {}
     return client
+
+
+def _timeout() -> anthropic.Timeout:
+    import anthropic
+
+    return anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+
+
+async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
+    """Give a Vertex client without a project that of the machine's Google credentials: the SDK looks too late.
+
+    Raises `ConfigError` where they name none.
+    """
+    import anthropic
+
+    if not isinstance(client, anthropic.AsyncAnthropicVertex) or client.project_id is not None:
+        return
+    try:
+        import google.auth
+    except ImportError as error:
+        raise ConfigError(
+            "the backend `vertex` needs the package google-auth", hint="pip install 'ktx-cli[vertex]'"
+        ) from error
+    credentials, project = await asyncio.to_thread(google.auth.default, scopes=[GOOGLE_SCOPE])
+    if not project:
+        raise _no_project()
+    client.credentials, client.project_id = credentials, project
+
+
+def _no_project() -> ConfigError:
+    where = "llm.provider.vertex.project"
+    return ConfigError(f"the backend `vertex` needs `{where}`", hint=f"ktx config set {where} PROJECT")
 
 
 def _vertex_url(location: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +20,17 @@ MAX_TOKENS_GATEWAY: Final = 8_192
 TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
 """Keywords that say what a value may be."""
 
+VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
+LOSSY_KEYS: Final = frozenset(
+    {"patternProperties", "prefixItems", "not", "if", "then", "else", "contains", "dependentSchemas", "propertyNames"}
+)
+"""Keywords the response format has nothing for."""
+
+DEFINITION: Final = "#/$defs/"
+
+_CLAUDE: Final = re.compile(r"(?:^|[/.:])(?:claude-|anthropic/)")
+"""What the ids of the models that know cache marks have, also behind a gateway."""
+
 ANSWER_TOOL: Final = "give_answer"
 """The tool that carries an object where the response format cannot."""
 
@@ -32,31 +44,50 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
         "stream": True,
     }
     marks = _Marks(caching, spec)
-    if conversation.system:
-        body["system"] = [marks.on({"type": "text", "text": conversation.system}, "system")]
     tools = [_tool(tool) for tool in spec.tools.values()]
     if tools:
         tools[-1] = marks.on(tools[-1], "tools")
         body["tools"] = tools
+    if conversation.system.strip():
+        body["system"] = [marks.on({"type": "text", "text": conversation.system}, "system")]
     if spec.schema is not None:
         _ask_for_object(body, spec)
     if spec.kind == "loop":
         content = body["messages"][-1]["content"]
         content[-1] = marks.on(content[-1], "history")
-    return body
+    made: dict[str, Any] = _encodable(body)
+    return made
+
+
+def _encodable(value: Any) -> Any:
+    """Return a value without halves of surrogate pairs, which a model or a tool can write and UTF-8 cannot."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    return value
 
 
 class _Marks:
-    """Puts cache marks on blocks, for models that know them."""
+    """Puts cache marks on blocks, for models that know them, in the order the API reads: tools, system, history.
+
+    A long-lived mark may not follow a short-lived one: behind one of 5 minutes there are only such.
+    """
 
     def __init__(self, caching: PromptCaching, spec: CallSpec) -> None:
         self._caching = caching
         self._backend = spec.backend
-        self._known = "claude" in spec.model
+        self._known = _CLAUDE.search(spec.model.lower()) is not None
+        self._short = False
 
     def on(self, block: dict[str, Any], part: Part) -> dict[str, Any]:
         lifetime = ttl(self._caching, part, backend=self._backend) if self._known else None
-        return {**block, "cache_control": {"type": "ephemeral", "ttl": lifetime}} if lifetime else block
+        if lifetime is None or block.get("type") in ("thinking", "redacted_thinking"):
+            return block
+        self._short = self._short or lifetime == "5m"
+        return {**block, "cache_control": {"type": "ephemeral", "ttl": "5m" if self._short else lifetime}}
 
 
 def _message(entry: Entry) -> dict[str, Any]:
@@ -100,20 +131,52 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return transform_schema(json.loads(json.dumps(schema)))
 
 
-def is_lossless(schema: Any) -> bool:
-    """Say whether the response format can carry a schema: no free-form maps, nothing without a type."""
+def is_lossless(schema: Mapping[str, Any]) -> bool:
+    """Say whether the response format can carry a schema: no free-form maps, tuples, recursion or untyped values."""
+    definitions = schema.get("$defs", {})
+    return all(_is_carried(one) for one in (schema, *definitions.values())) and not _is_recursive(definitions)
+
+
+def _is_carried(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or TYPE_KEYS.isdisjoint(schema) or not LOSSY_KEYS.isdisjoint(schema):
+        return False
+    kind, properties = schema.get("type"), schema.get("properties", {})
+    if kind is not None and not isinstance(kind, str):
+        return False
+    if kind == "object" and (not properties or schema.get("additionalProperties", False) is not False):
+        return False
+    if kind == "array" and "items" not in schema:
+        return False
+    variants = [one for key in VARIANT_KEYS for one in schema.get(key, ())]
+    if (variants and properties) or not str(schema.get("$ref", DEFINITION)).startswith(DEFINITION):
+        return False
+    values = [*schema.get("enum", ()), schema.get("const")]
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
+        return False
+    items = [schema["items"]] if "items" in schema else []
+    return all(_is_carried(one) for one in (*properties.values(), *items, *variants))
+
+
+def _is_recursive(definitions: Mapping[str, Any]) -> bool:
+    """Say whether a definition leads back to itself."""
+    leads_to = {name: _references(schema) for name, schema in definitions.items()}
+    for name in definitions:
+        seen: set[str] = set()
+        ahead = list(leads_to[name])
+        while ahead:
+            one = ahead.pop()
+            if one == name:
+                return True
+            if one not in seen:
+                seen.add(one)
+                ahead += leads_to.get(one, ())
+    return False
+
+
+def _references(schema: Any) -> set[str]:
     if isinstance(schema, list):
-        return all(is_lossless(item) for item in schema)
+        return {name for item in schema for name in _references(item)}
     if not isinstance(schema, Mapping):
-        return True
-    if isinstance(schema.get("additionalProperties"), Mapping) or schema.get("additionalProperties") is True:
-        return False
-    if schema.get("type") == "object" and not schema.get("properties"):
-        return False
-    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
-    nested = [schema[key] for key in ("items", "anyOf", "allOf", "oneOf", "prefixItems") if key in schema]
-    return all(_is_typed(one) and is_lossless(one) for one in named) and all(is_lossless(one) for one in nested)
-
-
-def _is_typed(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and not TYPE_KEYS.isdisjoint(schema)
+        return set()
+    own = {str(schema["$ref"]).removeprefix(DEFINITION)} if "$ref" in schema else set()
+    return own | {name for value in schema.values() for name in _references(value)}

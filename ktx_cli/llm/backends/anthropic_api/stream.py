@@ -21,11 +21,17 @@ class Answer:
     blocks: list[dict[str, Any]] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
+    complete: bool = False
 
     @property
     def text(self) -> str:
         """The text blocks, joined."""
-        return "".join(block["text"] for block in self.blocks if block["type"] == "text")
+        return "".join(block.get("text", "") for block in self.blocks if block["type"] == "text")
+
+    @property
+    def long_writes(self) -> int:
+        """The tokens written to a cache for an hour."""
+        return self.usage.get("ephemeral_1h_input_tokens", 0)
 
     def as_usage(self) -> Usage:
         """Return the tokens of the answer."""
@@ -37,26 +43,38 @@ class Answer:
         )
 
 
-async def read_answer(events: AsyncIterator[Any], on_text: Callable[[str], None]) -> Answer:
-    """Return the answer the events make; `on_text` gets each piece of text as it comes."""
-    answer = Answer()
-    pieces: dict[int, list[str]] = {}
+async def read_answer(events: AsyncIterator[Any], answer: Answer, on_text: Callable[[str], None]) -> None:
+    """Add to the answer what the events bring; `on_text` gets each piece of text as it comes.
+
+    What came is in the answer also when this raises; `complete` says whether its end came.
+    """
+    blocks: dict[int, _Block] = {}
     async for event in events:
-        data = event.model_dump(mode="json", exclude_unset=True)
+        data = event.model_dump(mode="json", exclude_unset=True, warnings=False)
         kind = data.get("type")
         if kind == "message_start":
             _start(answer, data["message"])
         elif kind == "content_block_start":
             answer.blocks.append(data["content_block"])
-            pieces[data["index"]] = []
+            blocks[data["index"]] = _Block(data["content_block"])
         elif kind == "content_block_delta":
-            _delta(answer, data, pieces, on_text)
+            _delta(blocks[data["index"]], data["delta"], on_text)
         elif kind == "content_block_stop":
-            _finish_block(answer, answer.blocks[data["index"]], "".join(pieces.get(data["index"], [])))
+            _finish_block(answer, blocks[data["index"]])
         elif kind == "message_delta":
             answer.stop_reason = data["delta"].get("stop_reason") or answer.stop_reason
+            answer.complete = answer.complete or answer.stop_reason is not None
             _take_usage(answer, data.get("usage"))
-    return answer
+        elif kind == "message_stop":
+            answer.complete = True
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block, and the pieces of its tool arguments so far."""
+
+    content: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
 
 
 def _start(answer: Answer, message: dict[str, Any]) -> None:
@@ -66,36 +84,38 @@ def _start(answer: Answer, message: dict[str, Any]) -> None:
 
 
 def _take_usage(answer: Answer, usage: dict[str, Any] | None) -> None:
-    for name, count in (usage or {}).items():
+    """Take the counts, which only grow: some gateways send zeros first, some last."""
+    counts = usage or {}
+    for name, count in (*counts.items(), *(counts.get("cache_creation") or {}).items()):
         if isinstance(count, int):
-            answer.usage[name] = count
+            answer.usage[name] = max(count, answer.usage.get(name, 0))
 
 
-def _delta(answer: Answer, data: dict[str, Any], pieces: dict[int, list[str]], on_text: Callable[[str], None]) -> None:
-    block, delta = answer.blocks[data["index"]], data["delta"]
-    kind = delta["type"]
+def _delta(block: _Block, delta: dict[str, Any], on_text: Callable[[str], None]) -> None:
+    kind, content = delta["type"], block.content
     if kind == "text_delta":
-        block["text"] = block.get("text", "") + delta["text"]
+        content["text"] = content.get("text", "") + delta["text"]
         on_text(delta["text"])
     elif kind == "input_json_delta":
-        pieces[data["index"]].append(delta["partial_json"])
+        block.pieces.append(delta["partial_json"])
     elif kind == "thinking_delta":
-        block["thinking"] = block.get("thinking", "") + delta["thinking"]
+        content["thinking"] = content.get("thinking", "") + delta["thinking"]
     elif kind == "signature_delta":
-        block["signature"] = delta["signature"]
+        content["signature"] = delta["signature"]
 
 
-def _finish_block(answer: Answer, block: dict[str, Any], text: str) -> None:
-    if block["type"] != "tool_use":
+def _finish_block(answer: Answer, block: _Block) -> None:
+    content, text = block.content, "".join(block.pieces)
+    if content["type"] != "tool_use":
         return
-    arguments: Any = block.get("input") or {}
+    arguments: Any = content.get("input") or {}
     if text:
         try:
             arguments = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = text
     broken = not isinstance(arguments, dict)
     if broken:
         arguments = text or json.dumps(arguments)
-    block["input"] = {"unparsed": arguments} if broken else arguments
-    answer.calls.append(ToolCall(block["id"], block["name"], arguments))
+    content["input"] = {"unparsed": arguments} if broken else arguments
+    answer.calls.append(ToolCall(content["id"], content["name"], arguments))

@@ -60,7 +60,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             least = ".".join(str(part) for part in MINIMUM)
             found = ".".join(str(part) for part in version)
             raise _unusable(backend, f"{path} is Claude Code {found}; ktx needs {least} or later", "claude update")
-        restricted = bundled or _knows_restricted(str(path), path.stat().st_mtime_ns)
+        restricted = bundled or _knows_restricted(str(path), path.stat().st_mtime_ns, backend)
         return ClaudeBinary(path, origin, version, restricted)
     raise _unusable(backend, "there is no `claude` binary", "pip install --force-reinstall claude-agent-sdk")
 
@@ -77,7 +77,7 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
         found.append(("claude-agent-sdk", bundled))
     on_path = shutil.which("claude", path=environ.get("PATH"))
     if on_path:
-        found.append(("PATH", Path(on_path)))
+        found.append(("PATH", Path(on_path).absolute()))
     return found
 
 
@@ -111,10 +111,7 @@ def _version(path: str, modified: int, backend: str, bundled: bool) -> tuple[int
     recorded = Path(path).with_name("claude.version")
     if bundled and recorded.is_file() and (known := _parse(recorded.read_text("utf-8", "replace"))):
         return known
-    try:
-        answer = _ask(path, "--version")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _unusable(backend, f"{path} cannot be run: {type(error).__name__}", "claude doctor") from error
+    answer = _asked(path, "--version", backend)
     found = _parse(answer)
     if found is None:
         raise _unusable(backend, f"{path} does not say its version, so it is not Claude Code", f"{path} --version")
@@ -122,12 +119,17 @@ def _version(path: str, modified: int, backend: str, bundled: bool) -> tuple[int
 
 
 @functools.lru_cache(maxsize=16)
-def _knows_restricted(path: str, modified: int) -> bool:
+def _knows_restricted(path: str, modified: int, backend: str) -> bool:
     del modified
+    return "--restricted" in _asked(path, "--help", backend)
+
+
+def _asked(path: str, flag: str, backend: str) -> str:
     try:
-        return "--restricted" in _ask(path, "--help")
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        return _ask(path, flag)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        message = f"`{path} {flag}` does not work: {type(error).__name__}"
+        raise _unusable(backend, message, "claude doctor") from error
 
 
 def _ask(path: str, flag: str) -> str:

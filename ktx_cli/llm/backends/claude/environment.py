@@ -127,19 +127,29 @@ DENIED: Final = (
     "NODE_OPTIONS",
     "BUN_OPTIONS",
     "CLAUDE_CODE_DEBUG_LOGS_DIR",
+    # the same, found in the binary beyond the lists above
+    "USE_LOCAL_OAUTH",
+    "USE_STAGING_OAUTH",
+    "FALLBACK_FOR_ALL_PRIMARY_MODELS",
+    "SDK_NATIVE_BIN",
+    "ENABLE_CLAUDEAI_MCP_SERVERS",
+    "ENABLE_TOOL_SEARCH",
+    "ENABLE_ENHANCED_TELEMETRY_BETA",
 )
 """Names no Claude Code process of ktx may have."""
 
 DENIED_PREFIXES: Final = (
     "ANTHROPIC_",
-    "_CLAUDE_CODE_",
-    "CLAUDE_CODE_",
-    "CLAUDE_AGENT_SDK_",
-    "CLAUDE_LOCAL_",
-    "CLAUDE_BG_",
-    "CLAUDE_RUNNER_",
-    "CLAUDE_BRIDGE_",
-    "CLAUDE_AUTO_",
+    "_CLAUDE_",
+    "__CLAUDE_",
+    "CLAUDE_",
+    "CLAUDEAI_",
+    "CCR_",
+    "SELF_HOSTED_RUNNER_",
+    "SESSION_INGRESS_",
+    "AGENT_PROXY_",
+    "BETA_TRACING_",
+    "MCP_",
     "AI_GATEWAY_",
     "AWS_",
     "BEDROCK_",
@@ -150,6 +160,9 @@ DENIED_PREFIXES: Final = (
     "CLOUDSDK_",
     "CLOUD_ML_",
     "AZURE_",
+    "IDENTITY_",
+    "IMDS_",
+    "MSI_",
     "BUN_",
     "OTEL_",
 )
@@ -157,6 +170,8 @@ DENIED_PREFIXES: Final = (
 
 KEPT: Final = frozenset(
     {
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_SECURESTORAGE_CONFIG_DIR",
         "CLAUDE_CODE_OAUTH_TOKEN",
         "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
         "CLAUDE_CODE_OAUTH_SCOPES",
@@ -165,6 +180,7 @@ KEPT: Final = frozenset(
         "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
         "CLAUDE_CODE_CERT_STORE",
         "CLAUDE_CODE_TMPDIR",
+        "CLAUDE_TMPDIR",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
     }
 )
@@ -182,8 +198,9 @@ SWITCHED_OFF: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_COMPACT": "1",
 }
-"""What ktx sets: no memory, agents, skills, attachments, side calls or updates."""
+"""What ktx sets: no memory, agents, skills, attachments, side calls, updates or summaries of long conversations."""
 
 
 def is_denied(name: str, extra: Iterable[str] = ()) -> bool:

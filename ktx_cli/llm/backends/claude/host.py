@@ -53,7 +53,7 @@ def write_system_file(host: Host, system: str) -> Path:
     layout.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     for left in layout.scratch.glob(f"{SYSTEM_PREFIX}*"):
         pid = left.name.removeprefix(SYSTEM_PREFIX).partition("-")[0]
-        if pid.isdigit() and not is_alive(int(pid)):
+        if pid.isdecimal() and not is_alive(int(pid)):
             left.unlink(missing_ok=True)
     handle, name = tempfile.mkstemp(prefix=f"{SYSTEM_PREFIX}{os.getpid()}-", suffix=".txt", dir=layout.scratch)
     with os.fdopen(handle, "wb") as stream:
@@ -62,10 +62,10 @@ def write_system_file(host: Host, system: str) -> Path:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process of this machine lives."""
+    """Say whether a process of this machine lives; a number no process can have is that of none."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

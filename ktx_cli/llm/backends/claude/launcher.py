@@ -7,12 +7,13 @@ It imports nothing of ktx but the list of denied names, so that it starts in a f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from ktx_cli.llm.backends.claude.environment import SWITCHED_OFF, is_denied
 
@@ -45,7 +46,7 @@ def child_environment(environ: Mapping[str, str]) -> tuple[str, dict[str, str], 
     """Return the binary, its environment, and the names left out; raises `LauncherError`."""
     try:
         real = environ[REAL_CLI]
-        keys = frozenset(json.loads(environ[KEYS]))
+        keys = frozenset(_names(json.loads(environ[KEYS])))
     except (KeyError, ValueError) as error:
         raise LauncherError(f"{REAL_CLI} and {KEYS} say what to start; one is missing or broken") from error
     denied = sorted(name for name in keys if name not in OURS and is_denied(name))
@@ -57,6 +58,12 @@ def child_environment(environ: Mapping[str, str]) -> tuple[str, dict[str, str], 
     return real, kept, dropped
 
 
+def _names(value: Any) -> list[str]:
+    if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise ValueError("a list of names is needed")
+    return value
+
+
 def main() -> NoReturn:
     """Replace this process by the real binary; exit 127 when that cannot be done."""
     try:
@@ -65,7 +72,8 @@ def main() -> NoReturn:
         sys.stderr.flush()
         if os.name == "nt":
             sys.exit(subprocess.run([real, *sys.argv[1:]], env=environment, check=False).returncode)
-        os.setsid()
+        with contextlib.suppress(PermissionError):  # it leads a process group already
+            os.setsid()
         os.execve(real, [real, *sys.argv[1:]], environment)
     except (LauncherError, OSError) as error:
         sys.stderr.write(f"ktx-claude-launcher: {error}\n")

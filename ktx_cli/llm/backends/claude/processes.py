@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.llm.backends.claude.host import Host, is_alive
+from ktx_cli.llm.errors import llm_error
 
 log = logging.getLogger(__name__)
 
 FOLDER_PREFIX: Final = "ktx-claude-cli-"
 TERMINATE_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def sweep() -> None:
     """Remove the folders that killed runs of this user left."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-        if pid.isdigit() and not is_alive(int(pid)) and _is_ours(folder):
+        if pid.isdecimal() and not is_alive(int(pid)) and _is_ours(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -63,33 +65,62 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str) -> CliAnswer:
-    """Run a process to its end with the prompt on stdin; cancelled, its whole process group is ended first."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-        cwd=folder,
-        start_new_session=True,
-    )
+async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str, backend: str) -> CliAnswer:
+    """Run a process to its end with the prompt on stdin; cancelled, its whole process group is ended first.
+
+    Raises `LlmError` for a program that cannot be started.
+    """
+    given = prompt.encode("utf-8", "replace")  # half a surrogate pair, which a model can write, is no UTF-8
     try:
-        out, err = await process.communicate(prompt.encode())
-    except asyncio.CancelledError:
-        await asyncio.shield(terminate(process))
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # ValueError: a null byte in an argument
+        message = f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+        raise llm_error("connection", backend=backend, message=message, hint="ktx doctor") from error
+    try:
+        out, err = await process.communicate(given)
+    except BaseException:
+        await _finished(asyncio.ensure_future(terminate(process)))
         raise
     return CliAnswer(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
+async def _finished(task: asyncio.Future[None]) -> None:
+    """Wait for a task to its end, however often the waiting is cancelled."""
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()
+
+
 async def terminate(process: Any) -> None:
-    """End a process and its group: politely, then not."""
-    for number, seconds in ((signal.SIGTERM, TERMINATE_SECONDS), (signal.SIGKILL, TERMINATE_SECONDS)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        try:
-            await asyncio.wait_for(process.wait(), seconds)
-        except TimeoutError:
-            continue
-        return
-    log.warning("the process group %d did not end", process.pid)
+    """End a process and its group: the process politely, then not; what it leaves behind at once."""
+    _signal(process.pid, signal.SIGTERM)
+    ended = await _ended(process)
+    _signal(process.pid, signal.SIGKILL)
+    if not (ended or await _ended(process)):
+        log.warning("the process %d did not end", process.pid)
+    process._transport.close()  # pipes that a process outside the group may still hold
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+async def _ended(process: Any) -> bool:
+    """Wait for a process; `wait()` would also wait for children that hold its streams open."""
+    try:
+        async with asyncio.timeout(TERMINATE_SECONDS):
+            while process.returncode is None:
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        return False
+    return True

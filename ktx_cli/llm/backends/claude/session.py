@@ -51,12 +51,16 @@ async def auth_status(host: Host, backend: str) -> dict[str, Any]:
         command = [str(host.binary), "auth", "status"]
         try:
             async with asyncio.timeout(STATUS_SECONDS):
-                answer = await run(command, environment=child_environment(host, folder), folder=folder, prompt="")
+                answer = await run(
+                    command, environment=child_environment(host, folder), folder=folder, prompt="", backend=backend
+                )
         except TimeoutError as error:
             raise llm_error("connection", backend=backend, message="`claude auth status` did not answer") from error
     try:
         value = json.loads(answer.out)
-    except ValueError as error:
-        message, detail = "`claude auth status` said no JSON", answer.err or answer.out
-        raise llm_error("connection", backend=backend, message=message, detail=detail) from error
-    return value if isinstance(value, dict) else {}
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or "loggedIn" not in value:
+        message, detail = "`claude auth status` did not say who is signed in", answer.err or answer.out
+        raise llm_error("connection", backend=backend, message=message, detail=detail, hint="ktx doctor")
+    return value

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude.managed import check_managed
-from ktx_cli.llm.backends.claude.processes import child_environment, private_folder, run
+from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sources, once, settings_in_force
+from ktx_cli.llm.backends.claude.processes import CliAnswer, child_environment, private_folder, run
 from ktx_cli.llm.backends.claude.session import session_account
-from ktx_cli.llm.backends.claude_cli.command import command_line
+from ktx_cli.llm.backends.claude_cli.command import command_line, needs_file
 from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
-from ktx_cli.llm.backends.claude_cli.protocol import parse, render, system_prompt
-from ktx_cli.llm.backends.claude_code.isolation import check_result_route
-from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS
+from ktx_cli.llm.backends.claude_cli.protocol import parse, render, schema_rules, system_prompt
+from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route
+from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, STRUCTURED_OUTPUT
 from ktx_cli.llm.backends.claude_code.reader import usage_of
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
 from ktx_cli.llm.types import Cost, Usage
 
 log = logging.getLogger(__name__)
+
+SETTINGS_KEPT_SECONDS: Final = 300.0
+"""How long the answer to which settings are in force is believed."""
 
 
 class ClaudeCliBackend:
@@ -47,48 +53,56 @@ class ClaudeCliBackend:
         self._allow_managed = allow_managed
         self._retried = retried
         self._repair = repair
-        self._warn = warn
+        self._warn = once(warn)
+        self._asking = asyncio.Lock()
+        self._asked = -math.inf
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
         """Carry out one call."""
+        await self._check_settings()
         repair = self._repair if spec.role != "repair" else None
         return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn."""
-        system = system_prompt(conversation.system, spec.tools)
-        self._check_managed()
-        with private_folder() as folder:
-            system_file = folder / "system.txt"
-            command = command_line(
-                self._host,
-                model=spec.model,
-                system=system,
-                system_file=system_file,
-                schema=json.dumps(spec.schema, sort_keys=True) if spec.schema else None,
-                max_turns=1 if spec.schema is None else OBJECT_TURNS,
-            )
-            if str(system_file) in command:
-                system_file.touch(0o600)
-                system_file.write_text(system, "utf-8")
-            answer = await run(
-                command,
-                environment=child_environment(self._host, folder),
-                folder=folder,
-                prompt=render(conversation.history),
-            )
+        answer = await self._ask(spec, conversation)
         envelope = read_envelope(answer, model=spec.model, role=spec.role)
         turn = _turn(envelope, spec)
         try:
             self._check_managed()
             check_ending(envelope, model=spec.model, role=spec.role)
-            self._check_route(envelope)
+            self._check_route(envelope, _system_and_schema(spec, conversation)[1])
         except LlmError:
             record.unit(turn.unit_id, turn.usage, turn.cost)
             raise
         if spec.kind in ("text", "loop"):
             record.text_delta(turn.text)
         return turn
+
+    async def _ask(self, spec: CallSpec, conversation: Conversation) -> CliAnswer:
+        """Run the binary once, in a folder of its own."""
+        system, schema = _system_and_schema(spec, conversation)
+        self._check_managed()
+        with private_folder() as folder:
+            system_file = folder / "system.txt"
+            if needs_file(system):
+                system_file.touch(0o600)
+                system_file.write_text(system, "utf-8", "replace")
+            command = command_line(
+                self._host,
+                model=spec.model,
+                system=system,
+                system_file=system_file,
+                schema=schema,
+                max_turns=1 if schema is None else OBJECT_TURNS,
+            )
+            return await run(
+                command,
+                environment=child_environment(self._host, folder),
+                folder=folder,
+                prompt=render(conversation.history),
+                backend=NAME,
+            )
 
     async def account(self) -> str:
         """Ask the binary who is signed in; it says so for any token, so the probe's turn is the proof."""
@@ -104,13 +118,37 @@ class ClaudeCliBackend:
     def _check_managed(self) -> None:
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
-    def _check_route(self, envelope: Mapping[str, Any]) -> None:
+    async def _check_settings(self) -> None:
+        """Ask a process of its own which settings are in force, now and then: `--print` does not say it."""
+        self._check_managed()
+        async with self._asking:
+            if time.monotonic() - self._asked > SETTINGS_KEPT_SECONDS:
+                answer = await settings_in_force(self._host, NAME)
+                check_sources(answer, backend=NAME, allowed=self._allow_managed, warn=self._warn)
+                self._asked = time.monotonic()
+
+    def _check_route(self, envelope: Mapping[str, Any], schema: str | None) -> None:
+        """Check what the process said it was started with, and who served it."""
         try:
+            if "init" in envelope:
+                allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
+                check_init(envelope["init"], allowed, backend=NAME)
             check_result_route(envelope.get("modelUsage"), backend=NAME)
         except LlmError as error:
-            if not self._allow_managed:
+            if not (self._allow_managed and error.hint == HINT):
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
+
+
+def _system_and_schema(spec: CallSpec, conversation: Conversation) -> tuple[str, str | None]:
+    """Return the system prompt, and the schema as an argument where it is short enough for one."""
+    system = system_prompt(conversation.system, spec.tools)
+    if spec.schema is None:
+        return system, None
+    schema = json.dumps(spec.schema, sort_keys=True)
+    if needs_file(schema):
+        return "\n\n".join(part for part in (system, schema_rules(schema)) if part), None
+    return system, schema
 
 
 def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:

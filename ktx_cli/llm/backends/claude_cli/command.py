@@ -9,12 +9,18 @@ from ktx_cli.llm.backends.claude.host import Host
 from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, MAX_ARGUMENT
 
 
+def needs_file(text: str) -> bool:
+    """Say whether a text is too long for an argument, or holds what none may hold."""
+    return "\0" in text or len(text.encode("utf-8", "replace")) > MAX_ARGUMENT
+
+
 def command_line(
     host: Host, *, model: str, system: str, system_file: Path, schema: str | None, max_turns: int
 ) -> list[str]:
-    """Return the arguments; a system prompt too long for one of them is in `system_file`."""
-    command = [str(host.binary), "--print", "--output-format", "json", "--model", model, "--disable-slash-commands"]
-    if len(system.encode()) > MAX_ARGUMENT:
+    """Return the arguments; a system prompt that cannot be one of them is in `system_file`."""
+    command = [str(host.binary), "--print", "--output-format", "json", "--verbose", "--model", model]
+    command.append("--disable-slash-commands")
+    if needs_file(system):
         command += ["--system-prompt-file", str(system_file)]
     else:
         command += ["--system-prompt", system]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ktx_cli.llm.backends.claude.managed import forbids_own_servers, managed_servers_error
 from ktx_cli.llm.backends.claude.processes import CliAnswer
 from ktx_cli.llm.backends.claude_code.ending import Ending, ending_error, stop_reason
 from ktx_cli.llm.errors import LlmError, llm_error
@@ -21,9 +22,11 @@ RAW_MARK: Final = "--- raw ---"
 def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, Any]:
     """Return the result envelope of a process, of a failed call too; raises `LlmError` where there is none.
 
-    The array that `--verbose` prints is taken as well.
+    Of the array that `--verbose` prints it is the last frame, its text that of the whole answer, and `init` the first.
     """
     envelope = _parse(answer.out)
+    if envelope is None and forbids_own_servers(answer.err):
+        raise managed_servers_error(NAME)
     if answer.code != 0 and (envelope is None or not envelope.get("is_error")):
         raise _broken(f"`claude` ended with exit code {answer.code}", answer.err or answer.out, model, role)
     if envelope is None:
@@ -44,9 +47,31 @@ def _parse(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     if isinstance(value, list):
-        results = [one for one in value if isinstance(one, dict) and one.get("type") == "result"]
-        value = results[-1] if results else None
+        frames = [one for one in value if isinstance(one, dict)]
+        results = [one for one in frames if one.get("type") == "result"]
+        started = [one for one in frames if one.get("subtype") == "init"]
+        said = {"init": started[0] if started else {}, "result": _said(frames, results[-1])} if results else {}
+        value = {**results[-1], **said} if results else None
     return value if isinstance(value, dict) else None
+
+
+def _said(frames: list[dict[str, Any]], result: dict[str, Any]) -> Any:
+    """Return the text of the whole answer: a result holds the last block alone, what came before it is in messages.
+
+    An answer the provider stopped as a refusal, which the binary then asks for again, is no part of it.
+    """
+    texts: list[tuple[Any, str]] = []
+    for frame in frames if not result.get("is_error") else ():
+        message = frame.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        if frame.get("type") == "assistant" and isinstance(message, dict):
+            texts += [(message.get("id"), str(block.get("text"))) for block in blocks if block.get("type") == "text"]
+        elif frame.get("type") == "user":
+            answered = any(block.get("type") == "tool_result" for block in blocks)
+            refused = frame.get("refused_message_id")
+            texts = [] if answered else [one for one in texts if one[0] != refused]
+    return "".join(text for _, text in texts) or result.get("result")
 
 
 def _ending(envelope: Mapping[str, Any]) -> Ending:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,11 @@ from ktx_cli.llm.tools import RuntimeTool
 OPEN: Final = "<use_tools>"
 CLOSE: Final = "</use_tools>"
 ID_PREFIX: Final = "toolu_claude_cli_"
+
+_START: Final = re.compile(re.escape(OPEN) + r"\s*(?:```\w*\s*)?(?=\[)")
+_END: Final = re.compile(r"\s*(?:```)?\s*" + re.escape(CLOSE))
+_DECODER: Final = json.JSONDecoder(strict=False)
+"""Takes line breaks inside strings: models write statements over several lines."""
 
 _RULES: Final = """\
 You have tools. You call them by writing, as a part of your answer, exactly one block of this form:
@@ -53,6 +58,11 @@ def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
     return "\n\n".join([*parts, _RULES + json.dumps(described, sort_keys=True, ensure_ascii=False)])
 
 
+def schema_rules(schema: str) -> str:
+    """Return what the system prompt says of a schema that is too long for the command line."""
+    return f"Answer with one JSON object and nothing else. It fits this JSON Schema:\n{schema}"
+
+
 def render(history: Sequence[Entry]) -> str:
     """Return a conversation as one text; it begins with `User:`, so that nothing in it can be taken for a command."""
     return "\n\n".join(_render(entry) for entry in history)
@@ -78,39 +88,36 @@ def _json(arguments: Mapping[str, Any] | str) -> str:
 def parse(answer: str) -> ParsedAnswer:
     """Take an answer apart.
 
-    The block is the outermost pair of tags whose content is a JSON array: prose may speak of the tags, and a string
-    inside the JSON may hold them. Tags without such a content leave the answer as text; `lost` then says that the
-    model probably meant to call something.
+    The block is the first opening tag that a JSON array and a closing tag follow: prose may speak of the tags, and a
+    string inside the JSON may hold them. Tags without such a content leave the answer as text; `lost` then says that
+    the model probably meant to call something.
     """
-    pairs = list(_pairs(answer))
-    for start, end in pairs:
-        entries = _array(answer[start + len(OPEN) : end])
-        if entries is None:
+    for opened in _START.finditer(answer):
+        found = _array(answer, opened.end())
+        if found is None:
             continue
+        entries, end = found
         calls = tuple(call for entry in entries if (call := _call(entry)) is not None)
-        before, after = answer[:start].strip(), answer[end + len(CLOSE) :].strip()
+        before, after = answer[: opened.start()].strip(), answer[end:].strip()
         text = "\n\n".join(part for part in (before, after) if part)
-        return ParsedAnswer(text, calls, lost=len(calls) < len(entries))
-    return ParsedAnswer(answer, (), lost=bool(pairs))
+        return ParsedAnswer(text, calls, lost=len(calls) < len(entries) or _has_tags(after if calls else text))
+    return ParsedAnswer(answer, (), lost=_has_tags(answer))
 
 
-def _pairs(answer: str) -> Iterator[tuple[int, int]]:
-    """Yield every opening tag with every closing tag behind it, the widest first."""
-    opens = [match.start() for match in re.finditer(re.escape(OPEN), answer)]
-    closes = [match.start() for match in re.finditer(re.escape(CLOSE), answer)]
-    for start in opens:
-        for end in reversed(closes):
-            if end > start:
-                yield start, end
-
-
-def _array(text: str) -> list[Any] | None:
-    bare = re.sub(r"^\s*```(?:json)?\s*\n|\n\s*```\s*$", "", text.strip())
+def _array(answer: str, start: int) -> tuple[list[Any], int] | None:
+    """Return the array that begins there and where its closing tag ends, None when there is no such thing."""
     try:
-        value = json.loads(bare)
-    except ValueError:
+        value, end = _DECODER.raw_decode(answer, start)
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list) else None
+    closed = _END.match(answer, end)
+    return (value, closed.end()) if isinstance(value, list) and closed else None
+
+
+def _has_tags(text: str) -> bool:
+    """Say whether an opening tag has a closing one behind it."""
+    start = text.find(OPEN)
+    return start >= 0 and text.find(CLOSE, start) >= 0
 
 
 def _call(entry: Any) -> ToolCall | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -14,14 +15,15 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary
 from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude.managed import check_managed
+from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sources, once
 from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
 from ktx_cli.llm.backends.claude_code.failures import translate
+from ktx_cli.llm.backends.claude_code.isolation import SESSION_SOURCES, isolation_error
 from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, sdk_client
 from ktx_cli.llm.backends.claude_code.reader import MessageReader
 from ktx_cli.llm.backends.claude_code.server import describe_tools
-from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.own_loop import problems
 from ktx_cli.llm.tools import invoke
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 NAME: Final = "claude-code"
 INTERRUPT_SECONDS: Final = 3.0
 PROBE_RETRIES: Final = 1
+FOREIGN_TOKENS: Final = ("ANTHROPIC_AUTH_TOKEN", "apiKeyHelper")
+"""`tokenSource` of an account that is no session of the user's."""
 
 
 class ClaudeCodeBackend:
@@ -57,7 +61,7 @@ class ClaudeCodeBackend:
         self._retries = retries
         self._allow_managed = allow_managed
         self._observe = observe
-        self._warn = warn
+        self._warn = once(warn)
         self._account_known = False
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
@@ -68,9 +72,9 @@ class ClaudeCodeBackend:
             async with self.pool.process(self._process_spec(spec)) as process:
                 try:
                     await self._check_account(process)
-                    self._check_managed()
+                    await self._check_settings(process)
                     outcome = await self._converse(process, spec, record)
-                    self._check_managed()
+                    await self._check_settings(process)
                     return outcome
                 except Exception as error:
                     raise translate(error, **names, stderr=process.stderr) from error
@@ -114,27 +118,39 @@ class ClaudeCodeBackend:
         )
 
     def _check_managed(self) -> None:
-        """Look for managed settings: before anything starts, once the process has asked its server, and at the end."""
+        """Look for managed files: before anything starts, once the process has asked its server, and at the end."""
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
+
+    async def _check_settings(self, process: Process) -> None:
+        """Look for managed files, and ask the process which settings are in force."""
+        self._check_managed()
+        check_sources(await process.settings(), backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_account(self, process: Process) -> None:
         """Look at the account once, before the first prompt: without a session no call is made at all."""
         if not self._account_known:
-            describe_account(await process.account())
+            try:
+                describe_account(await process.account())
+            except LlmError as error:
+                if error.code != "isolation" or not self._allow_managed:
+                    raise
+                self._warn(ResultWarning("managed_policy", error.message, hint=None))
             self._account_known = True
 
     async def _converse(self, process: Process, spec: CallSpec, record: CallRecord) -> Outcome:
         reader = MessageReader(
             record,
             process.spec.allowed,
-            streamed=spec.stream,
             allow_managed=self._allow_managed,
             observe=self._observe,
             warn=self._warn,
         )
 
+        context = contextvars.copy_context()  # the SDK calls from a task of its own, which knows neither slot nor span
+
         async def run_tool(name: str, arguments: Mapping[str, Any], call_id: str | None) -> ToolInvocation:
-            done = await invoke(spec.tools, name, arguments, call_id or f"call-{len(record.invocations) + 1}")
+            work = invoke(spec.tools, name, arguments, call_id or f"call-{len(record.invocations) + 1}")
+            done = await asyncio.create_task(work, context=context.copy())
             reader.note_tool(done)
             return done
 
@@ -144,22 +160,30 @@ class ClaudeCodeBackend:
             async for message in process.client.receive_response():
                 await reader.feed(message)
         except asyncio.CancelledError:
-            await asyncio.shield(_interrupt(process))
+            await asyncio.shield(_interrupt(process, reader))
             raise
         finally:
             reader.lost()
         return _outcome(reader, spec)
 
 
-async def _interrupt(process: Process) -> None:
+async def _interrupt(process: Process, reader: MessageReader) -> None:
+    """Stop the model, and take down what the call took until then."""
     try:
-        await asyncio.wait_for(process.client.interrupt(), INTERRUPT_SECONDS)
+        async with asyncio.timeout(INTERRUPT_SECONDS):
+            await reader.close_whole_step()
+            await process.client.interrupt()
+            async for message in process.client.receive_response():
+                if type(message).__name__ == "ResultMessage":
+                    reader.note_usage(message)
     except Exception as error:  # noqa: BLE001 - ending the process, which follows, stops it too
         log.debug("interrupt failed: %s", type(error).__name__)
 
 
 def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
     reason = stop_reason(reader.ending)
+    if reason != "error" and not reader.init_seen:
+        raise isolation_error("Claude Code did not say what it was started with", backend=NAME)
     if reason == "natural" and reader.ending is not None:
         text = "".join(reader.texts) or reader.ending.text
         return Outcome(text, value=_checked(reader.structured, spec) if spec.kind == "object" else None)
@@ -183,14 +207,17 @@ def _checked(value: Any, spec: CallSpec) -> Any:
 def describe_account(account: Mapping[str, Any]) -> str:
     """Return where the credentials come from; raises `LlmError` where there is no local session.
 
-    `apiProvider` other than `firstParty`, or a key from the environment, is another route than the session's.
+    `apiProvider` other than `firstParty`, a key or a token of another source, is another route than the session's.
     """
     provider = account.get("apiProvider", "firstParty")
-    source = account.get("tokenSource") or account.get("apiKeySource") or "session"
+    key, token = account.get("apiKeySource", "none"), account.get("tokenSource")
     if provider != "firstParty":
-        raise llm_error(
-            "isolation", backend=NAME, message=f"Claude Code is set up for {provider}, not for a local session"
-        )
+        raise isolation_error(f"Claude Code is set up for {provider}, not for a local session", backend=NAME, hint=HINT)
+    for source in (key if key not in SESSION_SOURCES else None, token if token in FOREIGN_TOKENS else None):
+        if source is not None:
+            message = f"Claude Code takes its credentials from {source}, not from the local session"
+            raise isolation_error(message, backend=NAME, hint=HINT)
+    source = token or (key if key != "none" else "session")
     if source == "none":
         raise llm_error("auth", backend=NAME)
     plan = account.get("subscriptionType")

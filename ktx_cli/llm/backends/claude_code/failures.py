@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.backends.claude.managed import HINT
-from ktx_cli.llm.backends.claude_code.isolation import isolation_error
+from ktx_cli.llm.backends.claude.managed import forbids_own_servers, managed_servers_error
 from ktx_cli.llm.errors import llm_error
 
 
@@ -18,13 +17,8 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
         return error
     names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
     words = "; ".join([describe(error), *stderr])
-    if "mcp" in words.lower() and ("strict" in words.lower() or "enterprise" in words.lower()):
-        return isolation_error(
-            "an organisation's managed-mcp.json forbids Claude Code to run with ktx's tools alone",
-            backend=backend,
-            hint=HINT,
-            origin="managed-mcp.json",
-        )
+    if forbids_own_servers(words):
+        return managed_servers_error(backend)
     if type(error).__name__ == "CLINotFoundError":
         return llm_error("connection", **names, message="the `claude` binary cannot be started", detail=words)
     if "on_failure" in words or "too old" in words:

@@ -22,7 +22,7 @@ def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str
     """Check the first frame of a process: its tools, servers and plugins are those of the call, its route the session.
 
     Slash commands, skills and agents may be listed: they are what the host has, and cannot be used. Raises `LlmError`
-    (`isolation`, or `auth` for a route that is not the local session).
+    (`isolation`).
     """
     tools = frozenset(init.get("tools") or ())
     if tools != allowed:

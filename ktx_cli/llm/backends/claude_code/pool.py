@@ -12,7 +12,7 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 STDERR_LINES: Final = 50
 CLOSE_SECONDS: Final = 10.0
+SETTINGS_SECONDS: Final = 10.0
+KINDS_REMEMBERED: Final = 64
+"""Kinds of process of which the pool knows whether they were asked for before."""
 
 Connect = Callable[[Any], Any]
 """Makes a client from options: the one place where the SDK is entered."""
@@ -48,10 +51,11 @@ class ProcessStartError(Exception):
 
 
 class Process:
-    """A connected process, before or during its one call."""
+    """A connected process, before or during its one call. `again`: its kind had been asked for before."""
 
     def __init__(self, spec: ProcessSpec, host: Host, connect: Connect) -> None:
         self.spec = spec
+        self.again = False
         self.tools = ToolServer(spec.tools)
         self.stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES)
         self.denied: list[str] = []
@@ -91,6 +95,20 @@ class Process:
         info = await self.client.get_server_info()
         return dict((info or {}).get("account") or {})
 
+    async def settings(self) -> dict[str, Any]:
+        """Return which settings are in force in the process, and where each comes from.
+
+        The SDK has no method for this question of the protocol. A process that refuses to answer it says nothing.
+        """
+        try:
+            answer = await self.client._query._send_control_request({"subtype": "get_settings"}, SETTINGS_SECONDS)
+        except Exception as error:
+            if type(error) is not Exception:  # the SDK's plain one: an answer that is an error, or none in time
+                raise
+            log.debug("no answer to get_settings: %s", error)
+            return {}
+        return dict(answer or {})
+
     def _stderr(self, line: str) -> None:
         if line.startswith(REPORT_PREFIX):
             self.dropped = json.loads(line.removeprefix(REPORT_PREFIX))
@@ -98,6 +116,7 @@ class Process:
             self.stderr.append(line)
 
     def _denied(self, name: str, arguments: Any) -> None:
+        log.warning("denied the tool %s, which this call does not have", name)
         self.denied.append(name)
 
     def _forget_system_file(self) -> None:
@@ -113,78 +132,142 @@ class Pool:
             raise ValueError("a pool has at least one process")
         self.size = size
         self.peak = 0
+        self.alive = 0
         self._host = host
         self._connect = connect
-        self._ready: collections.OrderedDict[ProcessSpec, list[asyncio.Task[Process]]] = collections.OrderedDict()
-        self._asked: collections.Counter[ProcessSpec] = collections.Counter()
-        self._alive = 0
+        self._ready: dict[ProcessSpec, list[asyncio.Task[Process]]] = {}
+        self._asked: dict[ProcessSpec, None] = {}
+        self._busy: collections.Counter[ProcessSpec] = collections.Counter()
+        self._ending: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Condition()
+        self._in_line = 0
         self._closed = False
 
     @contextlib.asynccontextmanager
     async def process(self, spec: ProcessSpec) -> AsyncIterator[Process]:
-        """Lend a process for one call and end it afterwards."""
-        process = await self._take(spec)
+        """Lend a process for one call. It is ended afterwards: behind the caller's back, but before an error or an
+        abort goes on."""
+        self._busy[spec] += 1
         try:
-            yield process
+            process = await self._take(spec)
+            try:
+                yield process
+            except BaseException:
+                await self._aside(self._end(process))
+                raise
+            self._aside(self._end_and_replace(process))
         finally:
-            await asyncio.shield(self._end(process))
+            self._busy[spec] -= 1
+            if not self._busy[spec]:
+                del self._busy[spec]
 
     async def aclose(self) -> None:
-        """End every process that waits."""
+        """End every process that waits, and wait for those that are ending."""
         self._closed = True
         waiting = [task for tasks in self._ready.values() for task in tasks]
         self._ready.clear()
-        await asyncio.gather(*(self._drop(task) for task in waiting))
+        for task in waiting:
+            self._aside(self._drop(task))
+        while self._ending:
+            await asyncio.wait(self._ending)
 
     async def _take(self, spec: ProcessSpec) -> Process:
-        self._asked[spec] += 1
-        ready = self._ready.get(spec)
-        if ready:
-            task = ready.pop()
-        else:
+        again = self._ask(spec)
+        task = self._waiting(spec)
+        if task is None:
             await self._room()
+            if self._closed:
+                raise RuntimeError("the pool is closed")
             task = self._begin(spec)
-        self._connect_ahead(spec)
+        if again:
+            self._connect_ahead(spec)
         try:
-            return await asyncio.shield(task)
+            process = await asyncio.shield(task)
+            process.again = again
+            return process
         except asyncio.CancelledError:
-            await asyncio.shield(self._drop(task))
+            await self._aside(self._drop(task))
             raise
 
+    def _ask(self, spec: ProcessSpec) -> bool:
+        """Note that a kind was asked for; return whether it had been before."""
+        again = spec in self._asked
+        self._asked.pop(spec, None)
+        self._asked[spec] = None
+        if len(self._asked) > KINDS_REMEMBERED:
+            del self._asked[next(iter(self._asked))]
+        return again
+
+    def _waiting(self, spec: ProcessSpec) -> asyncio.Task[Process] | None:
+        """Return the process of a kind that connected first, None when none waits."""
+        tasks = self._ready.get(spec)
+        if not tasks:
+            return None
+        task = tasks.pop(0)
+        if not tasks:
+            del self._ready[spec]
+        return task
+
     def _begin(self, spec: ProcessSpec) -> asyncio.Task[Process]:
-        self._alive += 1
-        self.peak = max(self.peak, self._alive)
+        self.alive += 1
+        self.peak = max(self.peak, self.alive)
         return asyncio.create_task(self._connected(spec))
 
     async def _connected(self, spec: ProcessSpec) -> Process:
         try:
             process = Process(spec, self._host, self._connect)
             await process.connect()
+        except OSError as error:
+            await self._left()
+            raise ProcessStartError(error, []) from error
         except BaseException:
             await self._left()
             raise
         return process
 
     def _connect_ahead(self, spec: ProcessSpec) -> None:
-        """Connect the next process of a kind that is asked for again and again, where there is room."""
-        if self._asked[spec] < 2 or self._alive >= self.size or self._closed:
+        """Connect the next processes of a kind that is asked for again and again, where there is room: as many as
+        there are calls of the kind at once."""
+        wanted = max(1, self._busy[spec])
+        while self.alive < self.size and not self._closed and len(self._ready.get(spec, ())) < wanted:
+            task = self._begin(spec)
+            self._ready.setdefault(spec, []).append(task)
+            task.add_done_callback(lambda done: self._forget_failed(spec, done))
+
+    def _forget_failed(self, spec: ProcessSpec, task: asyncio.Task[Process]) -> None:
+        """Take a process that did not connect out of those that wait; the next call of its kind starts its own."""
+        if not task.cancelled() and task.exception() is None:
             return
-        task = self._begin(spec)
-        task.add_done_callback(_look_at)
-        self._ready.setdefault(spec, []).append(task)
-        self._ready.move_to_end(spec)
+        tasks = self._ready.get(spec, [])
+        if task in tasks:
+            tasks.remove(task)
+            log.debug("a process that was connected ahead did not connect")
 
     async def _room(self) -> None:
         """Wait until one more process may start; one that waits for another kind of call makes room."""
-        while self._alive >= self.size:
-            oldest = next((tasks for tasks in self._ready.values() if tasks), None)
-            if oldest:
-                await self._drop(oldest.pop(0))
+        self._in_line += 1
+        try:
+            await self._make_room()
+        finally:
+            self._in_line -= 1
+
+    async def _make_room(self) -> None:
+        while self.alive >= self.size:
+            oldest = next((spec for spec, tasks in self._ready.items() if tasks), None)
+            task = None if oldest is None else self._waiting(oldest)
+            if task is not None:
+                await self._aside(self._drop(task))
                 continue
             async with self._freed:
-                if self._alive >= self.size:
+                if self.alive >= self.size:
                     await self._freed.wait()
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Do work that goes on when the caller is cancelled; `aclose` waits for it."""
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return asyncio.shield(task)
 
     async def _drop(self, task: asyncio.Task[Process]) -> None:
         try:
@@ -202,16 +285,16 @@ class Pool:
         finally:
             await self._left()
 
+    async def _end_and_replace(self, process: Process) -> None:
+        """End a process; there may be room for the next of its kind now, unless somebody is in line."""
+        await self._end(process)
+        if process.again and not self._in_line:
+            self._connect_ahead(process.spec)
+
     async def _left(self) -> None:
-        self._alive -= 1
+        self.alive -= 1
         async with self._freed:
             self._freed.notify_all()
-
-
-def _look_at(task: asyncio.Task[Process]) -> None:
-    """Mark the exception of a task nobody may ever await as seen."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:

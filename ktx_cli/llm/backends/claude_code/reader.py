@@ -14,10 +14,14 @@ from ktx_cli.llm.backends.claude_code.ending import Ending
 from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, foreign_hook
 from ktx_cli.llm.backends.claude_code.options import PREFIX, STRUCTURED_OUTPUT
 from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.events import RateLimitWait
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
 
 log = logging.getLogger(__name__)
+
+REFUSED: Final = "stopped by a safety classifier"
+"""In the note the binary writes when it asks again after a refusal: what the model said before it is withdrawn."""
 
 
 class MessageReader:
@@ -29,7 +33,6 @@ class MessageReader:
         record: CallRecord,
         allowed: frozenset[str],
         *,
-        streamed: bool,
         allow_managed: bool,
         observe: Callable[[RateSignal], None],
         warn: Callable[[ResultWarning], None],
@@ -38,10 +41,9 @@ class MessageReader:
         self.ending: Ending | None = None
         self.structured: Any = None
         self.texts: list[str] = []
-        self.denied: list[str] = []
+        self.init_seen = False
         self.session_id: str | None = None
         self._allowed = allowed
-        self._streamed = streamed
         self._allow_managed = allow_managed
         self._observe = observe
         self._warn = warn
@@ -52,20 +54,23 @@ class MessageReader:
         self._resets_at: float | None = None
         self._calls: dict[str, tuple[str, Any, float]] = {}
         self._done: set[str] = set()
+        self._pieces = False
+        self._waiting: str | None = None
 
     async def feed(self, message: Any) -> None:
         """Take in one message; raises `LlmError` when the process is not isolated as it must be."""
         kind = type(message).__name__
+        self._wait_is_over()
         if kind == "HookEventMessage":
             self._hook(message)
         elif kind == "SystemMessage":
-            self._system(message)
+            await self._system(message)
         elif kind == "AssistantMessage":
             await self._assistant(message)
         elif kind == "UserMessage":
             self._user(message)
         elif kind == "StreamEvent":
-            self._stream_event(message)
+            await self._stream_event(message)
         elif kind == "RateLimitEvent":
             self._rate_limit(message.rate_limit_info)
         elif kind == "ResultMessage":
@@ -83,13 +88,14 @@ class MessageReader:
             raise error
         self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
-    def _system(self, message: Any) -> None:
+    async def _system(self, message: Any) -> None:
         if message.subtype == "init":
+            self.init_seen = True
             self.session_id = message.data.get("session_id")
             self.record.resolved_model = message.data.get("model") or self.record.resolved_model
             self._guarded(lambda: check_init(message.data, self._allowed, backend=self.record.spec.backend))
         elif message.subtype == "api_retry":
-            self._retry(message.data)
+            await self._retry(message.data)
 
     def _guarded(self, check: Callable[[], None]) -> None:
         try:
@@ -99,11 +105,23 @@ class MessageReader:
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
-    def _retry(self, data: Mapping[str, Any]) -> None:
+    async def _retry(self, data: Mapping[str, Any]) -> None:
+        """Note that the binary asks again: the step before is over. A 401 makes it look for its session, no more."""
+        await self.close_whole_step()
         self.record.retries += 1
+        self.record.attempts += 0 if data.get("error_status") == 401 else 1
         if data.get("error") in ("rate_limit", "overloaded") or data.get("error_status") in (429, 529):
             delay = data.get("retry_delay_ms")
-            self._observe(RateSignal("warning", retry_after=delay / 1000 if isinstance(delay, int | float) else None))
+            seconds = delay / 1000 if isinstance(delay, int | float) else None
+            self._waiting = "rate_limit" if data.get("error_status") == 429 else "overloaded"
+            self.record.emit(RateLimitWait("started", seconds or 0.0, self._waiting))
+            self._observe(RateSignal("warning", retry_after=seconds))
+
+    def _wait_is_over(self) -> None:
+        """Say that a wait the binary began is over: it says something again."""
+        if self._waiting is not None:
+            self.record.emit(RateLimitWait("finished", 0.0, self._waiting))
+            self._waiting = None
 
     async def _assistant(self, message: Any) -> None:
         if message.parent_tool_use_id:
@@ -128,6 +146,15 @@ class MessageReader:
             self.texts.clear()
         self._open, self._open_has_results = message_id, False
 
+    async def close_whole_step(self) -> None:
+        """Close the open step where every tool it called has answered, though no next one has begun."""
+        if self._open_has_results and self._called <= self._done:
+            await self._close_step()
+
+    @property
+    def _called(self) -> set[str]:
+        return {call_id for call_id, (name, _, _) in self._calls.items() if name != STRUCTURED_OUTPUT}
+
     async def _close_step(self) -> None:
         if self._open is None:
             return
@@ -138,7 +165,7 @@ class MessageReader:
 
     def _text(self, text: str) -> None:
         self.texts.append(text)
-        if not self._streamed and self.record.spec.kind in ("text", "loop"):
+        if not self._pieces and self.record.spec.kind in ("text", "loop"):
             self.record.text_delta(text)
 
     def _tool_use(self, block: Any) -> None:
@@ -150,7 +177,6 @@ class MessageReader:
         name = block.name.removeprefix(PREFIX)
         arguments = _arguments(block.input)
         if block.name not in self._allowed:
-            self.denied.append(block.name)
             log.warning("the model asked for the tool %s, which this call does not have", block.name)
         self._open_tools.append(name)
         self._calls[block.id] = (name, arguments, time.monotonic())
@@ -163,6 +189,8 @@ class MessageReader:
             if type(block).__name__ == "ToolResultBlock":
                 self._open_has_results = True
                 self._tool_result(block)
+            elif type(block).__name__ == "TextBlock" and REFUSED in block.text:
+                self.texts.clear()
 
     def _tool_result(self, block: Any) -> None:
         name, arguments, started = self._calls.get(block.tool_use_id, ("unknown", {}, time.monotonic()))
@@ -172,11 +200,16 @@ class MessageReader:
         text, failed = _result_text(block.content), bool(block.is_error)
         self.note_tool(ToolInvocation(block.tool_use_id, name, arguments, text, failed, seconds=seconds))
 
-    def _stream_event(self, message: Any) -> None:
+    async def _stream_event(self, message: Any) -> None:
         event = message.event
         delta = event.get("delta") or {}
-        if message.parent_tool_use_id or event.get("type") != "content_block_delta":
+        if message.parent_tool_use_id:
             return
+        if event.get("type") == "message_start" and (started := (event.get("message") or {}).get("id")):
+            await self._open_step(started)
+        if event.get("type") != "content_block_delta":
+            return
+        self._pieces = True
         if delta.get("type") == "text_delta" and self.record.spec.kind in ("text", "loop"):
             self.record.text_delta(delta.get("text", ""))
 
@@ -206,14 +239,19 @@ class MessageReader:
             message.result or "",
             self._resets_at,
         )
-        usage, cost = usage_of(message.model_usage, message.usage, message.total_cost_usd)
-        unit = message.session_id or self.session_id or "unknown"
-        self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
+        self.note_usage(message)
         if not message.is_error:
             self._guarded(lambda: check_result_route(message.model_usage, backend=self.record.spec.backend))
 
+    def note_usage(self, message: Any) -> None:
+        """Report what the call took; all that counts of the result of a call that was stopped."""
+        usage, cost = usage_of(message.model_usage, message.usage, message.total_cost_usd)
+        unit = message.session_id or self.session_id or "unknown"
+        self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
+
     def lost(self) -> None:
-        """Report the unit of a call whose process ended without a result."""
+        """Report the unit of a call whose process ended without a result, and the end of its waits."""
+        self._wait_is_over()
         if self.session_id is not None:
             self.record.unit(self.session_id, Usage(), Cost(), complete=False)
 

@@ -1,0 +1,394 @@
+"""The cases of the runtime contract: what every backend must do alike, and what differs by nature, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ktx_cli.llm.backend import OBJECT_ATTEMPTS
+from ktx_cli.llm.tools import MAX_RESULT
+from ktx_cli.llm.types import Usage
+from ktx_cli.testing import runtime_calls as run
+from ktx_cli.testing.model_script import (
+    FORBIDDEN,
+    NO_CREDIT,
+    NO_SUCH_MODEL,
+    OVERLOADED,
+    TOO_LONG,
+    UNAUTHORIZED,
+    Call,
+    Turn,
+    calls,
+    gives,
+    rate_limited,
+    says,
+)
+from ktx_cli.testing.runtime_contract import ContractCase, Family, Observed, SeenResult
+
+ULM: Final = {"name": "Ulm", "people": 7}
+LOOK: Final = ("look", {"q": "a"})
+LOOKED: Final = SeenResult("look", "looked up a")
+DONE: Final = says("done")
+REFUSES: Final = Turn("I would rather not.", stop_reason="refusal")
+CUT: Final = says("part one, ", stop_reason="max_tokens")
+MANY: Final = 8
+"""More replies than any client asks for."""
+
+HELLO: Final = Observed("hello")
+LOOPED: Final = Observed(
+    "done",
+    steps=2,
+    callbacks=(("look",), ()),
+    seen=(LOOKED,),
+    ran=("look(a)",),
+    tool_calls=1,
+    requests=2,
+    usage=Usage(200, 40),
+)
+"""A loop of one call and an answer."""
+
+CORRECTED: Final = replace(
+    LOOPED, steps=3, callbacks=(("look",), ("look",), ()), tool_calls=2, failures=1, requests=3, usage=Usage(300, 60)
+)
+"""A loop whose first call fails and whose second one is right."""
+
+REFUSED: Final = Observed("", stop="error", steps=0, usage=Usage())
+"""A loop whose first request is refused."""
+
+STOPPED: Final = replace(LOOPED, result="", stop="error", steps=1, callbacks=(("look",),), usage=Usage(100, 20))
+"""A loop whose second request is refused."""
+
+RAISED: Final = Observed(
+    None, stop=None, steps=None, tool_calls=None, failures=None, repairs=None, attempts=None, usage=Usage(100, 20)
+)
+"""A call that raises has no facts; its usage is what was reported."""
+
+STEPPED: Final = ("ToolStarted", "ToolFinished", "StepFinished")
+ENDED: Final = ("TextDelta", "StepFinished", "Final", "Done")
+
+
+def one_tool(name: str, text: str, *, failed: bool = False, ran: bool = True) -> Observed:
+    """Return what comes of a loop that calls one tool and is done."""
+    return replace(
+        LOOPED,
+        callbacks=((name,), ()),
+        seen=(SeenResult(name, text, failed),),
+        ran=(f"{name}(a)",) if ran else (),
+        failures=int(failed),
+    )
+
+
+def corrected(problem: str) -> Observed:
+    """Return what comes of a loop whose first call was answered with a problem."""
+    return replace(CORRECTED, seen=(SeenResult("look", problem, True), LOOKED))
+
+
+def on_claude(observed: Observed) -> Mapping[Family, Observed]:
+    """Return what both Claude backends show."""
+    return {"session": observed, "print": observed}
+
+
+EQUAL: Final = (
+    ContractCase("text", (says("hello"),), run.text, HELLO, requirements=("R14", "R63")),
+    ContractCase(
+        "text of several blocks",
+        (Turn("one, ", more=("two, ", "three")),),
+        run.text,
+        Observed("one, two, three"),
+        requirements=("R63",),
+    ),
+    ContractCase(
+        "prompts full of `@path`, `/context`, quotes and spaces",
+        (says("hello"),),
+        run.awkward_text,
+        HELLO,
+        requirements=("R32", "R63"),
+    ),
+    ContractCase("probe", (says("ok"),), run.probe, Observed("claude-sonnet-5-5"), requirements=("R39",)),
+    ContractCase("object", (gives(ULM),), run.city, Observed(ULM), requirements=("R14", "R64")),
+    ContractCase(
+        "object that fails twice, then fits",
+        (gives({"name": "Ulm"}), gives({"name": "Ulm", "people": "many"}), gives(ULM)),
+        run.city,
+        Observed(ULM, steps=3, attempts=3, requests=3, usage=Usage(300, 60)),
+        requirements=("R64",),
+    ),
+    ContractCase(
+        "object that never fits",
+        (gives({"name": "Ulm"}),) * MANY,
+        run.city,
+        replace(RAISED, error="structured_output", requests=OBJECT_ATTEMPTS, usage=Usage(500, 100)),
+        requirements=("R52", "R64"),
+    ),
+    ContractCase(
+        "loop with parallel tools",
+        (calls(LOOK, ("look", {"q": "b"}), text="Looking. "), calls(("look", {"q": "c"})), DONE),
+        run.loop,
+        replace(
+            LOOPED,
+            steps=3,
+            callbacks=(("look", "look"), ("look",), ()),
+            seen=(LOOKED, SeenResult("look", "looked up b"), SeenResult("look", "looked up c")),
+            ran=("look(a)", "look(b)", "look(c)"),
+            tool_calls=3,
+            requests=3,
+            usage=Usage(300, 60),
+        ),
+        any_order=True,
+        requirements=("R14", "R44", "R53", "G5"),
+    ),
+    ContractCase(
+        "a failing tool",
+        (calls(("fail", {"q": "a"})), DONE),
+        run.loop,
+        one_tool("fail", "Tool `fail` failed: the shelf is empty (fill the shelf)", failed=True),
+        requirements=("R44", "R51"),
+    ),
+    ContractCase(
+        "a tool that raises what nobody expected",
+        (calls(("crash", {"q": "a"})), DONE),
+        run.loop,
+        one_tool("crash", "Tool `crash` failed: ZeroDivisionError", failed=True),
+        requirements=("R44", "R51"),
+    ),
+    ContractCase(
+        "arguments that break the schema, repair off",
+        (calls(("look", {"p": "a"})), calls(LOOK), DONE),
+        run.loop_without_repair,
+        corrected("Invalid arguments for `look`:\n- q: Field required"),
+        requirements=("R48", "R51"),
+    ),
+    ContractCase(
+        "empty tool result",
+        (calls(("hush", {"q": "a"})), DONE),
+        run.loop,
+        one_tool("hush", "(no output)"),
+        requirements=("R44", "R46"),
+    ),
+    ContractCase(
+        "huge tool result",
+        (calls(("flood", {"q": "a"})), DONE),
+        run.loop,
+        one_tool("flood", f"{'x' * MAX_RESULT}\n\n(cut: {run.FLOOD:,} characters in all)"),
+        requirements=("R44",),
+    ),
+    ContractCase(
+        "budget of two steps used up",
+        (calls(LOOK, LOOK),) * MANY,
+        run.loop_of_two,
+        replace(
+            LOOPED,
+            result="",
+            stop="budget",
+            callbacks=(("look", "look"),) * 2,
+            seen=(LOOKED,) * 2,
+            ran=("look(a)",) * 4,
+            tool_calls=4,
+        ),
+        requirements=("R49", "R53", "R55", "R56"),
+    ),
+    ContractCase("403", (FORBIDDEN,) * MANY, run.loop, replace(REFUSED, error="auth"), requirements=("R52",)),
+    ContractCase("no credit", (NO_CREDIT,) * MANY, run.loop, replace(REFUSED, error="billing"), requirements=("R52",)),
+    ContractCase(
+        "429 with retry-after, in the middle of a loop",
+        (calls(LOOK), rate_limited(0.2), DONE),
+        run.followed_loop,
+        replace(LOOPED, attempts=2, requests=3, events=(*STEPPED, "RateLimitWait", *ENDED)),
+        requirements=("R52", "C7"),
+    ),
+    ContractCase(
+        "429 that does not pass",
+        (calls(LOOK), *(rate_limited(0.2),) * MANY),
+        run.loop,
+        replace(STOPPED, error="rate_limit", attempts=3, requests=4),
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "529, in the middle of a loop",
+        (calls(LOOK), OVERLOADED, DONE),
+        run.loop,
+        replace(LOOPED, attempts=2, requests=3),
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "529 that does not pass",
+        (calls(LOOK), *(OVERLOADED,) * MANY),
+        run.loop,
+        replace(STOPPED, error="overloaded", attempts=3, requests=4),
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "prompt too long",
+        (calls(LOOK), *(TOO_LONG,) * MANY),
+        run.loop,
+        replace(STOPPED, error="context"),
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "abort in the middle",
+        (calls(LOOK), Turn(forever=True)),
+        run.aborted_loop,
+        replace(RAISED, error="cancelled", callbacks=(("look",),), seen=(LOOKED,), ran=("look(a)",), requests=2),
+        requirements=("C11", "G10"),
+    ),
+    ContractCase(
+        "usage with cached tokens",
+        (
+            calls(LOOK, input_tokens=1000, cache_write_tokens=300),
+            says("done", input_tokens=50, output_tokens=7, cache_read_tokens=1300),
+        ),
+        run.loop,
+        replace(LOOPED, usage=Usage(1050, 27, 1300, 300)),
+        requirements=("G9",),
+    ),
+    ContractCase(
+        "`on_step_finish` that raises",
+        (calls(LOOK), DONE),
+        run.loop_with_broken_callback,
+        LOOPED,
+        requirements=("R54",),
+    ),
+    ContractCase(
+        "events of a loop",
+        (calls(LOOK, text="Looking. "), DONE),
+        run.followed_loop,
+        replace(LOOPED, events=("TextDelta", *STEPPED, *ENDED)),
+        requirements=("C5", "C6", "C7"),
+    ),
+    ContractCase(
+        "events of a loop that fails",
+        (FORBIDDEN,) * MANY,
+        run.followed_loop,
+        replace(REFUSED, error="auth", events=("Failed", "Done")),
+        requirements=("C7", "C8"),
+    ),
+)
+
+DIFFERENT: Final = (
+    ContractCase(
+        "arguments that break the schema, repair on",
+        (calls(("look", {"p": "a"})), calls(LOOK), DONE),
+        run.loop,
+        replace(
+            CORRECTED,
+            seen=(SeenResult("look", "looked up mended"), LOOKED),
+            ran=("look(mended)", "look(a)"),
+            failures=0,
+            repairs=1,
+            requests=4,
+        ),
+        repaired_by='{"q": "mended"}',
+        differs={"session": corrected("Invalid arguments for `look`:\n- q: Field required")},
+        reason="Claude Code runs the loop itself, so nothing of ktx stands between the call and its tool: the model "
+        "reads what is wrong and corrects itself on the next turn. Repair within the step is no goal there.",
+        requirements=("R14", "R48", "R51"),
+    ),
+    ContractCase(
+        "arguments that are not JSON, repair off",
+        (calls(Call("look", '{"q": "a')), calls(LOOK), DONE),
+        run.loop_without_repair,
+        corrected("Invalid arguments for `look`:\n- the arguments are no JSON: Unterminated string at character 6"),
+        differs={
+            "session": corrected(
+                "<tool_use_error>InputValidationError: mcp__ktx__look was called with input that could not be parsed "
+                'as JSON.\nYou sent (first 8 of 8 bytes): {"q": "a\nCommon causes: unescaped backslashes in file paths '
+                "(use / or \\\\), unescaped control characters, or truncated output. Retry with valid JSON."
+                "</tool_use_error>"
+            ),
+            "print": Observed('<use_tools>\n[{"name": "look", "input": {"q": "a}]\n</use_tools>', callbacks=((),)),
+        },
+        reason="Claude Code answers such a call in its own words before the tool is asked. In the text protocol of "
+        "`claude --print` broken JSON is no call at all but text, and text ends the loop (the recipe's rule).",
+        requirements=("R48", "R51", "G6"),
+    ),
+    ContractCase(
+        "an unknown tool",
+        (calls(("nope", {"q": "a"})), DONE),
+        run.loop,
+        one_tool(
+            "nope",
+            "There is no tool `nope`. Tools: `crash`, `fail`, `flood`, `hush`, `look`.",
+            failed=True,
+            ran=False,
+        ),
+        differs={
+            "session": one_tool(
+                "nope",
+                "<tool_use_error>Error: No such tool available: nope</tool_use_error>",
+                failed=True,
+                ran=False,
+            )
+        },
+        reason="Claude Code answers calls of tools it does not have in its own words; they never reach ktx.",
+        requirements=("R51",),
+    ),
+    ContractCase(
+        "401",
+        (UNAUTHORIZED,) * MANY,
+        run.loop,
+        replace(REFUSED, error="auth"),
+        differs=on_claude(replace(REFUSED, error="auth", requests=2)),
+        reason="The binary looks for its session once more and asks again, whatever it was told of retries.",
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "404, no such model",
+        (NO_SUCH_MODEL,) * MANY,
+        run.loop,
+        replace(REFUSED, error="model"),
+        differs=on_claude(replace(REFUSED, error="model", requests=2)),
+        reason="The binary asks once more, the same with a lower limit of output tokens, before it gives up a model.",
+        requirements=("R10", "R52"),
+    ),
+    ContractCase(
+        "one refusal",
+        (REFUSES, says("Well then.")),
+        run.text,
+        replace(RAISED, error="refusal"),
+        differs=on_claude(Observed("Well then.", requests=2, usage=Usage(200, 40))),
+        reason="The binary asks again after one refusal, with a note that the answer was stopped. What the model had "
+        "said until then is no part of the result.",
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "refusals that do not end",
+        (REFUSES,) * MANY,
+        run.text,
+        replace(RAISED, error="refusal"),
+        differs=on_claude(replace(RAISED, error="refusal", requests=2, usage=Usage(200, 40))),
+        reason="The same: one more request, then the same error.",
+        requirements=("R52",),
+    ),
+    ContractCase(
+        "answer cut at `max_tokens`, then continued",
+        (CUT, says("part two")),
+        run.text,
+        replace(RAISED, error="execution"),
+        differs=on_claude(Observed("part one, part two", requests=2, usage=Usage(200, 40))),
+        reason="The binary lets the model go on where it was cut, and the parts are joined. The API backends take no "
+        "half answer.",
+        requirements=("R49", "R52"),
+    ),
+    ContractCase(
+        "answers cut at `max_tokens` without end",
+        (CUT,) * MANY,
+        run.text,
+        replace(RAISED, error="execution"),
+        differs=on_claude(replace(RAISED, error="execution", requests=4, usage=Usage(400, 80))),
+        reason="The same: three continuations, then the same error.",
+        requirements=("R49", "R52"),
+    ),
+    ContractCase(
+        "units of usage in a loop",
+        (calls(LOOK), DONE),
+        run.loop_with_units,
+        replace(LOOPED, events=("UsageReported",) * 2),
+        differs={"session": replace(LOOPED, events=("UsageReported",))},
+        reason="A unit is what the provider accounts for: a message of the API, a session of Claude Code, a run of "
+        "`claude --print`, of which a loop on `claude-code` is one and on `claude-cli` as many as steps.",
+        requirements=("C2", "C16"),
+    ),
+)
+
+CASES: Final[tuple[ContractCase, ...]] = (*EQUAL, *DIFFERENT)

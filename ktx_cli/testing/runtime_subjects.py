@@ -1,0 +1,73 @@
+"""Every backend of ktx as a subject of the runtime contract: its real client, and a scripted server of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.llm.backends.claude.binary import find_claude
+from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.usage import UsageSink
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.model_server import ModelServer
+from ktx_cli.testing.runtime_contract import Family, Subject
+
+FAMILIES: Mapping[str, Family] = {
+    "anthropic": "messages",
+    "vertex": "messages",
+    "gateway": "messages",
+    "claude-code": "session",
+    "claude-cli": "print",
+}
+MODEL = "claude-sonnet-5-5"
+ATTEMPTS = 3
+"""How often one call may be tried; the binary of `claude-code` gets as many, and keeps its own delays."""
+
+
+def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
+    """Return a configuration that sends every call of a backend to the server at `url`."""
+    provider = {
+        "backend": backend,
+        "anthropic": {"api_key": "sk-made-up", "base_url": url},
+        "gateway": {"api_key": "made-up", "base_url": url},
+        "vertex": {"project": "shelf", "location": "europe-west1", "access_token": "made-up", "base_url": f"{url}/v1"},
+    }
+    retry = {"maxAttempts": ATTEMPTS, "baseDelayMs": 1, "jitter": False}
+    return KtxConfig.model_validate(
+        {
+            "llm": {"provider": provider, "models": {"default": MODEL}, **changes},
+            "ingest": {"rateLimit": {"retry": retry}},
+        }
+    )
+
+
+def executables() -> dict[str, str]:
+    """Return by backend what runs it: name, version and origin, without its path."""
+    return {backend: _executable(backend, Path.cwd(), {})[0] for backend in FAMILIES}
+
+
+@contextlib.contextmanager
+def open_subject(backend: str) -> Iterator[Subject]:
+    """Yield a subject; its server and, for the Claude backends, its offline session live as long as the context."""
+    with ModelServer() as server, offline_session(server) as session:
+        config = subject_config(backend, server.url)
+
+        def make(usage_sink: UsageSink) -> RoutedRuntime:
+            return create_runtime(config, session.home, session.environ, usage_sink=usage_sink)
+
+        executable, path = _executable(backend, session.home, session.environ)
+        yield Subject(backend, FAMILIES[backend], server, make, executable, path)
+
+
+def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return name, version and origin of what runs a backend, and where it is."""
+    if FAMILIES[backend] == "messages":
+        place = importlib.metadata.distribution("anthropic").locate_file("anthropic")
+        return f"anthropic {importlib.metadata.version('anthropic')} (installed package)", str(place)
+    binary = find_claude(cli_path=None, project_dir=project_dir, environ=environ, backend=backend)
+    return f"claude {binary.version_text} ({binary.origin})", str(binary.path)

@@ -1,0 +1,175 @@
+"""Hints are typed as they stand: they name the right file, and the project the command line named."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.cli.retyping import Place
+
+Run = Callable[..., Any]
+Git = Callable[..., str]
+
+NAMES = ["sp  ace", "it's", "$HOME", "gl*b", 'a "b" ; c']
+
+
+@pytest.fixture(params=NAMES)
+def elsewhere(request: pytest.FixtureRequest, work: Path, shop: Path, ktx: Run) -> str:
+    """The name of an ingested project in a folder with an awkward name, below the current one."""
+    name: str = request.param
+    (work / name).mkdir()
+    shutil.move(shop, work / name / shop.name)
+    given = ("--project-dir", name)
+    flags = ("--database", "sqlite", "--database-path", "shop.sqlite")
+    assert ktx("setup", "--no-input", *flags, *given).code == 0
+    assert ktx("ingest", *given).code == 0
+    return name
+
+
+def typed(text: str) -> list[str]:
+    """Return the words of the command in a hint: what follows the last colon before a command, up to the prose."""
+    line = next(line for line in text.splitlines() if line.startswith(("hint: ", "next: ")))
+    return shlex.split(line.partition(": ")[2].partition("; then run")[0])
+
+
+def state_of(work: Path, name: str) -> Path:
+    return work / name / ".ktx" / "state.sqlite"
+
+
+def test_the_hint_to_remove_a_damaged_state_names_it(ktx: Run, work: Path, elsewhere: str) -> None:
+    state_of(work, elsewhere).write_bytes(b"no database at all" * 500)
+    answer = ktx("ingest", "--project-dir", elsewhere)
+    command = next(line for line in answer.err.splitlines() if " rm " in line).partition(" rm ")[2]
+    (word,) = shlex.split(command)
+    kept = [str(path) for path in state_of(work, elsewhere).parent.glob("*damaged*")]
+    assert kept and all(path.startswith(word.removesuffix("*")) for path in kept) and command.endswith("*")
+
+
+def test_a_folder_for_the_state_is_named(ktx: Run, work: Path, elsewhere: str) -> None:
+    state = state_of(work, elsewhere)
+    for path in state.parent.glob("state.sqlite*"):
+        path.unlink()
+    state.mkdir()
+    status = ktx("status", "--project-dir", elsewhere, "--json")
+    assert status.code == 3 and status.data["ready"] is False
+    hint = ktx("ingest", "--project-dir", elsewhere, "--json").envelope["error"]["hint"]
+    assert status.envelope["error"]["hint"] == hint
+    command = shlex.split(hint.partition(": ")[2])
+    assert command == ["mv", str(state), f"{state}.old"]
+    Path(command[1]).rename(command[2])
+    assert ktx("ingest", "--project-dir", elsewhere).code == 0
+
+
+def test_deleted_context_is_named_until_it_is_back(ktx: Run, work: Path, elsewhere: str, git: Git) -> None:
+    shutil.rmtree(work / elsewhere / "semantic-layer")
+    for answer in (ktx("ingest", "--project-dir", elsewhere), ktx("status", "--project-dir", elsewhere)):
+        words = typed(answer.err)
+        assert words == ["git", "-C", elsewhere, "restore", "--", "semantic-layer"]
+    git(work, *words[1:])
+    assert ktx("ingest", "--project-dir", elsewhere).code == 0
+    assert ktx("status", "--project-dir", elsewhere).code == 0
+
+
+COMMANDS = [
+    ("status",),
+    ("ingest",),
+    ("scan",),
+    ("ingest", "warehouse"),
+    ("connection", "test", "warehouse"),
+    ("connection", "list"),
+    ("config", "set", "connections.warehouse.driver", "sqlite"),
+    ("setup", "--no-input"),
+    ("doctor",),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_names_the_project_it_was_given(ktx: Run, work: Path, words: tuple[str, ...]) -> None:
+    folder = work / "my project"
+    folder.mkdir()
+    given = ["--project-dir", "my project"]
+    assert ktx("setup", "--no-input", *given).code == 0
+    sqlite3.connect(folder / "data.sqlite").close()
+    errors = [ktx(*line).err.splitlines() for line in ((*words, *given), (*given, *words))]
+    (step, again) = (next(line for line in lines if line.startswith(("hint: ktx", "next: ktx"))) for lines in errors)
+    assert step == again
+    command = shlex.split(step.partition(": ")[2])
+    assert command[command.index("--project-dir") + 1] == "my project"
+    before = (folder / "ktx.yaml").read_bytes()
+    assert ktx(*command[1:], "--json").envelope["error"] is None
+    assert (folder / "ktx.yaml").read_bytes() != before and not (work / "ktx.yaml").exists()
+
+
+TREE = {
+    "ingest": None,
+    "setup": None,
+    "demo": None,
+    "config": {"set": None, "schema": None},
+    "connection": {"add": None},
+}
+
+
+class Group:
+    """A command tree as click has it."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        self.commands = {name: Group(below) if below else object() for name, below in tree.items()}
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("ktx ingest", "ktx ingest --project-dir 'a b'"),
+        ("ktx ingest warehouse", "ktx ingest --project-dir 'a b' warehouse"),
+        ("ktx config schema says what", "ktx config schema --project-dir 'a b' says what"),
+        ("for example: ktx config set x y", "for example: ktx config set --project-dir 'a b' x y"),
+        ("the next `ktx ingest` moves it", "the next `ktx ingest --project-dir 'a b'` moves it"),
+        ("`ktx setup` here; --project-dir DIR elsewhere", "`ktx setup` here; --project-dir DIR elsewhere"),
+        ("ktx demo OTHER-FOLDER", "ktx demo OTHER-FOLDER"),
+        ("update ktx, or start anew", "update ktx, or start anew"),
+        ("ktx ignores it", "ktx ignores it"),
+        ("ktx connection add new; then: ktx ingest new",
+         "ktx connection add --project-dir 'a b' new; then: ktx ingest --project-dir 'a b' new"),
+        ("git restore -- x", "git -C 'a b' restore -- x"),
+        ("see git diff -- x, then commit", "see git -C 'a b' diff -- x, then commit"),
+        ("git -C /x fsck", "git -C /x fsck"),
+        ("git was told to overlook", "git was told to overlook"),
+        ("add it to git (git add -- x)", "add it to git (git -C 'a b' add -- x)"),
+        ("finish it with `git merge --continue`", "finish it with `git -C 'a b' merge --continue`"),
+        ("restore the file from git", "restore the file from git"),
+    ],
+)  # fmt: skip
+def test_commands_in_prose(hint: str, shown: str) -> None:
+    assert Place("a b", Path("a b"), Group(TREE)).command(hint) == shown
+
+
+def test_below_the_project_git_is_told_where(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ktx("ingest")
+    shutil.rmtree(project / "semantic-layer")
+    monkeypatch.chdir(project / "raw-sources")
+    assert typed(ktx("status").err) == ["git", "-C", str(project), "restore", "--", "semantic-layer"]
+    monkeypatch.chdir(project)
+    assert typed(ktx("status").err) == ["git", "restore", "--", "semantic-layer"]
+
+
+def test_findings_of_the_doctor_name_the_project(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.parent)
+    answer = ktx("doctor", "--project-dir", "work", "--json")
+    (finding,) = [finding for finding in answer.data["findings"] if finding["check"] == "context"]
+    assert finding["hint"] == "ktx ingest --project-dir work warehouse"
+    assert "ktx ingest --project-dir work warehouse" in ktx("doctor", "--project-dir", "work").out
+
+
+@pytest.mark.parametrize("words", [("ingest", "new"), ("config", "set", "connections.new.driver", "sqlite")])
+def test_the_hint_for_a_missing_connection_is_a_whole_command(ktx: Run, work: Path, words: tuple[str, ...]) -> None:
+    assert ktx("setup", "--no-input").code == 0
+    sqlite3.connect(work / "data.sqlite").close()
+    hint = ktx(*words, "--json").envelope["error"]["hint"]
+    assert hint == "ktx connection add new --driver sqlite --path data.sqlite"
+    assert ktx(*shlex.split(hint)[1:], "--no-test").code == 0

@@ -1,0 +1,177 @@
+"""Who may import the SDKs, know a backend's name, or call a model: read from the source."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ktx_cli
+from ktx_cli.project.config.llm import Backend
+
+ROOT = Path(ktx_cli.__file__).parent
+SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp"})
+BACKENDS = frozenset(Backend.__args__) - {"none"}  # type: ignore[attr-defined]
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+def outside(*folders: str) -> list[str]:
+    """Return the modules that are in none of the folders."""
+    found = [module for module in MODULES if not module.startswith(folders)]
+    assert len(found) > 50, "the walk found the package"
+    return found
+
+
+def tree(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text("utf-8"), module)
+
+
+def imports(source: ast.AST) -> Iterator[str]:
+    """Yield the top-level packages a module imports, also by a call."""
+    for node in ast.walk(source):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").split(".")[0]
+        elif isinstance(node, ast.Call) and _name(node.func) in ("import_module", "__import__", "find_spec"):
+            yield from (str(one.value).split(".")[0] for one in node.args[:1] if isinstance(one, ast.Constant))
+
+
+def decisions(source: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and backend's name wherever a module decides by one."""
+    for node in ast.walk(source):
+        for part in _deciding_parts(node):
+            for one in ast.walk(part):
+                if isinstance(one, ast.Constant) and one.value in BACKENDS:
+                    yield one.lineno, str(one.value)
+
+
+def _deciding_parts(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.MatchValue):
+        return [node.value]
+    if isinstance(node, ast.Dict):
+        return [key for key in node.keys if key is not None]
+    if isinstance(node, ast.Subscript):
+        return [node.slice]
+    if isinstance(node, ast.Call) and _name(node.func) in ("get", "startswith", "endswith", "pop", "index", "count"):
+        return list(node.args)
+    if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Tuple | ast.Set | ast.List):
+        return [node.value]
+    return []
+
+
+def model_calls(source: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and words of everything that asks a model."""
+    for node in ast.walk(source):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            path = _path(node.func)
+            if path.endswith(("messages.create", "messages.stream", "messages.parse", "completions.create")):
+                yield node.lineno, path
+        if isinstance(node, ast.Name | ast.Attribute) and _name(node) in ("ClaudeSDKClient", "ClaudeAgentOptions"):
+            yield node.lineno, _name(node)
+        if isinstance(node, ast.alias) and node.name in ("ClaudeSDKClient", "query") and isinstance(node, ast.alias):
+            yield node.lineno, node.name
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "/v1/messages" in node.value:
+            yield node.lineno, node.value[:60]
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _path(node: ast.AST) -> str:
+    return f"{_path(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else _name(node)
+
+
+@pytest.mark.requirement("R1", "R7", "R11", "C1")
+@pytest.mark.parametrize("module", outside("llm/", "testing/"))
+def test_only_the_port_and_its_test_tools_import_an_sdk(module: str) -> None:
+    assert SDKS.isdisjoint(imports(tree(module)))
+
+
+@pytest.mark.requirement("R7", "R11", "C18")
+@pytest.mark.parametrize("module", outside("llm/", "project/config/", "jobs/readiness/", "testing/runtime_subjects.py"))
+def test_nobody_else_decides_by_a_backends_name(module: str) -> None:
+    """`runtime_subjects` is the test tool that sets every backend up."""
+    assert list(decisions(tree(module))) == []
+
+
+@pytest.mark.requirement("R1", "R11")
+@pytest.mark.parametrize("module", outside("llm/", "testing/"))
+def test_nobody_else_calls_a_model(module: str) -> None:
+    assert list(model_calls(tree(module))) == []
+
+
+@pytest.mark.requirement("R7", "C1", "C18")
+@pytest.mark.parametrize(
+    "package", ["langgraph", "langchain", "langchain_core", "openai", "litellm", "claude_code_sdk", "ai"]
+)
+def test_no_other_framework_is_used(package: str) -> None:
+    assert [module for module in MODULES if package in imports(tree(module))] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'x == "claude-code"',
+        '"anthropic" != x',
+        'x in ("gateway", "other")',
+        'x not in {"vertex"}',
+        'match x:\n    case "claude-cli":\n        pass',
+        'match x:\n    case "a" | "codex":\n        pass',
+        'table = {"claude-code": 1}[x]',
+        'config["anthropic"]',
+        'config.get("gateway")',
+        'x.startswith("claude-cli")',
+        'OWN = ("claude-code",)',
+    ],
+)
+def test_the_search_finds_a_decision(source: str) -> None:
+    assert list(decisions(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "source", ['hint = "ktx setup --llm-backend claude-code"', 'print("anthropic")', 'x == "none"']
+)
+def test_the_search_leaves_words_alone(source: str) -> None:
+    assert list(decisions(ast.parse(source))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "client.messages.create(x=1)",
+        "await_ = client.beta.messages.stream()",
+        "client.chat.completions.create()",
+        "claude_agent_sdk.ClaudeSDKClient()",
+        "from claude_agent_sdk import query",
+        'url = "http://host/v1/messages"',
+    ],
+)
+def test_the_search_finds_a_model_call(source: str) -> None:
+    assert list(model_calls(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "source", ["import anthropic.types", "from mcp import x", 'importlib.import_module("claude_agent_sdk.types")']
+)
+def test_the_search_finds_an_import(source: str) -> None:
+    assert not SDKS.isdisjoint(imports(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "module", ["ktx_cli.cli.app", "ktx_cli.llm.factory", "ktx_cli.llm.routing", "ktx_cli.jobs.models.session"]
+)
+def test_no_sdk_is_loaded_before_a_call_needs_it(module: str) -> None:
+    names = (*sorted(SDKS), "opentelemetry", "httpx2")
+    program = f"import sys, {module}; print(*[name for name in {names!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ""

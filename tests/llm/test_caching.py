@@ -1,0 +1,120 @@
+"""Cache marks, and what a Claude Code backend cannot honour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktx_cli.llm.caching import claude_environment, divergence, ignored_fields, mapped_fields, ttl
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.llm import PromptCaching
+
+
+def caching(**fields: Any) -> PromptCaching:
+    return PromptCaching.model_validate(fields)
+
+
+OFF = {"DISABLE_PROMPT_CACHING": "1"}
+
+
+@pytest.mark.requirement("R57", "R58", "R59")
+@pytest.mark.parametrize(
+    ("fields", "ignored", "mapped", "environment"),
+    [
+        ({}, [], [], {}),
+        ({"enabled": True, "systemTtl": "1h", "historyTtl": "5m"}, [], [], {}),
+        ({"enabled": False}, [], ["enabled"], OFF),
+        ({"enabled": False, "toolsTtl": "5m"}, [], ["enabled", "toolsTtl"], OFF),
+        (
+            {"cacheSystem": False, "cacheTools": False, "cacheHistory": False},
+            [],
+            ["cacheSystem", "cacheTools", "cacheHistory"],
+            OFF,
+        ),
+        ({"cacheSystem": False}, ["cacheSystem"], [], {}),
+        ({"cacheTools": False, "cacheHistory": False}, ["cacheTools", "cacheHistory"], [], {}),
+        ({"historyTtl": "1h"}, [], ["historyTtl"], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
+        (
+            {"systemTtl": "5m", "toolsTtl": "5m"},
+            [],
+            ["systemTtl", "toolsTtl"],
+            {"CLAUDE_CODE_PROMPT_CACHE_TTL": "5m"},
+        ),
+        ({"systemTtl": "5m"}, ["systemTtl"], [], {}),
+        ({"toolsTtl": "5m", "historyTtl": "1h"}, ["toolsTtl", "historyTtl"], [], {}),
+        ({"vertexFallbackTo5m": True}, ["vertexFallbackTo5m"], [], {}),
+        (
+            {"historyTtl": "1h", "cacheTools": False},
+            ["cacheTools"],
+            ["historyTtl"],
+            {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"},
+        ),
+    ],
+)
+def test_what_claude_code_honours(
+    fields: dict[str, Any], ignored: list[str], mapped: list[str], environment: dict[str, str]
+) -> None:
+    given = caching(**fields)
+    assert ignored_fields(given) == ignored
+    assert mapped_fields(given) == mapped
+    assert claude_environment(given) == environment
+
+
+@pytest.mark.requirement("R58")
+@pytest.mark.parametrize(
+    ("backend", "models", "used"),
+    [
+        ("claude-code", {}, "`claude-code`"),
+        ("claude-cli", {}, "`claude-cli`"),
+        ("anthropic", {"default": "m"}, None),
+        ("anthropic", {"default": "m", "triage": "claude-cli:haiku"}, "`claude-cli`"),
+        ("claude-code", {"triage": "claude-cli:haiku"}, "`claude-cli` and `claude-code`"),
+        ("gateway", {"default": "claude-code/x"}, None),
+        ("none", {}, None),
+        ("none", {"repair": "claude-code:haiku"}, "`claude-code`"),
+    ],
+)
+def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: dict[str, str], used: str | None) -> None:
+    llm = {
+        "provider": {"backend": backend},
+        "models": models,
+        "promptCaching": {"cacheTools": False, "historyTtl": "1h"},
+    }
+    warning = divergence(KtxConfig.model_validate({"llm": llm}))
+    if used is None:
+        assert warning is None
+        return
+    assert warning is not None
+    assert warning.code == "prompt_caching_ignored"
+    assert warning.message == f"the backend {used} cannot honour llm.promptCaching.cacheTools"
+    assert warning.details == {"fields": ["cacheTools"], "mapped": ["historyTtl"]}
+
+
+@pytest.mark.requirement("R58")
+@pytest.mark.parametrize("fields", [{}, {"enabled": False}, {"historyTtl": "1h"}])
+def test_defaults_and_what_is_honoured_warn_nothing(fields: dict[str, Any]) -> None:
+    llm = {"provider": {"backend": "claude-code"}, "promptCaching": fields}
+    assert divergence(KtxConfig.model_validate({"llm": llm})) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "backend", "expected"),
+    [
+        ({}, "anthropic", ("1h", "1h", "5m")),
+        ({}, "vertex", ("1h", "1h", "5m")),
+        ({"vertexFallbackTo5m": True}, "vertex", ("5m", "5m", "5m")),
+        ({"vertexFallbackTo5m": True}, "anthropic", ("1h", "1h", "5m")),
+        ({"enabled": False}, "anthropic", (None, None, None)),
+        ({"cacheSystem": False, "historyTtl": "1h"}, "gateway", (None, "1h", "1h")),
+        ({"cacheTools": False, "vertexFallbackTo5m": True}, "vertex", ("5m", None, "5m")),
+    ],
+)
+def test_lifetimes_of_the_marks(fields: dict[str, Any], backend: str, expected: tuple[str | None, ...]) -> None:
+    given = caching(**fields)
+    found = (
+        ttl(given, "system", backend=backend),
+        ttl(given, "tools", backend=backend),
+        ttl(given, "history", backend=backend),
+    )
+    assert found == expected

@@ -1,0 +1,70 @@
+"""The page about the runtime says what the code does, and nothing it must not promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.llm import events
+from ktx_cli.llm.backends.claude import binary, environment
+from ktx_cli.llm.errors import CODES
+from ktx_cli.llm.usage import ORIGINS
+from ktx_cli.project.config import ROLES, SUPPORTED_BACKENDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "llm-runtime.md").read_text("utf-8")
+MARKETING = re.compile(r"claude (max|pro)\b|pro/max", re.IGNORECASE)
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"# {title}\n", 1)[1].split("\n#", 1)[0]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+@pytest.mark.requirement("R60")
+def test_what_is_scrubbed_is_what_the_code_scrubs() -> None:
+    scrubbed = section("What is scrubbed")
+    set_by_us = {f"{name}={value}" for name, value in environment.SWITCHED_OFF.items()}
+    assert named(scrubbed) >= set(environment.DENIED_PREFIXES) | environment.KEPT | set_by_us
+    claimed = {name for name in named(scrubbed) if name.endswith("_")}
+    assert claimed == set(environment.DENIED_PREFIXES)
+
+
+@pytest.mark.requirement("R9", "R60")
+def test_every_backend_role_error_and_event_is_on_the_page() -> None:
+    assert set(SUPPORTED_BACKENDS) | {"none"} <= named(section("Backends"))
+    assert set(ROLES) <= named(section("The port"))
+    rows = re.findall(r"^\| `(\w+)` \|", section("Errors"), re.MULTILINE)
+    assert rows == list(CODES)
+    kinds = {
+        name for name, item in vars(events).items() if isinstance(item, type) and item.__module__ == events.__name__
+    }
+    assert kinds <= named(section("Events and usage"))
+    assert {word for origin in ORIGINS.values() for word in origin} <= named(section("Events and usage"))
+    assert ".".join(str(part) for part in binary.MINIMUM) in section("Backends")
+
+
+@pytest.mark.requirement("R15", "R60")
+def test_the_non_goals_are_said() -> None:
+    said = section("What this is not for")
+    for words in ("Embeddings", "Use your own local Claude Code session", "resell", "pool", "Repair within the step"):
+        assert words in said
+    assert "llm-parity.md" in PAGE and "prompt_caching_ignored" in section("Prompt caching")
+
+
+@pytest.mark.requirement("R15")
+def test_nothing_sells_a_subscription() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "ktx_cli").rglob("*.py")]
+    found = [path.name for path in pages if MARKETING.search(path.read_text("utf-8"))]
+    assert found == []
+
+
+@pytest.mark.requirement("R60")
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (ROOT / "docs" / target).exists(), target

@@ -1,0 +1,199 @@
+"""The one place that makes runtimes: what it takes, what it refuses, and calls through it to the real clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ktx_cli.core.errors import ConfigError, KtxError
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.factory import MAKERS, create_runtime, make_backend
+from ktx_cli.llm.routing import OWN_LOOP, RoutedRuntime
+from ktx_cli.llm.tools import RuntimeTool
+from ktx_cli.llm.usage import UsageFact
+from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig, load_config
+from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_server import ModelServer
+
+
+def config(backend: str, url: str = "http://127.0.0.1:1", **llm: Any) -> KtxConfig:
+    provider = {
+        "backend": backend,
+        "anthropic": {"api_key": "env:KEY", "base_url": url},
+        "gateway": {"api_key": "env:KEY", "base_url": url},
+    }
+    return KtxConfig.model_validate({"llm": {"provider": provider, "models": {"default": "claude-sonnet-5-5"}, **llm}})
+
+
+def test_every_supported_backend_has_a_maker_and_no_other() -> None:
+    assert set(MAKERS) == set(SUPPORTED_BACKENDS)
+    assert set(SUPPORTED_BACKENDS) >= OWN_LOOP
+
+
+@pytest.mark.requirement("R8", "G19")
+@pytest.mark.parametrize("name", ["codex", "none", "", "openai", "Claude-Code"])
+def test_another_name_raises_and_nothing_is_tried_instead(tmp_path: Path, name: str) -> None:
+    runtime = create_runtime(config("anthropic"), tmp_path, {"KEY": "k"})
+    with pytest.raises(ConfigError) as caught:
+        make_backend(name, runtime.shared)
+    assert (caught.value.code, caught.value.exit_code) == ("not_supported", 2)
+    assert all(backend in (caught.value.hint or "") for backend in SUPPORTED_BACKENDS)
+
+
+@pytest.mark.requirement("R8")
+def test_codex_loads_and_fails_with_the_names_of_the_supported_backends(tmp_path: Path) -> None:
+    loaded = load_config(tmp_path / "ktx.yaml", data=b"llm: {provider: {backend: codex}}").config
+
+    async def main() -> KtxError:
+        with pytest.raises(KtxError) as caught:
+            await create_runtime(loaded, tmp_path, {}).generate_text("hi")
+        return caught.value
+
+    problem = asyncio.run(main())
+    assert (problem.code, problem.exit_code) == ("not_supported", 2)
+    assert "`codex`" in problem.message
+    assert all(backend in (problem.hint or "") for backend in SUPPORTED_BACKENDS)
+
+
+def test_no_backend_is_exit_3_with_the_setup_hint(tmp_path: Path) -> None:
+    async def main() -> KtxError:
+        with pytest.raises(LlmError) as caught:
+            await create_runtime(KtxConfig.model_validate({}), tmp_path, {}).generate_text("hi")
+        return caught.value
+
+    problem = asyncio.run(main())
+    assert (problem.code, problem.exit_code) == ("no_backend", 3)
+    assert problem.hint == "ktx setup --llm-backend claude-code"
+
+
+@pytest.mark.parametrize(
+    ("environ", "data", "code", "words"),
+    [
+        ({}, b"llm: {provider: {backend: anthropic}, models: {default: m}}", "config", "anthropic.api_key"),
+        (
+            {},
+            b"llm: {provider: {backend: gateway, gateway: {api_key: env:K}}, models: {default: m}}",
+            "config",
+            "base_url",
+        ),
+        (
+            {},
+            b"llm: {provider: {backend: anthropic, anthropic: {api_key: env:K}}, models: {default: m}}",
+            "secret",
+            "K",
+        ),
+        (
+            {"K": ""},
+            b"llm: {provider: {backend: anthropic, anthropic: {api_key: env:K}}, models: {default: m}}",
+            "secret",
+            "K",
+        ),
+    ],
+)
+def test_a_used_setting_without_a_value_is_exit_2(
+    tmp_path: Path, environ: dict[str, str], data: bytes, code: str, words: str
+) -> None:
+    loaded = load_config(tmp_path / "ktx.yaml", data=data).config
+
+    async def main() -> KtxError:
+        with pytest.raises(KtxError) as caught:
+            await create_runtime(loaded, tmp_path, environ).generate_text("hi")
+        return caught.value
+
+    problem = asyncio.run(main())
+    assert (problem.code, problem.exit_code) == (code, 2)
+    assert words in problem.message + (problem.hint or "")
+
+
+@pytest.mark.requirement("R13")
+def test_the_project_folder_is_absolute() -> None:
+    with pytest.raises(ValueError, match="must be absolute"):
+        create_runtime(config("anthropic"), Path("project"), {})
+
+
+def test_slots_come_from_the_settings_or_the_caller(tmp_path: Path) -> None:
+    settings = KtxConfig.model_validate({"ingest": {"workUnits": {"maxConcurrency": 3}}})
+    assert create_runtime(settings, tmp_path, {}).governor.max_concurrency == 3
+    assert create_runtime(settings, tmp_path, {}, max_concurrency=7).governor.max_concurrency == 7
+
+
+def test_a_runtime_nobody_asks_anything_starts_nothing(tmp_path: Path) -> None:
+    runtime = create_runtime(config("claude-code"), tmp_path, {"KTX_CLAUDE_CLI_BIN": "/nonexistent"})
+    assert runtime._backends == {}
+    asyncio.run(runtime.aclose())
+
+
+class Query(BaseModel):
+    q: str
+
+
+@pytest.mark.requirement("G1", "R2")
+def test_one_process_serves_several_backends_at_once(tmp_path: Path, model_server: ModelServer) -> None:
+    """Two API backends and the local session: each request goes where its role says, and is billed as such."""
+    facts: list[UsageFact] = []
+
+    def script(request: ModelRequest) -> Reply:
+        return says(str(request.body["model"]))
+
+    model_server.play(script)
+    with offline_session(model_server) as session:
+        models = {"default": "sonnet", "triage": "anthropic:claude-haiku-5-5", "curator": "gateway:qwen3:8b"}
+        settings = config("claude-code", model_server.url, models=models)
+        environ = {**session.environ, "KEY": "made-up"}
+
+        async def main() -> list[str]:
+            async with create_runtime(settings, tmp_path, environ, usage_sink=facts.append) as runtime:
+                roles = ("default", "triage", "curator")
+                results = await asyncio.gather(*(runtime.generate_text("hi", role=role) for role in roles))
+                return [result.text for result in results]
+
+        assert asyncio.run(main()) == ["claude-sonnet-5-5", "claude-haiku-5-5", "qwen3:8b"]
+    assert len(model_server.model_calls) == 3
+    by_backend = {fact.backend: fact for fact in facts}
+    assert {name: fact.source for name, fact in by_backend.items()} == {
+        "claude-code": "anthropic_sdk",
+        "anthropic": "anthropic_api",
+        "gateway": "anthropic_api",
+    }
+    assert {name: fact.cost.basis for name, fact in by_backend.items()} == {
+        "claude-code": "list_price",
+        "anthropic": "list_price",
+        "gateway": "unknown",
+    }
+    assert len({fact.idempotency_key for fact in facts}) == 3
+
+
+@pytest.mark.parametrize("backend", ["claude-code", "anthropic"])
+def test_a_tool_may_ask_a_model_with_a_single_slot(tmp_path: Path, model_server: ModelServer, backend: str) -> None:
+    """`claude-code` holds the slot while its tools run: the question inside must not wait for it."""
+    runtimes: list[RoutedRuntime] = []
+
+    async def ask(query: Query) -> str:
+        return (await runtimes[0].generate_text(f"inner {query.q}")).text
+
+    def script(request: ModelRequest) -> Reply:
+        if "inner" in str((request.body["messages"] or [{}])[0].get("content")):
+            return says("from inside")
+        return says("done") if request.tool_results() else calls(("ask", {"q": "x"}))
+
+    tools: Sequence[RuntimeTool] = [RuntimeTool("ask", "Ask a model.", Query, ask, read_only=True)]
+    model_server.play(script)
+    with offline_session(model_server) as session:
+        environ = {**session.environ, "KEY": "made-up"}
+
+        async def main() -> Any:
+            settings = config(backend, model_server.url)
+            async with create_runtime(settings, tmp_path, environ, max_concurrency=1) as runtime:
+                runtimes.append(runtime)
+                work = runtime.run_agent_loop("outer", system="", tools=tools, step_budget=3)
+                return await asyncio.wait_for(work, 30)
+
+        result = asyncio.run(main())
+    assert result.error is None, result.error.detail
+    assert (result.text, result.stop_reason, result.invocations[0].text) == ("done", "natural", "from inside")

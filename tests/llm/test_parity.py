@@ -1,0 +1,96 @@
+"""Every case of the runtime contract on every backend, through the real clients, and the page that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ktx_cli.testing.runtime_cases import CASES
+from ktx_cli.testing.runtime_contract import ContractCase, Observed, RuntimeContract, Subject
+from ktx_cli.testing.runtime_subjects import FAMILIES, executables, open_subject
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+CONTRACT = RuntimeContract()
+
+
+def load_parity() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_parity", DOCS / "parity.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+parity: Any = load_parity()
+
+
+@pytest.fixture(scope="module")
+def subjects() -> Iterator[list[Subject]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(open_subject(name)) for name in FAMILIES]
+
+
+def marked(case: ContractCase) -> Any:
+    return pytest.param(case, id=case.title, marks=pytest.mark.requirement("R14", *case.requirements))
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+def test_every_backend_keeps_the_contract(case: ContractCase, subjects: list[Subject]) -> None:
+    async def check() -> list[Observed]:
+        return await asyncio.gather(*(CONTRACT.check(case, subject) for subject in subjects))
+
+    found = asyncio.run(check())
+    if not case.differs:
+        assert len(found) == len(FAMILIES) and all(one == found[0] for one in found)
+    assert_on_page(case, dict(zip(FAMILIES, found, strict=True)))
+
+
+def assert_on_page(case: ContractCase, found: dict[str, Observed]) -> None:
+    """The committed page has, for what the run gave, exactly the rows of this case."""
+    text = parity.PAGE.read_text("utf-8")
+    if not case.differs:
+        assert parity.equal_row(case.title, found["anthropic"]) in text.splitlines()
+        return
+    section = text.split(f"### {case.title}\n")[1].split("\n### ")[0].splitlines()
+    alike: dict[str, list[str]] = {}
+    for name, observed in found.items():
+        alike.setdefault(repr(observed), []).append(name)
+    rows = [parity.different_row(names, found[names[0]]) for names in alike.values()]
+    assert [line for line in section if line.startswith("| `")] == rows
+    assert case.reason in section
+
+
+@pytest.mark.requirement("R14", "R60")
+def test_the_page_is_what_the_cases_say() -> None:
+    assert parity.PAGE.read_text("utf-8") == parity.page(CASES, executables()), "make parity"
+
+
+def test_the_page_names_no_path_and_no_duration() -> None:
+    text = parity.PAGE.read_text("utf-8")
+    assert str(Path(importlib.util.__file__).parents[1]) not in text
+    assert "/site-packages" not in text and "/home/" not in text and "/tmp" not in text
+
+
+@pytest.mark.requirement("R14")
+def test_nothing_differs_without_a_reason() -> None:
+    """What may differ is a closed list: a new row of it is a decision, made here too."""
+    assert [case.title for case in CASES if case.differs] == [
+        "arguments that break the schema, repair on",
+        "arguments that are not JSON, repair off",
+        "an unknown tool",
+        "401",
+        "404, no such model",
+        "one refusal",
+        "refusals that do not end",
+        "answer cut at `max_tokens`, then continued",
+        "answers cut at `max_tokens` without end",
+        "units of usage in a loop",
+    ]
+    assert all(len(case.reason) > 40 for case in CASES if case.differs)

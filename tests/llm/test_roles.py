@@ -1,0 +1,139 @@
+"""Model strings, roles, and what they mean on each backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.roles import OWN_DEFAULT, ModelRef, bindings, model_for, parse_model_ref
+from ktx_cli.project.config import ROLES, SUPPORTED_BACKENDS, KtxConfig
+
+
+def config(backend: str, **models: str) -> KtxConfig:
+    return KtxConfig.model_validate({"llm": {"provider": {"backend": backend}, "models": models}})
+
+
+@pytest.mark.requirement("G1", "G3", "G21", "R10")
+@pytest.mark.parametrize(
+    ("text", "backend", "expected"),
+    [
+        ("sonnet", "claude-code", "claude-code:sonnet"),
+        ("sonnet[1m]", "claude-code", "claude-code:sonnet[1m]"),
+        ("claude-code:sonnet[1m]", "anthropic", "claude-code:sonnet[1m]"),
+        ("claude-haiku-4-5-20251001", "claude-code", "claude-code:claude-haiku-4-5-20251001"),
+        ("claude-cli:haiku", "claude-code", "claude-cli:haiku"),
+        ("claude-cli:haiku", "gateway", "claude-cli:haiku"),
+        ("claude-cli:claude-opus-4-1", "anthropic", "claude-cli:claude-opus-4-1"),
+        ("Claude-CLI : haiku ", "anthropic", "claude-cli:haiku"),
+        ("anthropic:claude-x", "claude-code", "anthropic:claude-x"),
+        ("vertex:claude-sonnet-4-5@20250929", "anthropic", "vertex:claude-sonnet-4-5@20250929"),
+        ("qwen3:8b", "gateway", "gateway:qwen3:8b"),
+        ("gateway:qwen3:8b", "claude-code", "gateway:qwen3:8b"),
+        ("gateway:gpt-5.4", "claude-code", "gateway:gpt-5.4"),
+        ("anthropic/claude-x", "gateway", "gateway:anthropic/claude-x"),
+        ("anthropic/claude-x", "claude-code", "claude-code:anthropic/claude-x"),
+        ("gateway:anthropic/claude-x", "claude-code", "gateway:anthropic/claude-x"),
+        ("codex:8b", "gateway", "gateway:codex:8b"),
+        ("claude-cli:claude-code:x", "anthropic", "claude-cli:claude-code:x"),
+    ],
+)
+def test_what_a_model_string_means(text: str, backend: str, expected: str) -> None:
+    assert str(parse_model_ref(text, backend)) == expected
+
+
+@pytest.mark.requirement("G19", "R8")
+@pytest.mark.parametrize("backend", [name for name in SUPPORTED_BACKENDS if name != "gateway"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("claud-cli:haiku", "did you mean `claude-cli:haiku`?"),
+        ("openai:gpt-5", "backends: anthropic, vertex, gateway, claude-code, claude-cli"),
+        ("qwen3:8b", "backends: "),
+        ("codex:x", "backends: "),
+        ("C:\\models", "backends: "),
+        (":haiku", "backends: "),
+    ],
+)
+def test_another_prefix_is_an_error_that_names_the_backends(backend: str, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_model_ref(text, backend, where="llm.models.triage")
+    assert words in (caught.value.hint or "")
+    assert f"`llm.models.triage` is `{text}`" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["", "  ", "claude-cli:", "claude-cli: ", "gateway:"])
+def test_a_string_without_a_model(text: str) -> None:
+    with pytest.raises(ConfigError, match="names no model") as caught:
+        parse_model_ref(text, "claude-code", where="--model")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.requirement("G21")
+@given(st.sampled_from(SUPPORTED_BACKENDS), st.sampled_from(SUPPORTED_BACKENDS), st.text(min_size=1))
+def test_what_stands_behind_a_backend_reaches_it_as_it_is(route: str, backend: str, model: str) -> None:
+    if model.strip():
+        assert parse_model_ref(f"{route}:{model}", backend) == ModelRef(route, model.strip())
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("role", list(ROLES))
+def test_a_role_without_a_model_has_that_of_the_default(role: str) -> None:
+    assert model_for(config("anthropic", default="m"), role) == ModelRef("anthropic", "m")
+    models = {"default": "m", role: "gateway:x:y"}
+    assert model_for(config("anthropic", **models), role) == ModelRef("gateway", "x:y")
+    assert model_for(config("anthropic", default="m"), role, model="claude-cli:opus") == ModelRef("claude-cli", "opus")
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
+def test_a_backend_without_models(backend: str) -> None:
+    if backend in OWN_DEFAULT:
+        assert model_for(config(backend), "default") == ModelRef(backend, "sonnet")
+        return
+    with pytest.raises(ConfigError, match=r"needs `llm\.models\.default`") as caught:
+        model_for(config(backend), "triage")
+    assert caught.value.hint == "ktx config set llm.models.default MODEL"
+
+
+def no_backend() -> Any:
+    return pytest.raises(LlmError, match="no LLM is configured")
+
+
+def test_no_backend_ends_in_exit_3_with_the_setup_command() -> None:
+    with no_backend() as caught:
+        model_for(config("none"), "default")
+    assert (caught.value.code, caught.value.exit_code) == ("no_backend", 3)
+    assert caught.value.hint == "ktx setup --llm-backend claude-code"
+
+
+def test_a_model_needs_a_backend_and_may_bring_its_own() -> None:
+    with no_backend():
+        model_for(config("none", default="sonnet"), "default")
+    with no_backend():
+        model_for(config("none"), "default", model="sonnet")
+    assert model_for(config("none"), "default", model="claude-cli:haiku") == ModelRef("claude-cli", "haiku")
+    assert model_for(config("none", triage="gateway:x"), "triage") == ModelRef("gateway", "x")
+
+
+def test_there_is_no_other_role() -> None:
+    with pytest.raises(ValueError, match="no role 'boss'"):
+        model_for(config("claude-code"), "boss")
+
+
+@pytest.mark.requirement("R3", "R9")
+def test_bindings_name_every_role() -> None:
+    found = bindings(config("claude-code", default="opus", triage="claude-cli:haiku"))
+    assert list(found) == list(ROLES)
+    assert {role: str(ref) for role, ref in found.items() if role in ("triage", "curator")} == {
+        "triage": "claude-cli:haiku",
+        "curator": "claude-code:opus",
+    }
+    assert bindings(config("none")) == {}
+    assert bindings(config("none", triage="gateway:x")) == {"triage": ModelRef("gateway", "x")}
+    with pytest.raises(ConfigError):
+        bindings(config("claude-code", curator="nowhere:x"))

@@ -1,0 +1,136 @@
+"""Schemas a model can answer: an object at the root, whatever the model is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, RootModel, ValidationError
+
+from ktx_cli.llm.schemas import json_schema, object_schema, schema_model
+
+
+class City(BaseModel):
+    name: str
+
+
+class Town(BaseModel):
+    town: str
+
+
+class Cities(RootModel[list[City]]):
+    pass
+
+
+class Either(RootModel[City | Town]):
+    pass
+
+
+class Number(RootModel[int]):
+    pass
+
+
+class Free(RootModel[dict[str, int]]):
+    pass
+
+
+class Maybe(RootModel[str | None]):
+    pass
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+ULM = {"name": "Ulm"}
+
+
+@pytest.mark.requirement("R64")
+@pytest.mark.parametrize(
+    ("output", "wrapped", "good", "bad"),
+    [
+        (City, False, ULM, {"name": 1}),
+        (Free, False, {"a": 1}, {"a": "x"}),
+        (Tree, False, {"name": "a", "children": [{"name": "b"}]}, {"children": []}),
+        (Cities, True, [ULM], [{"town": "x"}]),
+        (Cities, True, [], ULM),
+        (Either, True, ULM, {"x": 1}),
+        (Number, True, 7, "x"),
+        (Maybe, True, None, 7),
+    ],
+)
+def test_every_kind_of_root(output: Any, wrapped: bool, good: Any, bad: Any) -> None:
+    schema, check = object_schema(output)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+    answer = {"value": good} if wrapped else good
+    jsonschema.validate(answer, schema)
+    assert check(answer) == output.model_validate(good)
+    with pytest.raises(ValidationError):
+        check({"value": bad} if wrapped else bad)
+
+
+@pytest.mark.parametrize("answer", [[ULM], ULM, None, "x", {"value": [ULM], "more": 1}, {}])
+def test_what_is_not_wrapped_as_asked_is_refused_with_words_for_the_model(answer: Any) -> None:
+    _, check = object_schema(Cities)
+    with pytest.raises(ValueError, match="property `value` alone"):
+        check(answer)
+
+
+@pytest.mark.parametrize("output", [dict, int, City(name="x"), None, list[City]])
+def test_only_models_are_asked_for(output: Any) -> None:
+    with pytest.raises(ValueError, match="needs a pydantic model"):
+        object_schema(output)
+
+
+def test_a_model_is_not_changed_by_asking_for_it() -> None:
+    before = Cities.model_json_schema()
+    object_schema(Cities)
+    assert Cities.model_json_schema() == before
+    assert json_schema(City) == City.model_json_schema()
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (
+            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+            {"n": 1},
+            {"n": "x"},
+        ),
+        ({"type": "array", "items": {"type": "string"}}, ["a"], [1]),
+        ({"enum": ["a", "b"]}, "a", "c"),
+        ({"$defs": {"N": {"type": "integer"}}, "type": "array", "items": {"$ref": "#/$defs/N"}}, [1], ["x"]),
+        ({"definitions": {"N": {"type": "integer"}}, "type": "array", "items": {"$ref": "#/definitions/N"}}, [1], [""]),
+        ({}, {"anything": 1}, ...),
+    ],
+)
+def test_a_schema_a_person_wrote(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    asked, check = object_schema(schema_model(schema))
+    wrapped = schema.get("type") != "object"
+    assert asked["type"] == "object"
+    answer = {"value": good} if wrapped else good
+    jsonschema.validate(answer, asked)
+    assert check(answer).root == good
+    if bad is not ...:
+        wrong = {"value": bad} if wrapped else bad
+        with pytest.raises(ValueError, match=r"\$"):
+            check(wrong)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, asked)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nope"},
+        {"properties": []},
+        {"$ref": "#/$defs/Missing"},
+        {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema.json"}}},
+    ],
+)
+def test_what_is_no_schema(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no JSON Schema"):
+        schema_model(schema)

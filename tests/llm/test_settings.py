@@ -1,0 +1,59 @@
+"""What a backend cannot do without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktx_cli.llm.settings import missing_setting, secret_references
+from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig
+
+
+def config(**provider: Any) -> KtxConfig:
+    return KtxConfig.model_validate({"llm": {"provider": provider}})
+
+
+KEY = {"api_key": "env:KEY"}
+FULL = config(
+    anthropic=KEY,
+    gateway={**KEY, "base_url": "http://localhost:1"},
+    vertex={"location": "europe-west1", "access_token": "env:TOKEN"},
+)
+
+
+@pytest.mark.parametrize(
+    ("backend", "provider", "key", "example"),
+    [
+        ("anthropic", {}, "anthropic.api_key", "env:ANTHROPIC_API_KEY"),
+        ("gateway", {}, "gateway.api_key", "env:GATEWAY_API_KEY"),
+        ("gateway", {"gateway": KEY}, "gateway.base_url", "URL"),
+        ("vertex", {}, "vertex.location", "europe-west1"),
+    ],
+)
+def test_a_used_setting_without_a_value_is_named_with_the_command(
+    backend: str, provider: dict[str, Any], key: str, example: str
+) -> None:
+    problem = missing_setting(config(**provider), backend)
+    assert problem is not None
+    assert (problem.message, problem.exit_code) == (f"the backend `{backend}` needs `llm.provider.{key}`", 2)
+    assert problem.hint == f"ktx config set llm.provider.{key} {example}"
+
+
+@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
+def test_nothing_is_missing(backend: str) -> None:
+    assert missing_setting(FULL, backend) is None
+
+
+@pytest.mark.parametrize("backend", ["claude-code", "claude-cli"])
+def test_a_local_session_needs_no_setting_and_no_secret(backend: str) -> None:
+    assert missing_setting(config(), backend) is None
+    assert secret_references(FULL, backend) == {}
+
+
+def test_a_backend_uses_its_own_secret_alone() -> None:
+    assert secret_references(FULL, "anthropic") == {"llm.provider.anthropic.api_key": "env:KEY"}
+    assert secret_references(FULL, "gateway") == {"llm.provider.gateway.api_key": "env:KEY"}
+    assert secret_references(FULL, "vertex") == {"llm.provider.vertex.access_token": "env:TOKEN"}
+    assert secret_references(config(), "vertex") == {}
+    assert secret_references(config(), "anthropic") == {}
