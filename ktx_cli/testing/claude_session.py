@@ -120,12 +120,12 @@ class _Tunnel(socketserver.StreamRequestHandler):
             self.wfile.write(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
             return
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        with contextlib.suppress(OSError, ssl.SSLError):
-            with (
-                self.server.context.wrap_socket(self.connection, server_side=True) as inside,
-                socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
-            ):
-                _join(inside, outside)
+        with (
+            contextlib.suppress(OSError, ssl.SSLError),
+            self.server.context.wrap_socket(self.connection, server_side=True) as inside,
+            socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
+        ):
+            _join(inside, outside)
 
 
 def _join(one: socket.socket, other: socket.socket) -> None:

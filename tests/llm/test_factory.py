@@ -11,9 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 from ktx_cli.core.errors import ConfigError, KtxError
+from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.factory import MAKERS, create_runtime, make_backend
 from ktx_cli.llm.routing import OWN_LOOP, RoutedRuntime
+from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig, load_config
@@ -197,3 +199,81 @@ def test_a_tool_may_ask_a_model_with_a_single_slot(tmp_path: Path, model_server:
         result = asyncio.run(main())
     assert result.error is None, result.error.detail
     assert (result.text, result.stop_reason, result.invocations[0].text) == ("done", "natural", "from inside")
+
+
+@pytest.mark.requirement("R5")
+def test_embeddings_have_nothing_to_do_with_the_backend_of_the_models(tmp_path: Path) -> None:
+    embeddings = {"backend": "openai", "model": "text-embedding-3-small", "openai": {"api_key": "env:OPENAI_KEY"}}
+
+    async def model_of(environ: dict[str, str], **ingest: Any) -> str:
+        with ModelServer([says("ok")]) as server:
+            found = config("gateway", server.url).model_copy(
+                update={"ingest": KtxConfig.model_validate({"ingest": ingest}).ingest}
+            )
+            async with create_runtime(found, tmp_path, environ) as runtime:
+                answer = await runtime.generate_text("hi")
+            assert "text-embedding" not in server.requests[0].words
+            return f"{answer.facts.backend}:{answer.facts.model}"
+
+    plain = asyncio.run(model_of({"KEY": "k"}))
+    assert asyncio.run(model_of({"KEY": "k"}, embeddings=embeddings)) == plain == "gateway:claude-sonnet-5-5"
+
+
+@pytest.mark.requirement("R12")
+def test_a_backend_of_the_callers_can_stand_in_for_every_one(tmp_path: Path) -> None:
+    class Canned:
+        name = "canned"
+
+        async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+            return Outcome(f"{spec.backend} would have answered {spec.prompt!r}")
+
+        async def account(self) -> str:
+            return "nobody"
+
+        def versions(self) -> dict[str, str]:
+            return {}
+
+        async def aclose(self) -> None:
+            pass
+
+    async def main(backend: str) -> str:
+        shared = create_runtime(config(backend), tmp_path, {}).shared
+        async with RoutedRuntime(shared, lambda name, _: Canned()) as runtime:
+            return (await runtime.generate_text("hi")).text
+
+    for backend in ("anthropic", "gateway", "claude-code", "claude-cli"):
+        assert asyncio.run(main(backend)) == f"{backend} would have answered 'hi'"
+
+
+@pytest.mark.requirement("G2")
+def test_the_local_session_is_a_chat_backend_without_credentials_of_its_own(tmp_path: Path) -> None:
+    found = KtxConfig.model_validate({"llm": {"provider": {"backend": "claude-cli"}}})
+    assert missing_setting(found, "claude-cli") is None
+    assert secret_references(found, "claude-cli") == {}
+    backend = make_backend("claude-cli", create_runtime(found, tmp_path, {"PATH": "/usr/bin:/bin"}).shared)
+    offered = {name for name in dir(backend) if not name.startswith("_") and callable(getattr(backend, name))}
+    assert offered == {"run", "turn", "account", "versions", "aclose"}, "no embeddings, no expansion"
+    assert backend.versions()["claude"] == "2.1.329"
+
+
+@pytest.mark.requirement("C16")
+def test_an_api_backend_counts_messages_and_the_local_session_sessions(tmp_path: Path) -> None:
+    class Question(BaseModel):
+        q: str
+
+    tool = RuntimeTool("look", "Look up.", Question, lambda asked: asked.q)
+    script = [calls(("look", {"q": "a"})), says("done")]
+
+    async def units(backend: str, server: ModelServer, environ: dict[str, str]) -> list[UsageFact]:
+        facts: list[UsageFact] = []
+        async with create_runtime(config(backend, server.url), tmp_path, environ, usage_sink=facts.append) as runtime:
+            await runtime.run_agent_loop("go", system="s", tools=[tool], step_budget=4)
+        return facts
+
+    with ModelServer(script) as server:
+        messages = asyncio.run(units("anthropic", server, {"KEY": "k"}))
+    with ModelServer(script) as server, offline_session(server) as session:
+        sessions = asyncio.run(units("claude-code", server, session.environ))
+    assert [fact.unit_id[:4] for fact in messages] == ["msg_", "msg_"]
+    assert len(sessions) == 1
+    assert sum(fact.usage.total for fact in messages) == sessions[0].usage.total

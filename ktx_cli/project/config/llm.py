@@ -117,6 +117,6 @@ class Llm(Block):
     models: dict[str, str] = setting(
         {},
         f"Model by role. Roles: {'; '.join(f'`{role}`: {says}' for role, says in ROLES.items())}.",
-        example={"default": "claude-sonnet-4-5"},
+        example={"default": "claude-sonnet-5-5"},
     )
     prompt_caching: PromptCaching = setting(PromptCaching, "What the provider caches.", alias="promptCaching")

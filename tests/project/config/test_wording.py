@@ -161,7 +161,7 @@ SENTENCES: list[tuple[str, str, str | None]] = [
     ("ingest: {rateLimit: {enabled: yes}}", "must be true or false, not the text `yes`", "quotes, for example true"),
     ("ingest: {profile: 3}", "`ingest.profile` must be true, false or `json`, not the number 3", "for example false"),
     ("llm: {models: {default: 4}}", "`llm.models.default` must be a text, not the number 4", "in double quotes"),
-    ("llm: {models: {default: []}}", "must be a text, not a list", "write a text, for example claude-sonnet-4-5"),
+    ("llm: {models: {default: []}}", "must be a text, not a list", "write a text, for example claude-sonnet-5-5"),
     ("connections: {a: {driver: files}}", "`connections.a.path` is missing", "for example `path: data/exports`"),
     (
         "connections: {a: {driver: mysql, host: h, port: abc}}",
