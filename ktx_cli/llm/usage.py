@@ -9,11 +9,11 @@ from typing import Any, Final
 from ktx_cli.llm.types import Cost, Usage
 
 ORIGINS: Final[Mapping[str, tuple[str, str]]] = {
-    "claude-code": ("anthropic_sdk", "claude_sdk"),
-    "claude-cli": ("claude_cli", "claude_print"),
     "anthropic": ("anthropic_api", "messages"),
     "vertex": ("anthropic_api", "messages"),
     "gateway": ("anthropic_api", "messages"),
+    "claude-code": ("anthropic_sdk", "claude_sdk"),
+    "claude-cli": ("claude_cli", "claude_print"),
 }
 """`source` and `executor_type` of a backend's facts."""
 

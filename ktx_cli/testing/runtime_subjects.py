@@ -8,22 +8,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.core import yaml
 from ktx_cli.llm.backends.claude.binary import find_claude
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.llm.usage import UsageSink
+from ktx_cli.llm.usage import ORIGINS, UsageSink
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_contract import Family, Subject
 
-FAMILIES: Mapping[str, Family] = {
-    "anthropic": "messages",
-    "vertex": "messages",
-    "gateway": "messages",
-    "claude-code": "session",
-    "claude-cli": "print",
-}
+_BY_EXECUTOR: Mapping[str, Family] = {"messages": "messages", "claude_sdk": "session", "claude_print": "print"}
+FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[executor] for name, (_, executor) in ORIGINS.items()}
+"""What kind of client each backend has."""
+
+PROVIDER = """
+backend: {backend}
+anthropic: {{api_key: sk-made-up, base_url: '{url}'}}
+gateway: {{api_key: made-up, base_url: '{url}'}}
+vertex: {{project: shelf, location: europe-west1, access_token: made-up, base_url: '{url}/v1'}}
+"""
 MODEL = "claude-sonnet-5-5"
 ATTEMPTS = 3
 """How often one call may be tried; the binary of `claude-code` gets as many, and keeps its own delays."""
@@ -31,12 +35,7 @@ ATTEMPTS = 3
 
 def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
     """Return a configuration that sends every call of a backend to the server at `url`."""
-    provider = {
-        "backend": backend,
-        "anthropic": {"api_key": "sk-made-up", "base_url": url},
-        "gateway": {"api_key": "made-up", "base_url": url},
-        "vertex": {"project": "shelf", "location": "europe-west1", "access_token": "made-up", "base_url": f"{url}/v1"},
-    }
+    provider = yaml.load(PROVIDER.format(backend=backend, url=url), where="the provider")
     retry = {"maxAttempts": ATTEMPTS, "baseDelayMs": 1, "jitter": False}
     return KtxConfig.model_validate(
         {

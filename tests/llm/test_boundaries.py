@@ -98,9 +98,8 @@ def test_only_the_port_and_its_test_tools_import_an_sdk(module: str) -> None:
 
 
 @pytest.mark.requirement("R7", "R11", "C18")
-@pytest.mark.parametrize("module", outside("llm/", "project/config/", "jobs/readiness/", "testing/runtime_subjects.py"))
+@pytest.mark.parametrize("module", outside("llm/", "project/config/", "jobs/readiness/"))
 def test_nobody_else_decides_by_a_backends_name(module: str) -> None:
-    """`runtime_subjects` is the test tool that sets every backend up."""
     assert list(decisions(tree(module))) == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
@@ -277,3 +277,20 @@ def test_an_api_backend_counts_messages_and_the_local_session_sessions(tmp_path:
     assert [fact.unit_id[:4] for fact in messages] == ["msg_", "msg_"]
     assert len(sessions) == 1
     assert sum(fact.usage.total for fact in messages) == sessions[0].usage.total
+
+
+def test_a_schema_too_long_for_a_command_line_is_refused_before_a_process_starts(tmp_path: Path) -> None:
+    class Long(BaseModel):
+        """An answer with a very long description."""
+
+        q: str = Field(description="x" * 100_000)
+
+    async def main() -> LlmError:
+        with pytest.raises(LlmError) as caught:
+            async with create_runtime(config("claude-code"), tmp_path, {}) as runtime:
+                await runtime.generate_object("hi", Long)
+        return caught.value
+
+    error = asyncio.run(main())
+    assert error.code == "structured_output"
+    assert "KiB" in error.message and "anthropic:MODEL" in (error.hint or "")

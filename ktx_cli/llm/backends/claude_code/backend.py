@@ -19,7 +19,7 @@ from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sourc
 from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
 from ktx_cli.llm.backends.claude_code.failures import translate
 from ktx_cli.llm.backends.claude_code.isolation import SESSION_SOURCES, isolation_error
-from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, ProcessSpec
+from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, OBJECT_TURNS, ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, sdk_client
 from ktx_cli.llm.backends.claude_code.reader import MessageReader
 from ktx_cli.llm.backends.claude_code.server import describe_tools
@@ -106,13 +106,23 @@ class ClaudeCodeBackend:
         await self.pool.aclose()
 
     def _process_spec(self, spec: CallSpec) -> ProcessSpec:
+        schema = json.dumps(spec.schema, sort_keys=True) if spec.schema else None
+        if schema is not None and len(schema.encode()) > MAX_ARGUMENT:
+            raise llm_error(
+                "structured_output",
+                backend=NAME,
+                model=spec.model,
+                role=spec.role,
+                message=f"the schema has {len(schema.encode()) // 1024} KiB; Claude Code takes {MAX_ARGUMENT // 1024}",
+                hint=f"give the role an API backend: ktx config set llm.models.{spec.role} anthropic:MODEL",
+            )
         turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
         return ProcessSpec(
             model=spec.model,
             system=spec.system,
             max_turns=turns,
             tools=describe_tools(spec.tools),
-            schema=json.dumps(spec.schema, sort_keys=True) if spec.schema else None,
+            schema=schema,
             stream=spec.stream,
             retries=PROBE_RETRIES if spec.kind == "probe" else self._retries,
         )
