@@ -12,12 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ktx_cli.llm.backends.claude.host import Host, is_alive
 from ktx_cli.llm.errors import llm_error
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 FOLDER_PREFIX: Final = "ktx-claude-cli-"
 TERMINATE_SECONDS: Final = 5.0
@@ -71,19 +73,16 @@ async def run(command: list[str], *, environment: dict[str, str], folder: Path, 
     Raises `LlmError` for a program that cannot be started.
     """
     given = prompt.encode("utf-8", "replace")  # half a surrogate pair, which a model can write, is no UTF-8
+    starting = asyncio.ensure_future(_start(command, environment, folder))
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            cwd=folder,
-            start_new_session=True,
-        )
+        process = await asyncio.shield(starting)
     except (OSError, ValueError) as error:  # ValueError: a null byte in an argument
         message = f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
         raise llm_error("connection", backend=backend, message=message, hint="ktx doctor") from error
+    except asyncio.CancelledError:  # asyncio itself would end the process alone, and not what it started
+        with contextlib.suppress(OSError, ValueError):
+            await _finished(asyncio.ensure_future(terminate(await _finished(starting))))
+        raise
     try:
         out, err = await process.communicate(given)
     except BaseException:
@@ -92,12 +91,24 @@ async def run(command: list[str], *, environment: dict[str, str], folder: Path, 
     return CliAnswer(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-async def _finished(task: asyncio.Future[None]) -> None:
-    """Wait for a task to its end, however often the waiting is cancelled."""
+async def _start(command: list[str], environment: dict[str, str], folder: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
+async def _finished(task: asyncio.Future[Result]) -> Result:
+    """Return the result of a task, waited for to its end however often the waiting is cancelled."""
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
-    task.result()
+    return task.result()
 
 
 async def terminate(process: Any) -> None:

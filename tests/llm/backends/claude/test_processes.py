@@ -187,3 +187,39 @@ def test_a_process_gets_the_hosts_environment_its_folder_and_no_retries_of_its_o
         "PWD": str(tmp_path / "f"),
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
+
+
+@pytest.mark.requirement("G10")
+def test_a_process_cancelled_while_it_starts_is_ended_with_what_it_started(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "TERMINATE_SECONDS", 0.5)
+    path = program(STUBBORN)
+
+    async def ask(turns: int) -> None:
+        task = asyncio.create_task(start(path, folder=tmp_path, prompt="x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    for turns in range(0, 40, 4):
+        asyncio.run(ask(turns))
+    end = time.monotonic() + 10
+    while running_from(path) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert running_from(path) == []
+
+
+def running_from(path: Path) -> list[str]:
+    """Return the processes whose command line names a program, the test's own aside."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(path.parent).encode() in b" ".join(words) and is_running(int(entry.name)):
+            found.append(entry.name)
+    return found
