@@ -12,7 +12,10 @@ from ktx_cli.cli.streams import guard_standard_streams
 def main() -> None:
     """Run the command line of this process and exit with the contract's code."""
     guard_standard_streams()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` has it ignored, and so it stays
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     from ktx_cli.cli.app import app
 
     try:
@@ -22,5 +25,5 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Treat SIGTERM as Ctrl-C, so that a run ends in order."""
+    """Treat SIGTERM, and the end of the terminal, as Ctrl-C, so that a run ends in order."""
     raise KeyboardInterrupt

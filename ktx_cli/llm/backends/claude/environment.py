@@ -135,6 +135,12 @@ DENIED: Final = (
     "ENABLE_CLAUDEAI_MCP_SERVERS",
     "ENABLE_TOOL_SEARCH",
     "ENABLE_ENHANCED_TELEMETRY_BETA",
+    # another behaviour than the one ktx counts on
+    "MAX_STRUCTURED_OUTPUT_RETRIES",
+    "MAX_THINKING_TOKENS",
+    "API_TIMEOUT_MS",
+    "DEBUG",
+    "DISABLE_PROMPT_CACHING",
 )
 """Names no Claude Code process of ktx may have."""
 

@@ -34,8 +34,14 @@ SDK_OWN: Final = frozenset(
 )
 """What the SDK sets for its child."""
 
-OURS: Final = frozenset({*SWITCHED_OFF, "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_PROMPT_CACHE_TTL"})
+OURS: Final = frozenset(
+    {*SWITCHED_OFF, "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_PROMPT_CACHE_TTL", "DISABLE_PROMPT_CACHING"}
+)
 """Names with a denied prefix that ktx itself sets."""
+
+
+PR_SET_PDEATHSIG: Final = 1
+"""From `linux/prctl.h`."""
 
 
 class LauncherError(Exception):
@@ -64,6 +70,16 @@ def _names(value: Any) -> list[str]:
     return value
 
 
+def _end_with_parent() -> None:
+    """Have the system end this process when ktx is killed, where it can: on Linux. It holds after `execve`."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
+
+
 def main() -> NoReturn:
     """Replace this process by the real binary; exit 127 when that cannot be done."""
     try:
@@ -74,6 +90,7 @@ def main() -> NoReturn:
             sys.exit(subprocess.run([real, *sys.argv[1:]], env=environment, check=False).returncode)
         with contextlib.suppress(PermissionError):  # it leads a process group already
             os.setsid()
+        _end_with_parent()
         os.execve(real, [real, *sys.argv[1:]], environment)
     except (LauncherError, OSError) as error:
         sys.stderr.write(f"ktx-claude-launcher: {error}\n")

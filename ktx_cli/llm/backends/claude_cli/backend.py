@@ -73,7 +73,8 @@ class ClaudeCliBackend:
             check_ending(envelope, model=spec.model, role=spec.role)
             self._check_route(envelope, _system_and_schema(spec, conversation)[1])
         except LlmError:
-            record.unit(turn.unit_id, turn.usage, turn.cost)
+            if turn.usage.total:
+                record.unit(turn.unit_id, turn.usage, turn.cost)
             raise
         if spec.kind in ("text", "loop"):
             record.text_delta(turn.text)

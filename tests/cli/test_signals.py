@@ -1,0 +1,84 @@
+"""Signals on the installed `ktx` while a model is asked: nothing keeps running, nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.testing.claude_session import OfflineSession, offline_session
+from ktx_cli.testing.model_script import says
+from ktx_cli.testing.model_server import ModelServer
+
+KTX = Path(sys.executable).with_name("ktx")
+
+
+@pytest.fixture
+def slow_session() -> Iterator[OfflineSession]:
+    """A local session whose model takes longer than any of these tests."""
+    with ModelServer(lambda request: says("late", delay=40)) as server, offline_session(server) as session:
+        yield session
+
+
+def processes_of(session: OfflineSession) -> list[int]:
+    """Return the processes that run in the session's home."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if str(session.home).encode() in environ and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("backend", "number", "code"),
+    [
+        ("claude-code", signal.SIGHUP, 130),
+        ("claude-cli", signal.SIGHUP, 130),
+        ("claude-code", signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_no_process_outlives_ktx(slow_session: OfflineSession, backend: str, number: signal.Signals, code: int) -> None:
+    project = slow_session.home / "project"
+    project.mkdir()
+    (project / "ktx.yaml").write_text(f"llm: {{provider: {{backend: {backend}}}}}\n")
+    run = subprocess.Popen(
+        [KTX, "llm", "ask", "hi", "--project-dir", project],
+        env=slow_session.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while not slow_session.server.model_calls:
+        assert time.monotonic() < deadline, "the model was never asked"
+        time.sleep(0.05)
+    run.send_signal(number)
+    assert run.wait(timeout=20) == code
+    deadline = time.monotonic() + 10
+    while processes_of(slow_session) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = processes_of(slow_session)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
+    script = "import signal; from ktx_cli.cli import main\n"
+    script += "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    script += "import sys; sys.argv = ['ktx', '--version']\n"
+    script += "try: main.main()\nexcept SystemExit: pass\n"
+    script += "print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "True"
