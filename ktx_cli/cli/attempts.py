@@ -50,31 +50,31 @@ class Attempt:
             return self._hint_for_issue(issue)
         command = _CONFIG_SET.search(hint)
         if command is not None:
-            return self._typed({command[1]: command["value"]})
+            return self.typed({command[1]: command["value"]})
         if f"ktx connection test {self.connection}" == hint:
-            return f"{self._typed({})} --no-test saves it without connecting"
+            return f"{self.typed({})} --no-test saves it without connecting"
         wrong = dict.fromkeys(_SETTING.findall(hint))
         if not wrong:
             return error.hint
         said = _SETTING.sub(lambda found: self._flag(found[1]), hint)
-        return f"{said}, then: {self._typed({key: key.upper() for key in wrong})}"
+        return f"{said}, then: {self.typed({key: key.upper() for key in wrong})}"
 
     def _hint_for_issue(self, issue: Mapping[str, Any]) -> str:
         hint = issue["hint"] or ""
         if issue["code"] == "id":
-            return f"take another id: {self._typed({}, _other_id(self.connection or ''))}"
+            return f"take another id: {self.typed({}, _other_id(self.connection or ''))}"
         keys = issue["path"].split(".")[2:3] or _QUOTED_NAME.findall(issue["message"].partition("` ")[2])[:1]
         near = _NEAR.search(hint)
         if near is not None:
-            return self._typed(dict.fromkeys(keys, near[1]))
-        typed = self._typed({key: key.upper() for key in keys})
+            return self.typed(dict.fromkeys(keys, near[1]))
+        typed = self.typed({key: key.upper() for key in keys})
         says_more = issue["path"].count(".") > 1 and hint and not hint.startswith("add it")
         return f"{hint}: {typed}" if says_more else typed
 
     def _flag(self, key: str) -> str:
         return self.flags.get(key) or f"{self.other_flag} {key}".strip()
 
-    def _typed(self, changed: Mapping[str, str], connection: str | None = None) -> str:
+    def typed(self, changed: Mapping[str, str], connection: str | None = None) -> str:
         """Return the command with some fields changed; secrets given in clear are not shown again."""
         name = connection or self.connection
         words = [*self.begins, *filter(None, [self.id_flag if name else "", name])]

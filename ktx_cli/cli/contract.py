@@ -251,9 +251,9 @@ def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:
 
 def _debug(session: Session) -> None:
     if session.settings.debug:
-        from ktx_cli.cli.debugging import harmless
+        from ktx_cli.cli.debugging import shown
 
-        streams.write_err(harmless(traceback.format_exc()))
+        streams.write_err(shown(traceback.format_exc()))
 
 
 def _internal(error: Exception) -> KtxError:

@@ -1,4 +1,4 @@
-"""`--debug`: tracebacks and the program's own log, on stderr."""
+"""`--debug`: tracebacks and the program's own log, on stderr, secrets masked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import logging
 from collections.abc import Iterator
 
 from ktx_cli.cli import streams
+from ktx_cli.project.secrets import mask
 
 
 class _StandardError(logging.Handler):
-    """Writes records to stderr, control characters made harmless."""
+    """Writes records to stderr, secrets masked and control characters made harmless."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        streams.write_err(harmless(self.format(record)) + "\n")
+        streams.write_err(shown(self.format(record)) + "\n")
+
+
+def shown(text: str) -> str:
+    """Return text that may be printed: no secret that ktx resolved stands in it, nothing that steers a terminal."""
+    return harmless(mask(text))
 
 
 def harmless(text: str) -> str:

@@ -15,14 +15,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return the known word nearest to `word`, or None when nothing is near.
 
-    Of all that are alike it is the one that takes the fewest edits, then the one most alike.
+    Of all that are alike it is the first known one that `word` is the leading part of (`claude` of `claude-code`),
+    then the one that takes the fewest edits, then the one most alike.
     """
     import difflib
 
     folded = word.casefold()
     by_folded = {candidate.casefold(): candidate for candidate in known}
     alike = difflib.get_close_matches(folded, by_folded, n=max(len(by_folded), 1), cutoff=0.6)
-    near = min(alike, key=lambda candidate: _edits(folded, candidate), default=None)
+    begun = [candidate for candidate in by_folded if candidate in alike and candidate.startswith(f"{folded}-")]
+    near = begun[0] if begun else min(alike, key=lambda candidate: _edits(folded, candidate), default=None)
     return None if near is None else by_folded[near]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import Backend
-from ktx_cli.llm.governor import Governor
+from ktx_cli.llm.governor import Governor, OnWait, tell_nobody
 from ktx_cli.llm.roles import unsupported
 from ktx_cli.llm.routing import RoutedRuntime, Shared
 from ktx_cli.llm.usage import UsageSink, ignore_usage
@@ -27,16 +27,20 @@ def create_runtime(
     usage_sink: UsageSink = ignore_usage,
     warn: Callable[[ResultWarning], None] | None = None,
     max_concurrency: int | None = None,
+    on_wait: OnWait = tell_nobody,
 ) -> RoutedRuntime:
     """Return the runtime for a project; no process is started and nothing is asked until the first call.
 
     `environ` is the environment secrets come from and Claude Code gets, scrubbed. `max_concurrency` replaces
-    `ingest.workUnits.maxConcurrency`. Raises `ValueError` for a project folder that is not absolute.
+    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause. Raises `ValueError` for a project
+    folder that is not absolute.
     """
     if not project_dir.is_absolute():
         raise ValueError(f"the project folder must be absolute, not {project_dir}")
     governor = Governor(
-        config.ingest.rate_limit, max_concurrency=max_concurrency or config.ingest.work_units.max_concurrency
+        config.ingest.rate_limit,
+        max_concurrency=max_concurrency or config.ingest.work_units.max_concurrency,
+        on_wait=on_wait,
     )
     shared = Shared(
         config, project_dir, environ, governor, run_id or new_run_id(), command, usage_sink, warn or _ignore

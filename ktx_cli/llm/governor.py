@@ -25,12 +25,18 @@ Result = TypeVar("Result")
 Notify = Callable[[RateLimitWait], None]
 Sleep = Callable[[float], Awaitable[None]]
 Waited = Callable[[float], None]
+OnWait = Callable[[float, str], None]
+"""Is told of a pause once, however many calls wait for its end: the seconds, and the code of the error behind it."""
 
 _HOLDS_SLOT: Final = contextvars.ContextVar("ktx_llm_holds_slot", default=False)
 
 
 def _ignore(seconds: float) -> None:
     """Drop the seconds."""
+
+
+def tell_nobody(seconds: float, reason: str) -> None:
+    """Drop the news of a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class Governor:
         sleep: Sleep = asyncio.sleep,
         rng: random.Random | None = None,
         tick_seconds: float = 1.0,
+        on_wait: OnWait = tell_nobody,
     ) -> None:
         if max_concurrency < 1:
             raise ValueError("max_concurrency must be at least 1")
@@ -66,6 +73,8 @@ class Governor:
         self._sleep = sleep
         self._rng = rng or random.Random()
         self._tick = tick_seconds
+        self._on_wait = on_wait
+        self._told = 0.0
         self._paused_until = 0.0
         self._reason = "rate_limit"
         self._rejections = 0
@@ -222,7 +231,11 @@ class Governor:
             self._waiters.discard(waiter)
 
     async def _wait_until(self, moment: float, reason: str, notify: Notify) -> None:
-        notify(RateLimitWait("started", round(max(0.0, moment - self._clock()), 3), reason))
+        seconds = round(max(0.0, moment - self._clock()), 3)
+        if moment > self._told:  # calls that wait for the same moment, or an earlier one, are one pause
+            self._told = moment
+            self._on_wait(seconds, reason)
+        notify(RateLimitWait("started", seconds, reason))
         while (left := moment - self._clock()) > 0:
             await self._sleep(min(self._tick, left))
             left = max(0.0, moment - self._clock())

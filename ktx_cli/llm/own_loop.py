@@ -162,6 +162,8 @@ async def _object(
             return Outcome(turn.text, value=spec.check(_value(turn)))
         except (ValidationError, ValueError) as error:
             conversation.history.append(_correction(turn, error))
+        except RecursionError:
+            conversation.history.append(_correction(turn, ValueError("the answer is nested too deeply")))
     raise llm_error("structured_output", backend=spec.backend, model=spec.model, role=spec.role)
 
 
@@ -232,9 +234,11 @@ async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: 
     problem = None if tool is None else _argument_problem(tool, call.arguments)
     if tool is None or problem is None or repair is None:
         return call
-    shown = call.arguments if isinstance(call.arguments, str) else json.dumps(dict(call.arguments), sort_keys=True)
     question = REPAIR_PROMPT.format(
-        name=tool.name, schema=json.dumps(tool.input_schema(), sort_keys=True), arguments=shown, problem=problem
+        name=tool.name,
+        schema=json.dumps(tool.input_schema(), sort_keys=True),
+        arguments=_shown(call.arguments),
+        problem=problem,
     )
     try:
         fixed = first_object(await repair(question))
@@ -247,6 +251,15 @@ async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: 
         return call
     record.repairs += 1
     return ToolCall(call.call_id, call.name, fixed)
+
+
+def _shown(arguments: Mapping[str, Any] | str) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(dict(arguments), sort_keys=True)
+    except RecursionError:
+        return "(nested too deeply)"
 
 
 def _argument_problem(tool: RuntimeTool, arguments: Mapping[str, Any] | str) -> str | None:
@@ -267,5 +280,7 @@ def first_object(text: str) -> dict[str, Any] | None:
         except json.JSONDecodeError:
             start = text.find("{", start + 1)
             continue
+        except RecursionError:
+            return None
         return value if isinstance(value, dict) else None
     return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.project.config import ROLES, SUPPORTED_BACKENDS, KtxConfig
@@ -44,17 +44,22 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
         hint = f"did you mean `{near}:{rest}`?" if near else f"backends: {', '.join(SUPPORTED_BACKENDS)}"
         raise ConfigError(f"`{where}` is `{text}`, and `{prefix}` is no backend", hint=hint)
     if not value:
-        raise ConfigError(f"`{where}` is `{text}`, which names no model", hint=f"ktx config set {where} MODEL")
+        wanted = f"{route}:MODEL" if colon and route in SUPPORTED_BACKENDS else "MODEL"
+        hint = f"{where} {wanted}" if where.startswith("--") else f"ktx config set {where} {wanted}"
+        raise ConfigError(f"`{where}` is `{text}`, which names no model", hint=hint)
     return ModelRef(backend, value)
 
 
 def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> ModelRef:
     """Return backend and model of a role; `model` replaces what `llm.models` says.
 
-    Raises `LlmError` (`no_backend`) when none is configured, `ConfigError` for a role without a model.
+    Raises `LlmError` (`no_backend`) when none is configured, `ConfigError` for a role without a model,
+    `UsageError` for an empty `model`.
     """
     if role not in ROLES:
         raise ValueError(f"there is no role {role!r}")
+    if model is not None and not model.strip():
+        raise UsageError("`--model` is empty", hint="--model MODEL, or without it for the role's own")
     backend = config.llm.provider.backend
     configured = model or config.llm.models.get(role) or config.llm.models.get("default")
     where = f"llm.models.{role if config.llm.models.get(role) else 'default'}"

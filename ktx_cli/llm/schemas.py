@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic import BaseModel, RootModel, model_validator
 
 from ktx_cli.llm.types import Output
+from ktx_cli.llm.written_schemas import changed_inside, check_written
 
 WRAPPED: Final = "value"
 """The one property of the object around an answer that is none."""
@@ -28,10 +29,10 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
     definitions: dict[str, Any] = {name: schema.pop(name) for name in ("$defs", "definitions") if name in schema}
     wrapped: dict[str, Any] = {
         "type": "object",
-        "properties": {WRAPPED: schema},
+        "properties": {WRAPPED: _moved(schema)},
         "required": [WRAPPED],
         "additionalProperties": False,
-        **definitions,
+        **_moved(definitions),
     }
 
     def check(value: Any) -> Output:
@@ -40,6 +41,18 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
         return output.model_validate(value[WRAPPED])
 
     return wrapped, check
+
+
+def _moved(part: Any) -> Any:
+    """Return a schema that is no longer the root: its references to the root, definitions apart, go where that is."""
+    if not isinstance(part, dict):
+        return part
+    moved, reference = changed_inside(part, _moved), part.get("$ref")
+    if reference == "#" or (isinstance(reference, str) and reference.startswith("#/")):
+        inside = reference.removeprefix("#")
+        if not inside.startswith(("/$defs/", "/definitions/")):
+            moved["$ref"] = f"#/properties/{WRAPPED}{inside}"
+    return moved
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -54,11 +67,7 @@ def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
     """Return a model for a JSON Schema a person wrote; raises `ValueError` for a schema that is none."""
     import jsonschema
 
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise ValueError(f"no JSON Schema: {error.message}") from None
-    _check_references(schema)
+    check_written(schema)
     validator = jsonschema.Draft202012Validator(schema)
 
     class SchemaAnswer(RootModel[Any]):
@@ -71,34 +80,12 @@ def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
 
         @model_validator(mode="after")
         def _fits(self) -> SchemaAnswer:
-            found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(self.root)]
+            try:
+                found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(self.root)]
+            except RecursionError:
+                raise ValueError("$: the answer is nested too deeply") from None
             if found:
                 raise ValueError("; ".join(found[:5]))
             return self
 
     return SchemaAnswer
-
-
-def _check_references(schema: dict[str, Any]) -> None:
-    """Raise `ValueError` for a reference that leads out of the schema, or nowhere."""
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except Unresolvable:
-            raise ValueError(f"no JSON Schema: `{reference}` refers to nothing in it") from None
-
-
-def _references(part: Any) -> Iterator[str]:
-    if isinstance(part, dict):
-        if isinstance(part.get("$ref"), str):
-            yield part["$ref"]
-        for value in part.values():
-            yield from _references(value)
-    elif isinstance(part, list):
-        for value in part:
-            yield from _references(value)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ktx_cli.core.errors import ConfigError
+from collections.abc import Mapping
+from pathlib import Path
+
+from ktx_cli.core.errors import ConfigError, SecretError
 from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.secrets import SecretRef, resolve
 
 
 def missing_setting(config: KtxConfig, backend: str) -> ConfigError | None:
@@ -31,6 +35,33 @@ def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
     }
     key, value = named.get(backend, ("", None))
     return {f"llm.provider.{key}": value} if value else {}
+
+
+def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets a backend uses by setting, resolved, without the line's end a file or a shell leaves.
+
+    Raises `SecretError` for one that is not there, or that no HTTP header can carry.
+    """
+    return {
+        where: _sendable(resolve(value, project_dir=project_dir, environ=environ, where=where), value, where)
+        for where, value in secret_references(config, backend).items()
+    }
+
+
+def _sendable(key: str, configured: str, where: str) -> str:
+    key = key.removesuffix("\n").removesuffix("\r")
+    if key != key.strip():
+        problem = "has a blank or a line break at its beginning or end"
+    elif not (key.isascii() and key.isprintable()):
+        problem = "has a character in it that no HTTP header can carry"
+    else:
+        return key
+    reference = SecretRef.parse(configured)
+    source = f"the secret `{reference}` of {where}" if reference else f"the secret of {where}"
+    again = f"correct {reference}" if reference else f"ktx config set {where} env:NAME"
+    if reference and reference.kind == "env":
+        again = f"export {reference.name}=..."
+    raise SecretError(f"{source} {problem}", hint=f"{again}, with the key alone", details={"setting": where})
 
 
 def _missing(backend: str, key: str, example: str) -> ConfigError:

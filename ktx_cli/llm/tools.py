@@ -167,21 +167,66 @@ async def _outcome(
         value = tool.input_model.model_validate(parse_arguments(arguments))
     except (ValidationError, ValueError) as error:
         return ToolOutput(invalid_arguments(name, error)), True
+    given = await _tried(tool, value)
+    if isinstance(given, ToolOutput):
+        return given, False
+    return ToolOutput(f"Tool `{name}` failed: {_failure(name, given)}"), True
+
+
+def _failure(name: str, error: BaseException) -> str:
+    """Return what the model reads of a failure: the kind of it alone, where its words may hold secrets."""
+    if isinstance(error, KtxError):
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+    log.debug("tool %s failed", name, exc_info=error)
+    return type(error).__name__
+
+
+async def _tried(tool: RuntimeTool, value: BaseModel) -> ToolOutput | BaseException:
+    """Run a handler; what it raises is returned, for not everything can be raised through a thread or a coroutine.
+
+    Raised are the end of the program and a cancellation of this task.
+    """
     try:
-        return normalise_output(await _run(tool, value)), False
-    except KtxError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        return ToolOutput(f"Tool `{name}` failed: {error.message}{hint}"), True
-    except Exception as error:  # the model reads the kind of failure; its words may hold secrets
-        log.debug("tool %s failed", name, exc_info=error)
-        return ToolOutput(f"Tool `{name}` failed: {type(error).__name__}"), True
+        given = await _run(tool, value)
+        return given.error if isinstance(given, _Raised) else _with_text(normalise_output(given))
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return error
+    except BaseException as error:  # noqa: BLE001 - the handler's own failure, which the model reads
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a handler raised in its thread: a `StopIteration` raised there would leave the one who waits waiting."""
+
+    error: BaseException
 
 
 async def _run(tool: RuntimeTool, value: BaseModel) -> Any:
     if inspect.iscoroutinefunction(tool.handler):
         return await tool.handler(value)
-    result = await asyncio.to_thread(tool.handler, value)
+    result = await asyncio.to_thread(_called, tool.handler, value)
     return await result if isinstance(result, Awaitable) else result
+
+
+def _called(handler: Handler, value: BaseModel) -> Any:
+    try:
+        return handler(value)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - see `_Raised`
+        return _Raised(error)
+
+
+def _with_text(output: ToolOutput) -> ToolOutput:
+    if not isinstance(output.markdown, str):
+        raise ToolError("its result has no text")
+    return output
 
 
 def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from ktx_cli.core.errors import ResultWarning, SecretError
 from ktx_cli.core.text import shell_words
@@ -16,6 +17,11 @@ from ktx_cli.core.text import shell_words
 KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000
 MASK: Final = "***"
+SHORTEST_MASKED: Final = 6
+"""The letters a secret has at least to be masked in `--debug` output: a shorter one is part of many words."""
+
+_KNOWN: Final[set[str]] = set()
+"""The secrets this process has resolved."""
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))")
 _BRACED = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
@@ -51,12 +57,34 @@ def is_reference(value: object) -> bool:
 def resolve(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
     """Return the value a reference stands for, a literal as it is.
 
-    `where` names the setting in errors. Raises `SecretError` when the reference names nothing, nothing readable or
-    something empty.
+    `where` names the setting in errors. Either is remembered for `mask`. Raises `SecretError` when the reference names
+    nothing, nothing readable or something empty.
     """
     reference = SecretRef.parse(value)
-    if reference is None:
-        return value
+    secret = value if reference is None else _referred(reference, project_dir, environ, where)
+    remember(secret)
+    return secret
+
+
+def remember(secret: str) -> None:
+    """Keep a secret for `mask`, of a URL also its password."""
+    password = _password_span(secret)
+    inside = [] if password is None else [secret[password[0] : password[1]]]
+    for text in (secret.strip(), *inside, *map(unquote, inside)):
+        if len(text) >= SHORTEST_MASKED:
+            _KNOWN.add(text)
+
+
+def mask(text: str) -> str:
+    """Return text with every secret this process has resolved masked, also as Python and JSON write it."""
+    written = (
+        (secret, repr(secret)[1:-1], repr(secret.encode("utf-8", "surrogateescape"))[2:-1], json.dumps(secret)[1:-1])
+        for secret in list(_KNOWN)
+    )
+    return redact(text, {form for forms in written for form in forms})
+
+
+def _referred(reference: SecretRef, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
     if not reference.name:
         raise _error(reference, where, "names nothing", f"write `{_EXAMPLES[reference.kind]}`")
     if reference.kind == "env":

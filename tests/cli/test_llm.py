@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
-from ktx_cli.testing.model_script import UNAUTHORIZED, gives, says
+from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, gives, rate_limited, says
 from ktx_cli.testing.model_server import ModelServer
 
 Run = Callable[..., Any]
@@ -86,6 +86,27 @@ def test_ask_reads_stdin_and_takes_a_schema(ktx: Run, configure: Run, model_serv
 
 
 @pytest.mark.parametrize(
+    ("schema", "says_so"),
+    [
+        ('{"$ref": "#"}', "leads back to itself"),
+        ('{"$dynamicRef": "#nowhere"}', "refers to nothing"),
+        ('{"items":' * 5_000 + "{}" + "}" * 5_000, "nested too deeply"),
+        ('{"items":' * 200 + "{}" + "}" * 200, "nested more than"),
+        ('{"type": "string", "pattern": "(a+)+$"}', "(a+)+$"),
+    ],
+    ids=["endless", "nowhere", "unreadable", "deep", "pattern"],
+)
+def test_schemas_no_answer_can_be_checked_against(
+    ktx: Run, configure: Run, work: Path, schema: str, says_so: str
+) -> None:
+    configure("gateway", "some-model")
+    (work / "schema.json").write_text(schema)
+    answer = ktx("llm", "ask", "x", "--schema", "schema.json", "--json")
+    assert answer.code == 2
+    assert says_so in answer.envelope["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("args", "says_so"),
     [
         (("ask", " "), "question is empty"),
@@ -94,6 +115,8 @@ def test_ask_reads_stdin_and_takes_a_schema(ktx: Run, configure: Run, model_serv
         (("ask", "x", "--schema", "ktx.yaml"), "no JSON"),
         (("ask", "x", "--model", "gpt:4"), "gpt"),
         (("probe", "--model", "nonsense:x"), "nonsense"),
+        (("ask", "x", "--model", ""), "`--model` is empty"),
+        (("probe", "--model", " "), "`--model` is empty"),
     ],
 )
 def test_wrong_questions(ktx: Run, configure: Run, args: tuple[str, ...], says_so: str) -> None:
@@ -222,3 +245,87 @@ def test_usage_refuses_what_it_cannot_sum(ktx: Run, project: Path) -> None:
     assert ktx("usage", "--by", "modle", "--json").envelope["error"]["hint"] == "did you mean `model`?"
     assert ktx("usage", "--since", "yesterday", "--json").code == 2
     assert ktx("usage", "--json").data["rows"] == []
+
+
+WAITING = "waiting: the model provider, which asks to wait"
+
+
+def test_a_wait_for_the_provider_is_told(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+    configure("gateway", "some-model", "    triage: other-model\n")
+    for flags, told in (
+        ((), [WAITING]),
+        (("--progress", "jsonl"), ['"event": "waiting"']),
+        (("--json",), []),
+        (("--quiet",), []),
+    ):
+        model_server.play([rate_limited(0.2), says("ok")])
+        answer = ktx("llm", "ask", "x", *flags)
+        assert answer.code == 0, answer
+        lines = answer.err.splitlines()
+        assert len(lines) == len(told), answer.err
+        assert all(part in line for part, line in zip(told, lines, strict=True))
+    for args in (("llm", "probe"), ("ingest",)):
+        model_server.play([rate_limited(0.2), says("ok")])
+        answer = ktx(*args)
+        assert answer.code != 0
+        assert answer.err.count(WAITING) == 1, "the probe of the second model waits"
+
+
+def test_usage_counts_units(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+    configure("gateway", "some-model")
+    model_server.play([says("ok")])
+    ktx("llm", "ask", "x")
+    header = ktx("usage", "--plain").out.splitlines()[0].split()
+    assert header == ["day", "model", "units", "input", "output", "cached", "cost"]
+
+
+@pytest.mark.parametrize("value", ["canary-key-1 ", "canary-key-1\n\n"])
+def test_a_key_with_blanks_is_refused_before_anything_is_sent(
+    ktx: Run, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    configure("gateway", "some-model")
+    monkeypatch.setenv("SCRIPTED_KEY", value)
+    for args in (("llm", "ask", "x"), ("llm", "probe"), ("ingest",), ("doctor",)):
+        answer = ktx(*args, "--debug")
+        assert answer.code == (1 if args == ("doctor",) else 2), answer
+        assert "llm.provider.gateway.api_key" in answer.out + answer.err
+        assert "canary-key-1" not in answer.out + answer.err
+    assert model_server.requests == []
+
+
+def test_a_key_that_comes_back_is_masked_in_debug_output(
+    ktx: Run, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("gateway", "some-model")
+    monkeypatch.setenv("SCRIPTED_KEY", "canary-key-2\n")
+    model_server.play([Failure(401, "authentication_error", "no such key: canary-key-2, sorry")])
+    answer = ktx("llm", "ask", "x", "--debug")
+    assert "no such key: ***, sorry" in answer.err
+    assert "canary-key-2" not in answer.out + answer.err
+    (request,) = model_server.requests
+    assert request.headers["x-api-key"] == "canary-key-2"
+
+
+def test_setup_of_a_gateway_by_flags_alone(
+    ktx: Run, work: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each hint is the command to type next, from an empty folder to a project."""
+    monkeypatch.setenv("GATEWAY_API_KEY", "made-up")
+    args = ["setup", "--llm-backend", "gateway"]
+    for flag, value in (
+        ("--llm-model", "MODEL"),
+        ("--llm-api-key", "env:GATEWAY_API_KEY"),
+        ("--llm-base-url", "URL"),
+    ):
+        answer = ktx(*args, "--json")
+        args += [flag, value]
+        assert (answer.code, answer.envelope["error"]["hint"]) == (2, " ".join(["ktx", *args]))
+        assert list(work.iterdir()) == []
+    args[-1] = model_server.url
+    model_server.play([says("ok")])
+    answer = ktx(*args, "--json")
+    assert answer.code == 0, answer
+    text = (work / "ktx.yaml").read_text()
+    assert "api_key: env:GATEWAY_API_KEY" in text
+    assert model_server.url in text
+    assert ktx(*args, "--no-test", "--json").data["changed"] is False

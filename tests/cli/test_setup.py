@@ -116,3 +116,84 @@ def test_a_wrong_answer_leaves_no_folder_behind(ktx: Run, work: Path) -> None:
     answer = ktx("setup", "--project-dir", "new", "--database", "sqlite", "--database-path", "none.sqlite")
     assert answer.code == 4
     assert not (work / "new").exists()
+
+
+def test_a_vertex_project_by_flags(ktx: Run, work: Path) -> None:
+    args = ["setup", "--llm-backend", "vertex", "--llm-model", "m", "--llm-project", "p"]
+    answer = ktx(*args, "--json")
+    args += ["--llm-location", "europe-west1"]
+    assert (answer.code, answer.envelope["error"]["hint"]) == (2, " ".join(["ktx", *args]))
+    assert ktx(*args, "--llm-api-key", "env:TOKEN", "--no-test").code == 0
+    text = (work / "ktx.yaml").read_text()
+    for line in ("project: p", "location: europe-west1", "access_token: env:TOKEN"):
+        assert f"      {line}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "message", "hint"),
+    [
+        (("--llm-backend", "claude"), "cannot be `claude`", "ktx setup --llm-backend claude-code"),
+        (
+            ("--llm-backend", "claude-code", "--llm-api-key", "env:X"),
+            "takes no --llm-api-key",
+            "goes with --llm-backend",
+        ),
+        (("--llm-backend", "gateway", "--llm-location", "x"), "takes no --llm-location", "--llm-backend vertex"),
+        (("--llm-project", "x"), "the backend `none` takes no --llm-project", "--llm-backend vertex"),
+        (("--llm-model", ""), "`--llm-model` is empty", "--llm-model VALUE"),
+        (
+            ("--llm-backend", "anthropic", "--llm-api-key", "canary-key"),
+            "needs `llm.models.default`",
+            "ktx setup --llm-backend anthropic --llm-api-key env:NAME --llm-model MODEL",
+        ),
+    ],
+)
+def test_wrong_model_flags(ktx: Run, work: Path, flags: tuple[str, ...], message: str, hint: str) -> None:
+    answer = ktx("setup", *flags, "--json")
+    assert answer.code == 2, answer
+    assert message in answer.envelope["error"]["message"]
+    assert hint in answer.envelope["error"]["hint"]
+    assert list(work.iterdir()) == []
+
+
+def test_a_literal_key_is_saved_never_committed_and_warned_about(ktx: Run, work: Path, git: Git) -> None:
+    flags = ("--llm-backend", "anthropic", "--llm-model", "m", "--llm-api-key", "canary-key")
+    answer = ktx("setup", *flags, "--no-test", "--json")
+    assert answer.code == 0
+    assert {"config_not_committed", "config_literal_secret"} <= {w["code"] for w in answer.envelope["warnings"]}
+    assert "canary-key" not in answer.out
+    assert "canary-key" in (work / "ktx.yaml").read_text()
+
+
+@pytest.mark.parametrize("no_test", [(), ("--no-test",)])
+def test_a_backend_that_the_default_model_goes_around_is_refused(ktx: Run, project: Path, no_test: Any) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(
+        config.read_text().replace("backend: none", "backend: none\n  models:\n    default: gateway:gpt-5.4")
+    )
+    before = config.read_bytes()
+    answer = ktx("setup", "--llm-backend", "claude-code", *no_test, "--json")
+    assert (answer.code, config.read_bytes()) == (2, before)
+    error = answer.envelope["error"]
+    assert error["message"] == "`llm.models.default` is `gateway:gpt-5.4`, which goes to `gateway`"
+    assert error["hint"] == "ktx setup --llm-backend claude-code --llm-model MODEL"
+    assert ktx("setup", "--llm-backend", "claude-code", "--llm-model", "haiku", "--no-test").code == 0
+    answer = ktx("setup", "--llm-backend", "none", "--llm-model", "gateway:x", "--no-test", "--json")
+    assert answer.envelope["error"]["hint"].startswith("remove llm.models.default from ktx.yaml")
+
+
+def test_a_role_that_goes_elsewhere_is_warned_about(ktx: Run, project: Path) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text().replace("backend: none", "backend: none\n  models:\n    triage: gateway:x"))
+    answer = ktx("setup", "--llm-backend", "claude-code", "--no-test", "--json")
+    (warning,) = [w for w in answer.envelope["warnings"] if w["code"] == "role_on_other_backend"]
+    assert warning["message"] == "`llm.models.triage` is `gateway:x`, which goes to `gateway`, not to `claude-code`"
+    assert warning["hint"] == "ktx config set llm.models.triage MODEL"
+
+
+def test_help_names_the_backends_there_are(ktx: Run) -> None:
+    from ktx_cli.cli.model_flags import BACKENDS
+    from ktx_cli.project.config import SUPPORTED_BACKENDS
+
+    assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
+    assert "codex" not in ktx("setup", "--help").out

@@ -18,6 +18,7 @@ from ktx_cli.core.text import did_you_mean, file_stem, listing, one_line, plural
         # one edit away, though more letters of the other are the same
         ("cat", ["cast-a", "cut"], "cut"),
         ("abcd", ["abdc", "abcdxy"], "abdc"),
+        ("claude", ["claude-code", "claude-cli"], "claude-code"),
         ("a", [], None),
     ],
 )

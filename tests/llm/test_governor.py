@@ -458,3 +458,26 @@ def test_a_smaller_limit_holds_back_those_that_wait() -> None:
 def test_no_slots_is_no_governor() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         governor(Clock(), 0)
+
+
+def test_a_pause_is_told_once_however_many_calls_wait_for_it() -> None:
+    clock, told = Clock(), list[tuple[float, str]]()
+    paced = Governor(
+        RateLimit(),
+        max_concurrency=3,
+        clock=clock,
+        sleep=clock.sleep,
+        rng=random.Random(7),
+        on_wait=lambda seconds, reason: told.append((seconds, reason)),
+    )
+
+    async def work() -> None:
+        for _ in range(2):
+            paced.observe(RateSignal("rejected", retry_after=30))
+            operations = [fails()[0] for _ in range(3)]
+            await asyncio.gather(*(paced.call(operation, notify=ignore) for operation in operations))
+        await paced.call(fails(OVERLOADED)[0], notify=ignore)
+
+    asyncio.run(work())
+    assert told[:2] == [(30.0, "rate_limit"), (30.0, "rate_limit")]
+    assert [reason for _, reason in told[2:]] == ["overloaded"]

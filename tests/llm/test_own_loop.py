@@ -267,6 +267,17 @@ def test_a_forced_tool_is_corrected_by_its_result(noted: Noted) -> None:
     assert (one.record.tool_failures, one.record.tools_ran) == (0, False)
 
 
+@pytest.mark.requirement("R64")
+def test_an_answer_nested_too_deeply_is_corrected_too(noted: Noted) -> None:
+    outcome, _, script = objects(noted, turn("[" * 20_000), turn('{"name": "Ulm", "people": 7}'))
+    assert outcome.value == City(name="Ulm", people=7)
+    assert "nested too deeply" in script.seen[1][-1][1]
+
+
+def test_no_object_comes_of_a_text_nested_too_deeply() -> None:
+    assert first_object('{"a":' + "[" * 20_000) is None
+
+
 @pytest.mark.requirement("R64", "R52")
 def test_an_object_that_never_fits_is_a_typed_failure(noted: Noted) -> None:
     schema, check = object_schema(City)

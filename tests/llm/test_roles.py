@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.roles import OWN_DEFAULT, ModelRef, bindings, model_for, parse_model_ref
 from ktx_cli.project.config import ROLES, SUPPORTED_BACKENDS, KtxConfig
@@ -137,3 +137,24 @@ def test_bindings_name_every_role() -> None:
     assert bindings(config("none", triage="gateway:x")) == {"triage": ModelRef("gateway", "x")}
     with pytest.raises(ConfigError):
         bindings(config("claude-code", curator="nowhere:x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "hint"),
+    [
+        ("claude-code:", "--model", "--model claude-code:MODEL"),
+        (" ", "--model", "--model MODEL"),
+        ("gateway: ", "llm.models.triage", "ktx config set llm.models.triage gateway:MODEL"),
+        ("", "llm.models.triage", "ktx config set llm.models.triage MODEL"),
+    ],
+)
+def test_the_hint_of_a_string_without_a_model_is_where_it_stands(text: str, where: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_model_ref(text, "claude-code", where=where)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("model", ["", "  "])
+def test_an_empty_model_is_a_usage_error(model: str) -> None:
+    with pytest.raises(UsageError, match="`--model` is empty"):
+        model_for(config("claude-code", default="haiku"), "default", model=model)

@@ -134,3 +134,15 @@ def test_a_schema_a_person_wrote(schema: dict[str, Any], good: Any, bad: Any) ->
 def test_what_is_no_schema(schema: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no JSON Schema"):
         schema_model(schema)
+
+
+def test_a_reference_to_the_root_still_leads_to_it_when_the_root_is_wrapped() -> None:
+    schema = {
+        "anyOf": [{"$ref": "#/$defs/N"}, {"type": "array", "items": {"$ref": "#"}}],
+        "$defs": {"N": {"type": "integer"}},
+    }
+    asked, check = object_schema(schema_model(schema))
+    for value, fits in (([1, [2]], True), ([1, ["x"]], False), ({"value": 1}, False)):
+        assert jsonschema.Draft202012Validator(asked).is_valid({"value": value}) is fits
+        if fits:
+            assert check({"value": value}).root == value

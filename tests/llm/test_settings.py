@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ktx_cli.llm.settings import missing_setting, secret_references
+from ktx_cli.core.errors import SecretError
+from ktx_cli.llm.settings import missing_setting, resolved_keys, secret_references
 from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig
 
 
@@ -57,3 +59,26 @@ def test_a_backend_uses_its_own_secret_alone() -> None:
     assert secret_references(FULL, "vertex") == {"llm.provider.vertex.access_token": "env:TOKEN"}
     assert secret_references(config(), "vertex") == {}
     assert secret_references(config(), "anthropic") == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "key"), [("sk-1234", "sk-1234"), ("sk-1234\n", "sk-1234"), ("sk-1234\r\n", "sk-1234")]
+)
+def test_the_end_of_a_line_is_no_part_of_a_key(value: str, key: str, tmp_path: Path) -> None:
+    found = resolved_keys(FULL, "anthropic", project_dir=tmp_path, environ={"KEY": value})
+    assert found == {"llm.provider.anthropic.api_key": key}
+
+
+@pytest.mark.parametrize(
+    "value", ["sk-1234 ", " sk-1234", "sk-1234\n\n", "\tsk-1234", "sk\n1234", "sk-12\x7f34", "sk-12\u00e934"]
+)
+@pytest.mark.parametrize("reference", ["env:KEY", "file:key.txt", "literal"])
+def test_a_key_that_cannot_be_sent_is_refused_by_setting(reference: str, value: str, tmp_path: Path) -> None:
+    if reference == "file:key.txt":
+        (tmp_path / "key.txt").write_text(value + "x ", "utf-8")
+    found = config(anthropic={"api_key": value if reference == "literal" else reference})
+    with pytest.raises(SecretError, match=r"llm\.provider\.anthropic\.api_key") as caught:
+        resolved_keys(found, "anthropic", project_dir=tmp_path, environ={"KEY": value})
+    assert caught.value.exit_code == 2
+    assert value.strip() not in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.hint

@@ -207,12 +207,38 @@ def burst(query: Query) -> str:
     raise RuntimeError("password=hunter2")
 
 
+class Odd(BaseException):
+    """No `Exception`."""
+
+
+def raises(error: BaseException) -> Any:
+    def handler(query: Query) -> str:
+        raise error
+
+    return handler
+
+
+def raises_later(error: BaseException) -> Any:
+    async def handler(query: Query) -> str:
+        raise error
+
+    return handler
+
+
 @pytest.mark.requirement("R48", "R51")
 @pytest.mark.parametrize(
     ("handler", "name", "arguments", "text"),
     [
         (refuse, "look", {"q": "a"}, "Tool `look` failed: the shelf is empty (ktx ingest)"),
         (burst, "look", {"q": "a"}, "Tool `look` failed: RuntimeError"),
+        (raises(StopIteration("hunter2")), "look", {"q": "a"}, "Tool `look` failed: StopIteration"),
+        (raises(Odd("hunter2")), "look", {"q": "a"}, "Tool `look` failed: Odd"),
+        (raises(GeneratorExit()), "look", {"q": "a"}, "Tool `look` failed: GeneratorExit"),
+        (raises(asyncio.CancelledError()), "look", {"q": "a"}, "Tool `look` failed: CancelledError"),
+        (raises_later(Odd("hunter2")), "look", {"q": "a"}, "Tool `look` failed: Odd"),
+        (raises_later(asyncio.CancelledError()), "look", {"q": "a"}, "Tool `look` failed: CancelledError"),
+        (lambda query: ToolOutput(None), "look", {"q": "a"}, "Tool `look` failed: its result has no text"),  # type: ignore[arg-type]
+        (lambda query: ToolOutput(b"abc"), "look", {"q": "a"}, "Tool `look` failed: its result has no text"),  # type: ignore[arg-type]
         (answer, "lock", {"q": "a"}, "There is no tool `lock`. Did you mean `look`? Tools: `look`."),
         (answer, "zzzzzz", {"q": "a"}, "There is no tool `zzzzzz`. Tools: `look`."),
         (answer, "look", {}, "Invalid arguments for `look`:\n- q: Field required"),

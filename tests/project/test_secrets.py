@@ -20,6 +20,7 @@ from ktx_cli.project.secrets import (
     check,
     has_password,
     is_reference,
+    mask,
     redact,
     redact_url,
     resolve,
@@ -345,3 +346,23 @@ def test_no_secret_stays_in_a_text(secrets: list[str], text: str) -> None:
 )
 def test_redact(text: str, secrets: list[str], shown: str) -> None:
     assert redact(text, secrets) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "environ", "text", "shown"),
+    [
+        ("env:MASKED", {"MASKED": "canary-one\n"}, "bad value b'canary-one\\n'", "bad value b'***\\n'"),
+        ("canary-literal", {}, "key=canary-literal;", "key=***;"),
+        ("env:MASKED", {"MASKED": "canary'\\\x07two"}, repr("x canary'\\\x07two"), '"x ***"'),
+        ("env:MASKED", {"MASKED": "canary-\u00e9\u00e9"}, repr("canary-\u00e9\u00e9".encode()), "b'***'"),
+        ("env:MASKED", {"MASKED": "pg://u:p%40canary@h/d"}, "p@canary or p%40canary", "*** or ***"),
+        ("env:MASKED", {"MASKED": "short"}, "a short word", "a short word"),
+    ],
+)
+def test_mask_knows_what_was_resolved(
+    value: str, environ: dict[str, str], text: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ktx_cli.project.secrets._KNOWN", set())
+    assert mask(text) == text
+    answer(value, tmp_path, environ)
+    assert mask(text) == shown

@@ -34,7 +34,9 @@ def register(app: typer.Typer) -> None:
         """Say for every backend and model of a role whether it can be used: its account, then one short turn."""
         from ktx_cli.jobs.models.asking import probe_project
 
-        results = probe_project(session.require_project(), os.environ, model=model, warn=session.warn)
+        results = probe_project(
+            session.require_project(), os.environ, model=model, warn=session.warn, emit=session.emitter()
+        )
         columns = ("backend", "model", "roles", "result")
         rows = tuple((r.ref.backend, r.ref.model, ", ".join(r.roles), _said(r)) for r in results)
         failed = next((r.error for r in results if r.error is not None), None)
@@ -63,6 +65,7 @@ def register(app: typer.Typer) -> None:
             system=system,
             schema=None if schema is None else current_folder() / schema,
             warn=session.warn,
+            emit=session.emitter(),
         )
         facts: dict[str, Any] = answer.facts.to_json()
         cost = facts["cost"]["usd"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.model_flags import BACKENDS, ModelAttempt, given_flags, shown_words
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.errors import UsageError
 
@@ -24,6 +26,13 @@ FLAGS = {
     "exclude": "--exclude",
 }
 """The flag of each field of a connection, by its `ktx.yaml` key."""
+PROVIDER_FLAGS = {
+    "--llm-api-key": "api_key",
+    "--llm-base-url": "base_url",
+    "--llm-location": "location",
+    "--llm-project": "project",
+}
+"""What each flag sets of the backend's provider."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,10 +42,24 @@ def register(app: typer.Typer) -> None:
     def setup(
         session: Session,
         llm_backend: Annotated[
-            str | None, typer.Option("--llm-backend", help="none, or a model backend.", rich_help_panel=LLM)
+            str | None, typer.Option("--llm-backend", help=f"{BACKENDS}.", rich_help_panel=LLM)
         ] = None,
         llm_model: Annotated[
             str | None, typer.Option("--llm-model", help="The default model.", rich_help_panel=LLM)
+        ] = None,
+        llm_api_key: Annotated[
+            str | None,
+            typer.Option("--llm-api-key", help="Key of the API, as env:NAME or file:PATH.", rich_help_panel=LLM),
+        ] = None,
+        llm_base_url: Annotated[
+            str | None,
+            typer.Option("--llm-base-url", help="Address of the API; a gateway needs it.", rich_help_panel=LLM),
+        ] = None,
+        llm_location: Annotated[
+            str | None, typer.Option("--llm-location", help="Region, for vertex.", rich_help_panel=LLM)
+        ] = None,
+        llm_project: Annotated[
+            str | None, typer.Option("--llm-project", help="Google Cloud project, for vertex.", rich_help_panel=LLM)
         ] = None,
         database: Annotated[
             str | None,
@@ -89,22 +112,38 @@ def register(app: typer.Typer) -> None:
             "include": include,
             "exclude": exclude,
         }
+        llm = given_flags(
+            {
+                "--llm-backend": llm_backend,
+                "--llm-model": llm_model,
+                "--llm-api-key": llm_api_key,
+                "--llm-base-url": llm_base_url,
+                "--llm-location": llm_location,
+                "--llm-project": llm_project,
+            }
+        )
         request = SetupRequest(
             project_dir=folder_for_setup(session.settings.project_dir, os.environ, current_folder()),
             environ=os.environ,
             backend=llm_backend,
             model=llm_model,
+            provider={PROVIDER_FLAGS[flag]: value for flag, value in llm.items() if flag in PROVIDER_FLAGS},
             database=database_fields(database, database_connection_id, fields),
             connection=database_connection_id,
             test=not no_test,
             emit=session.emitter(),
         )
-        begins = ["ktx", "setup", *session.settings.project_words]
-        for flag, value in (("--llm-backend", llm_backend), ("--llm-model", llm_model)):
-            begins += [flag, value] if value is not None else []
-        attempt = Attempt(begins, database_connection_id, request.database or {}, FLAGS, "--database-connection-id")
-        with attempt.hinting():
+
+        def attempt(changed: Mapping[str, str]) -> Attempt:
+            begins = ["ktx", "setup", *session.settings.project_words, *shown_words({**llm, **changed})]
+            fields = request.database or {}
+            return Attempt(begins, database_connection_id, fields, FLAGS, "--database-connection-id")
+
+        models = ModelAttempt(lambda changed: attempt(changed).typed({}))
+        with models.hinting(), attempt({}).hinting():
             report = run_setup(request)
+        for warning in report.warnings:
+            models.retold(warning)
         session.warn(*report.warnings)
         rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
         if report.connection and report.test:

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.jobs.models.usage import usage_report
 
         report = usage_report(session.require_project(), by=by or ["day", "model"], since=since)
-        columns = (*report.dimensions, "calls", "input", "output", "cached", "cost")
+        columns = (*report.dimensions, "units", "input", "output", "cached", "cost")
         rows = tuple(
             (
                 *row.keys,

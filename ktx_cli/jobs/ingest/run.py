@@ -96,7 +96,14 @@ def _require_models(run: _Run) -> ProbeRun:
         distinct_models(run.config)
         return ProbeRun()
     request = run.request
-    return require_models(run.layout, run.config, request.environ, command=request.command, warn=run.warnings.append)
+    return require_models(
+        run.layout,
+        run.config,
+        request.environ,
+        command=request.command,
+        warn=run.warnings.append,
+        emit=request.emit,
+    )
 
 
 def _dry_run(run: _Run) -> None:

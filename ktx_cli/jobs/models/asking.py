@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import RootModel
 
 from ktx_cli.core.errors import UsageError
+from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
 from ktx_cli.jobs.models.session import Warn, project_runtime, run_async
@@ -35,14 +36,16 @@ class Answer:
         return self.value if isinstance(self.value, str) else json.dumps(self.value, indent=2, ensure_ascii=False)
 
 
-def probe_project(project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn) -> list[ProbeResult]:
+def probe_project(
+    project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn, emit: Emit = ignore_events
+) -> list[ProbeResult]:
     """Probe every model of the configuration, or the one named; raises `LlmError` where none is configured."""
     layout = Layout(project_dir)
     config = load_config(layout.config).config
     only = None if model is None else [model_for(config, "default", model=model)]
     if only is None and not distinct_models(config):
         raise no_backend()
-    probes = probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only)
+    probes = probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only, emit=emit)
     probes.store(layout)
     return probes.results
 
@@ -57,6 +60,7 @@ def ask_project(
     system: str,
     schema: Path | None,
     warn: Warn,
+    emit: Emit = ignore_events,
 ) -> Answer:
     """Ask one question; `-` stands for what is on stdin. Raises `UsageError` for an empty one or an unknown role."""
     if role not in ROLES:
@@ -70,7 +74,7 @@ def ask_project(
     output = None if schema is None else _model(schema)
 
     async def work() -> Answer:
-        async with project_runtime(layout, config, environ, command="ktx llm ask", warn=warn) as runtime:
+        async with project_runtime(layout, config, environ, command="ktx llm ask", warn=warn, emit=emit) as runtime:
             if output is None:
                 text = await runtime.generate_text(prompt, system=system, role=role, model=model)
                 return Answer(text.text, text.facts)
@@ -94,6 +98,8 @@ def _schema(path: Path) -> dict[str, Any]:
         raise UsageError(f"the schema {path} cannot be read: {error.strerror}", hint="--schema FILE") from error
     except ValueError as error:
         raise UsageError(f"the schema {path} is no JSON: {error}", hint="--schema FILE") from error
+    except RecursionError as error:
+        raise UsageError(f"the schema {path} is nested too deeply to be read", hint="make it flatter") from error
     if not isinstance(value, dict):
         raise UsageError(f"the schema {path} is no JSON object", hint='for example {"type": "object"}')
     return value

@@ -9,6 +9,7 @@ from typing import Any
 
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.core.errors import KtxError
+from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.models.session import Warn, project_runtime, run_async
 from ktx_cli.llm.roles import ModelRef, bindings
 from ktx_cli.llm.routing import RoutedRuntime
@@ -89,6 +90,7 @@ def probe_models(
     command: str,
     warn: Warn,
     only: Sequence[ModelRef] | None = None,
+    emit: Emit = ignore_events,
 ) -> ProbeRun:
     """Probe every backend and model of a role, or `only` some, one after another; nothing is written.
 
@@ -99,7 +101,7 @@ def probe_models(
 
     async def work() -> None:
         async with project_runtime(
-            layout, config, environ, command=command, warn=warn, usage_sink=probes.facts.append
+            layout, config, environ, command=command, warn=warn, usage_sink=probes.facts.append, emit=emit
         ) as runtime:
             for ref, roles in wanted.items():
                 probes.results.append(await _probe(runtime, ref, roles))
@@ -116,12 +118,18 @@ async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) 
 
 
 def require_models(
-    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, command: str, warn: Warn
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    command: str,
+    warn: Warn,
+    emit: Emit = ignore_events,
 ) -> ProbeRun:
     """Probe what is configured and raise the first failure; with no backend there is nothing to probe."""
     if not distinct_models(config):
         return ProbeRun()
-    probes = probe_models(layout, config, environ, command=command, warn=warn)
+    probes = probe_models(layout, config, environ, command=command, warn=warn, emit=emit)
     problem = probes.error()
     if problem is not None:
         raise problem

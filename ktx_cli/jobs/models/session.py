@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ktx_cli.core.errors import CancelledError, ResultWarning
+from ktx_cli.core.events import Emit, Waiting, ignore_events
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
@@ -18,6 +19,12 @@ from ktx_cli.project.layout import Layout
 
 Result = TypeVar("Result")
 Warn = Callable[[ResultWarning], None]
+
+_WAITS_FOR: Final = {
+    "rate_limit": "the model provider, which asks to wait before the next request",
+    "overloaded": "the model provider, which is overloaded or failing",
+    "connection": "the model provider, which could not be reached",
+}
 
 
 @contextlib.asynccontextmanager
@@ -30,10 +37,11 @@ async def project_runtime(
     warn: Warn,
     run_id: str | None = None,
     usage_sink: UsageSink | None = None,
+    emit: Emit = ignore_events,
 ) -> AsyncIterator[RoutedRuntime]:
     """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
 
-    `usage_sink` gets the usage facts instead of the project's state database.
+    `usage_sink` gets the usage facts instead of the project's state database; `emit` is told of every pause.
     """
     warning = divergence(config)
     if warning is not None:
@@ -46,6 +54,7 @@ async def project_runtime(
         command=command,
         usage_sink=usage_sink or UsageStore(layout),
         warn=warn,
+        on_wait=lambda seconds, reason: emit(Waiting(_WAITS_FOR.get(reason, reason), seconds)),
     )
     async with runtime:
         yield runtime

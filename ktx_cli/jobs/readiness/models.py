@@ -12,7 +12,6 @@ from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, ModelRef
 from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.secrets import resolve
 from ktx_cli.project.state import read_state
 
 CHECK = "llm"
@@ -91,19 +90,18 @@ def _last_probe(context: CheckContext, ref: ModelRef) -> LastProbe | None:
 
 def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     """Return why the backend's settings cannot be used; nothing is asked, no keyring opened."""
-    from ktx_cli.llm.settings import missing_setting, secret_references
+    from ktx_cli.llm.settings import missing_setting, resolved_keys, secret_references
 
     config = context.loaded.config
     problem = missing_setting(config, backend)
     if problem is not None:
         return problem
-    for where, reference in secret_references(config, backend).items():
-        if reference.strip().startswith("keyring:"):
-            continue
-        try:
-            resolve(reference, project_dir=context.project_dir, environ=context.environ, where=where)
-        except KtxError as error:
-            return error
+    if any(reference.strip().startswith("keyring:") for reference in secret_references(config, backend).values()):
+        return None
+    try:
+        resolved_keys(config, backend, project_dir=context.project_dir, environ=context.environ)
+    except KtxError as error:
+        return error
     return None
 
 

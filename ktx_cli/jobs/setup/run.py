@@ -13,6 +13,7 @@ from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, Notice, ignore_events
 from ktx_cli.jobs.connections import config_with_connection, probe_connection
 from ktx_cli.jobs.models.probing import ProbeRun, require_models
+from ktx_cli.jobs.setup.models import model_settings, require_routes
 from ktx_cli.project import edit
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
@@ -32,12 +33,14 @@ llm:
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """What to set up. None leaves a setting as it is; `database` holds the connection's fields by `ktx.yaml` key."""
+    """What to set up. None leaves a setting as it is; `database` holds the connection's fields by `ktx.yaml` key,
+    `provider` those of the backend: `api_key`, `base_url`, `location`, `project`."""
 
     project_dir: Path
     environ: Mapping[str, str]
     backend: str | None = None
     model: str | None = None
+    provider: Mapping[str, str] = field(default_factory=dict)
     database: Mapping[str, Any] | None = None
     connection: str | None = None
     test: bool = True
@@ -95,10 +98,19 @@ def setup(request: SetupRequest) -> SetupReport:
 
 def _probed(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> ProbeRun:
     """Ask the models for real before they are saved, where the request names a backend or a model."""
-    if not request.test or (request.backend is None and request.model is None):
+    if request.backend is not None:
+        report.warnings += require_routes(config, request.backend)
+    if not request.test or (request.backend is None and request.model is None and not request.provider):
         return ProbeRun()
     existing = next(folder for folder in (layout.root, *layout.root.parents) if folder.is_dir())
-    return require_models(Layout(existing), config, request.environ, command="ktx setup", warn=report.warnings.append)
+    return require_models(
+        Layout(existing),
+        config,
+        request.environ,
+        command="ktx setup",
+        warn=report.warnings.append,
+        emit=request.emit,
+    )
 
 
 def _require_folder(folder: Path) -> None:
@@ -111,18 +123,13 @@ def _planned_text(request: SetupRequest, before: bytes | None, report: SetupRepo
     """Return the text `ktx.yaml` will have; names the connection in the report."""
     text = NEW_CONFIG if before is None else before
     config = load_config(Path(CONFIG_NAME), data=text).config
-    for dotted, given in (("llm.provider.backend", request.backend), ("llm.models.default", request.model)):
-        if given is not None and given != _current(config, dotted):
-            value = parse_cli_value(dotted, given)
-            text = edit.set_value(text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
+    for dotted, given in model_settings(config, request.backend, request.model, request.provider).items():
+        value = parse_cli_value(dotted, given)
+        text = edit.set_value(text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
     if request.database is not None:
         report.connection = request.connection or _id_for(config, request.database)
         text = _with_database(text, config, report.connection, request.database)
     return text
-
-
-def _current(config: KtxConfig, dotted: str) -> str | None:
-    return config.llm.provider.backend if dotted.endswith("backend") else config.llm.models.get("default")
 
 
 def _with_database(text: bytes, config: KtxConfig, connection: str, fields: Mapping[str, Any]) -> bytes:

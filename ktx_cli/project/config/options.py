@@ -67,6 +67,8 @@ class _Resolver:
             return value
         reference = SecretRef.parse(value)
         if reference is None or reference.kind not in self._kinds or (declared.is_path and reference.kind == "file"):
+            if reference is None and (declared.secret or secrets.has_password(value)):
+                secrets.remember(value)
             return value
         text = secrets.resolve(value, project_dir=self._project_dir, environ=self._environ, where=where)
         return _port_number(text, where) if declared.key == "port" else text

@@ -9,6 +9,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, SecretError
 from ktx_cli.project.config import KtxConfig, literal_secrets, resolve_options, secret_file_warnings
+from ktx_cli.project.secrets import mask
 
 
 def options(environ: dict[str, str] | None = None, folder: Path = Path(), **fields: Any) -> dict[str, Any]:
@@ -140,3 +141,10 @@ def test_literal_secrets_never_say_the_secret() -> None:
     ]
     assert "canary" not in str([issue.to_json() for issue in found])
     assert found[3].hint == "did you mean env:CANARY?"
+
+
+def test_secrets_in_clear_are_masked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.project.secrets._KNOWN", set())
+    options(driver="postgres", host="db.example.com", password="canary-one")
+    options(driver="postgres", url="postgresql://u:canary-two@db.example.com/x")
+    assert mask("canary-one and canary-two at db.example.com") == "*** and *** at db.example.com"

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.llm.settings import missing_setting, secret_references
+from ktx_cli.llm.settings import missing_setting, resolved_keys
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.config.llm import VertexProvider
-from ktx_cli.project.secrets import resolve
 
 if TYPE_CHECKING:
     import anthropic
@@ -33,10 +32,7 @@ def make_client(
     problem = missing_setting(config, backend)
     if problem is not None:
         raise problem
-    secrets = {
-        where: resolve(reference, project_dir=project_dir, environ=environ, where=where)
-        for where, reference in secret_references(config, backend).items()
-    }
+    secrets = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
     secret = next(iter(secrets.values()), "")
     provider = config.llm.provider
     if backend == "vertex" and provider.vertex is not None:

@@ -17,12 +17,13 @@ from ktx_cli.llm.backends.claude.host import Host
 from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sources, once, settings_in_force
 from ktx_cli.llm.backends.claude.processes import CliAnswer, child_environment, private_folder, run
 from ktx_cli.llm.backends.claude.session import session_account
-from ktx_cli.llm.backends.claude_cli.command import command_line, needs_file
+from ktx_cli.llm.backends.claude_cli.command import command_line
 from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
 from ktx_cli.llm.backends.claude_cli.protocol import parse, render, schema_rules, system_prompt
 from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route
-from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, STRUCTURED_OUTPUT
+from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, STRUCTURED_OUTPUT, argument, needs_file
 from ktx_cli.llm.backends.claude_code.reader import usage_of
+from ktx_cli.llm.backends.claude_code.schema import binary_schema
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
 from ktx_cli.llm.types import Cost, Usage
@@ -66,7 +67,12 @@ class ClaudeCliBackend:
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn."""
         answer = await self._ask(spec, conversation)
-        envelope = read_envelope(answer, model=spec.model, role=spec.role)
+        try:
+            envelope = read_envelope(answer, model=spec.model, role=spec.role)
+        except LlmError as error:
+            if error.code == "execution":  # there was an answer, and what it took cannot be read
+                record.unit("", Usage(), Cost(), complete=False)
+            raise
         turn = _turn(envelope, spec)
         try:
             self._check_managed()
@@ -83,6 +89,7 @@ class ClaudeCliBackend:
     async def _ask(self, spec: CallSpec, conversation: Conversation) -> CliAnswer:
         """Run the binary once, in a folder of its own."""
         system, schema = _system_and_schema(spec, conversation)
+        system = argument(system)
         self._check_managed()
         with private_folder() as folder:
             system_file = folder / "system.txt"
@@ -146,7 +153,7 @@ def _system_and_schema(spec: CallSpec, conversation: Conversation) -> tuple[str,
     system = system_prompt(conversation.system, spec.tools)
     if spec.schema is None:
         return system, None
-    schema = json.dumps(spec.schema, sort_keys=True)
+    schema = json.dumps(binary_schema(spec.schema), sort_keys=True)
     if needs_file(schema):
         return "\n\n".join(part for part in (system, schema_rules(schema)) if part), None
     return system, schema

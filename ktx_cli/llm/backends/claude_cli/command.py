@@ -6,12 +6,7 @@ import json
 from pathlib import Path
 
 from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, MAX_ARGUMENT
-
-
-def needs_file(text: str) -> bool:
-    """Say whether a text is too long for an argument, or holds what none may hold."""
-    return "\0" in text or len(text.encode("utf-8", "replace")) > MAX_ARGUMENT
+from ktx_cli.llm.backends.claude_code.options import LOCKDOWN_SETTINGS, needs_file
 
 
 def command_line(

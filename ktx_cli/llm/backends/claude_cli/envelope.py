@@ -9,6 +9,7 @@ from typing import Any, Final
 from ktx_cli.llm.backends.claude.managed import forbids_own_servers, managed_servers_error
 from ktx_cli.llm.backends.claude.processes import CliAnswer
 from ktx_cli.llm.backends.claude_code.ending import Ending, ending_error, stop_reason
+from ktx_cli.llm.backends.claude_code.failures import REFUSED_SCHEMA, refused_schema, too_deep
 from ktx_cli.llm.errors import LlmError, llm_error
 
 NAME: Final = "claude-cli"
@@ -24,9 +25,14 @@ def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, A
 
     Of the array that `--verbose` prints it is the last frame, its text that of the whole answer, and `init` the first.
     """
-    envelope = _parse(answer.out)
+    try:
+        envelope = _parse(answer.out)
+    except RecursionError as error:
+        raise too_deep(backend=NAME, model=model, role=role) from error
     if envelope is None and forbids_own_servers(answer.err):
         raise managed_servers_error(NAME)
+    if envelope is None and REFUSED_SCHEMA in answer.err:
+        raise refused_schema(backend=NAME, model=model, role=role, detail=answer.err.strip()[:EXCERPT])
     if answer.code != 0 and (envelope is None or not envelope.get("is_error")):
         raise _broken(f"`claude` ended with exit code {answer.code}", answer.err or answer.out, model, role)
     if envelope is None:

@@ -19,9 +19,10 @@ from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sourc
 from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
 from ktx_cli.llm.backends.claude_code.failures import translate
 from ktx_cli.llm.backends.claude_code.isolation import SESSION_SOURCES, isolation_error
-from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, OBJECT_TURNS, ProcessSpec
+from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, OBJECT_TURNS, ProcessSpec, argument
 from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, sdk_client
 from ktx_cli.llm.backends.claude_code.reader import MessageReader
+from ktx_cli.llm.backends.claude_code.schema import binary_schema
 from ktx_cli.llm.backends.claude_code.server import describe_tools
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
@@ -106,7 +107,7 @@ class ClaudeCodeBackend:
         await self.pool.aclose()
 
     def _process_spec(self, spec: CallSpec) -> ProcessSpec:
-        schema = json.dumps(spec.schema, sort_keys=True) if spec.schema else None
+        schema = json.dumps(binary_schema(spec.schema), sort_keys=True) if spec.schema else None
         if schema is not None and len(schema.encode()) > MAX_ARGUMENT:
             raise llm_error(
                 "structured_output",
@@ -119,7 +120,7 @@ class ClaudeCodeBackend:
         turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
         return ProcessSpec(
             model=spec.model,
-            system=spec.system,
+            system=argument(spec.system),
             max_turns=turns,
             tools=describe_tools(spec.tools),
             schema=schema,

@@ -82,6 +82,16 @@ LOCKDOWN_SETTINGS: Final[Mapping[str, Any]] = {
 LOCKDOWN_ARGUMENTS: Final[Mapping[str, str | None]] = {"no-session-persistence": None, "disable-slash-commands": None}
 
 
+def needs_file(text: str) -> bool:
+    """Say whether a text is too long for an argument, or holds what none may hold."""
+    return "\0" in text or len(text.encode("utf-8", "replace")) > MAX_ARGUMENT
+
+
+def argument(text: str) -> str:
+    """Return a text as UTF-8 can carry it: half a surrogate pair, which a model can write, becomes `?`."""
+    return text.encode("utf-8", "replace").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
     """What a process is started for. Processes of equal specs can stand in for each other.

@@ -19,7 +19,8 @@ from typing import Any, Final
 from ktx_cli.llm.backends.claude.host import Host, write_system_file
 from ktx_cli.llm.backends.claude.launcher import REPORT_PREFIX
 from ktx_cli.llm.backends.claude_code.guard import guard_hooks, permission_callback
-from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, ProcessSpec, build_options
+from ktx_cli.llm.backends.claude_code.options import ProcessSpec, build_options, needs_file
+from ktx_cli.llm.backends.claude_code.sdk_log import quieten
 from ktx_cli.llm.backends.claude_code.server import ToolServer
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ def sdk_client(options: Any) -> Any:
     """Return the SDK's client for options."""
     from claude_agent_sdk import CanUseToolShadowedWarning, ClaudeSDKClient
 
+    quieten()
     warnings.filterwarnings("ignore", category=CanUseToolShadowedWarning)
     return ClaudeSDKClient(options)
 
@@ -298,5 +300,5 @@ class Pool:
 
 
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
-    """Write a system prompt that is too long for a command line to a private file."""
-    return write_system_file(host, spec.system) if len(spec.system.encode()) > MAX_ARGUMENT else None
+    """Write a system prompt that no command line can hold to a private file."""
+    return write_system_file(host, spec.system) if needs_file(spec.system) else None

@@ -114,3 +114,17 @@ def test_how_a_call_ended(envelope: dict[str, Any], code: str | None) -> None:
     assert caught.value.code == code
     status = envelope.get("api_error_status")
     assert caught.value.details.get("status") == status
+
+
+@pytest.mark.requirement("R52")
+def test_a_refused_schema_is_no_broken_connection() -> None:
+    words = 'Error: --json-schema is not a valid JSON Schema: strict mode: unknown keyword: "x"'
+    error = refused("", 1, words)
+    assert (error.code, error.retryable, error.detail) == ("structured_output", False, words)
+
+
+@pytest.mark.requirement("R52")
+def test_an_answer_nested_too_deeply_is_not_asked_for_again() -> None:
+    error = refused("[" * 20_000)
+    assert (error.code, error.retryable) == ("execution", False)
+    assert "nested too deeply" in error.message

@@ -10,6 +10,7 @@ from ktx_cli.llm.backends.claude_code.failures import describe, translate
 from ktx_cli.llm.errors import LlmError, llm_error
 
 STRICT = "Error: You cannot use --strict-mcp-config when an enterprise MCP config is present"
+REFUSED = 'Error: --json-schema is not a valid JSON Schema: strict mode: unknown keyword: "x"'
 
 ROWS: list[tuple[Exception, list[str], str, str]] = [
     (CLINotFoundError("gone", "/x/claude"), [], "connection", "cannot be started"),
@@ -17,6 +18,9 @@ ROWS: list[tuple[Exception, list[str], str, str]] = [
     (CLIConnectionError("does not honor on_failure on hook matchers"), [], "isolation", "too old to be guarded"),
     (ProcessError("failed", exit_code=9), ["boom"], "connection", "ended unexpectedly"),
     (CLIJSONDecodeError("{", ValueError("x")), [], "connection", "ended unexpectedly"),
+    (ProcessError("failed", exit_code=1), [REFUSED], "structured_output", "does not take the schema"),
+    (RecursionError("maximum recursion depth exceeded"), [], "execution", "nested too deeply"),
+    (Exception("maximum recursion depth exceeded while decoding"), [], "execution", "nested too deeply"),
     (Exception("Control request timeout: initialize"), [], "connection", "ended unexpectedly"),
 ]
 

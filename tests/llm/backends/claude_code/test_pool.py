@@ -394,9 +394,8 @@ def test_a_pool_has_at_least_one(host: Host) -> None:
 
 
 @pytest.mark.requirement("R62")
-def test_a_long_system_prompt_is_a_private_file_as_long_as_its_process(host: Host) -> None:
-    long = "ü" * MAX_ARGUMENT
-
+@pytest.mark.parametrize("long", ["ü" * MAX_ARGUMENT, "a\0b"])
+def test_what_no_argument_can_hold_is_a_private_file_as_long_as_its_process(host: Host, long: str) -> None:
     async def go() -> None:
         world = World()
         pool = Pool(host, size=1, connect=world.make)
