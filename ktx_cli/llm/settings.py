@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.core.errors import ConfigError, SecretError
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.secrets import SecretRef, resolve
+
+PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "anthropic": {"api_key": "api_key", "base_url": "base_url"},
+    "vertex": {
+        "api_key": "access_token",
+        "base_url": "base_url",
+        "location": "location",
+        "project": "project",
+    },
+    "gateway": {"api_key": "api_key", "base_url": "base_url"},
+}
+"""What of a provider a person can set by a flag: the request's name -> the key below `llm.provider.<backend>`."""
 
 
 def missing_setting(config: KtxConfig, backend: str) -> ConfigError | None:

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from ktx_cli.core.errors import ConfigError, ResultWarning, UsageError
 from ktx_cli.llm.roles import NO_BACKEND, parse_model_ref
+from ktx_cli.llm.settings import PROVIDER_KEYS
 from ktx_cli.project.config import KtxConfig
-
-PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
-    "anthropic": {"api_key": "api_key", "base_url": "base_url"},
-    "vertex": {
-        "api_key": "access_token",
-        "base_url": "base_url",
-        "location": "location",
-        "project": "project",
-    },
-    "gateway": {"api_key": "api_key", "base_url": "base_url"},
-}
-"""What of a provider setup can set: the request's name -> the key below `llm.provider.<backend>`."""
 
 
 def model_settings(
