@@ -1,0 +1,111 @@
+"""Profiles all tables of a database within its budgets; a table that fails costs only itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ktx_cli.connectors.base import reason
+from ktx_cli.connectors.port import Connector, Table
+from ktx_cli.connectors.sampling import SampleLimits, read_sample
+from ktx_cli.context.scan.profiling.counting import count_sample, unsampled
+from ktx_cli.context.scan.profiling.model import SampledTable
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import SourceError
+
+CELLS = 8_000_000
+"""How many values of rows are held at a time, over all tables: wide databases get smaller samples."""
+
+FEWEST_ROWS = 500
+"""No table's sample is made smaller than this because of `CELLS`."""
+
+OUT_OF_TIME = "the time for profiling was up"
+"""Why a table has no profile when `scan.budget.seconds` ended it."""
+
+_FOLDING = frozenset({"mysql", "tsql"})
+"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed."""
+_ONE_AT_A_TIME = frozenset({"sqlite"})
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What profiling a connection may take: rows a table, bytes of values a table, seconds in all, tables at once."""
+
+    rows: int = 10_000
+    bytes: int = 64 * 1024 * 1024
+    seconds: float = 900.0
+    concurrency: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """All tables with their samples, in the order asked for; `statements` sent, and what the budgets cut."""
+
+    tables: tuple[SampledTable, ...]
+    statements: int
+    rows_each: int
+    out_of_time: int = 0
+
+    @property
+    def cut_by_bytes(self) -> int:
+        """How many tables have a smaller sample because of their width."""
+        return sum(each.profile.cut_by_bytes for each in self.tables)
+
+
+def profile_tables(
+    connector: Connector,
+    tables: Sequence[Table],
+    budget: Budget,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Profiled:
+    """Sample and count every table. Raises `SourceError` only when the source itself is gone."""
+    columns = sum(len(table.columns) for table in tables)
+    rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
+    limits = SampleLimits(rows=rows, bytes=budget.bytes)
+    deadline = monotonic() + budget.seconds
+    statements = late = 0
+    found: list[SampledTable] = []
+
+    def one(table: Table) -> tuple[SampledTable, int]:
+        if monotonic() > deadline:
+            return unsampled(table, OUT_OF_TIME), 0
+        return _profile(connector, table, limits)
+
+    for done, (sampled, sent) in enumerate(_each(one, tables, connector, budget), start=1):
+        found.append(sampled)
+        statements += sent
+        late += sampled.profile.problem == OUT_OF_TIME
+        progress(done, len(tables))
+    return Profiled(tuple(found), statements, rows, late)
+
+
+def _each(
+    one: Callable[[Table], tuple[SampledTable, int]], tables: Sequence[Table], connector: Connector, budget: Budget
+) -> Iterator[tuple[SampledTable, int]]:
+    if connector.dialect in _ONE_AT_A_TIME or budget.concurrency < 2 or len(tables) < 2:
+        yield from map(one, tables)
+        return
+    with ThreadPoolExecutor(budget.concurrency, thread_name_prefix="ktx-profile") as pool:
+        yield from pool.map(one, tables)
+
+
+def _profile(connector: Connector, table: Table, limits: SampleLimits) -> tuple[SampledTable, int]:
+    try:
+        sample = read_sample(connector, table, limits, seed=_seed(table))
+    except SourceError as error:
+        if error.code == "connection":
+            raise
+        return unsampled(table, reason(error.message)), 1
+    fold = _folded if connector.dialect in _FOLDING else None
+    return count_sample(table, sample, fold), sample.statements
+
+
+def _folded(text: str) -> str:
+    return text.rstrip(" ").casefold()
+
+
+def _seed(table: Table) -> int:
+    """Return a number that is the same for a table every time."""
+    return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
