@@ -56,6 +56,30 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (backend, model)
     ) STRICT;
     """,
+    """
+    CREATE TABLE enrichment (
+        kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, stored TEXT NOT NULL,
+        PRIMARY KEY (kind, key)
+    ) STRICT;
+    """,
+    """
+    CREATE TABLE value_scans (
+        connection TEXT PRIMARY KEY, privacy TEXT NOT NULL, finished TEXT NOT NULL, withheld TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE profiles (
+        connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL, profile TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX profiles_of_connection ON profiles (connection);
+    CREATE TABLE dictionary_columns (
+        id INTEGER PRIMARY KEY, connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL,
+        column_name TEXT NOT NULL, complete INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX dictionary_of_connection ON dictionary_columns (connection);
+    CREATE TABLE dictionary_values (
+        column_id INTEGER NOT NULL, value TEXT NOT NULL, shown TEXT NOT NULL, folded TEXT NOT NULL, count INTEGER
+    ) STRICT;
+    CREATE INDEX values_of_column ON dictionary_values (column_id);
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

@@ -24,7 +24,9 @@ _OPAQUE: Final = re.compile(
     r"raster|hstore|tsvector|tsquery|vector|halfvec|sparsevec|struct|map|row|array|list|union|variant|object|super|"
     r"hllsketch|sql_variant|hierarchyid|aggregatefunction|simpleaggregatefunction|nested|tuple|dynamic|bit|varbit"
 )
-_SHORT_TEXT: Final = re.compile(r"(?:var)?(?:char|character|varying|nchar|nvarchar|varchar2|bpchar|string)\w*\s*\(\s*(\d+)")
+_SHORT_TEXT: Final = re.compile(
+    r"(?:var)?(?:char|character|varying|nchar|nvarchar|varchar2|bpchar|string)\w*\s*\(\s*(\d+)"
+)
 _PREFIX: Final = {"duckdb": "system.main."}
 """Where a database may hold functions of its own that go before the engine's."""
 _FIXED: Final = re.compile(r"uuid|uniqueidentifier|enum\b.*|inet|cidr|macaddr8?|ltree|citext")

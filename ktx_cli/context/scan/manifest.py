@@ -1,4 +1,4 @@
-"""What the database alone says about every source: the generated part of the manifest shards.
+"""What the database and its rows say about every source: the generated part of the manifest shards.
 
 Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullable, descriptions}], joins: [...]}}`.
 """
@@ -10,24 +10,30 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ktx_cli.connectors.port import Column, ForeignKey, Table, TableRef
+from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.names import physical_name, quoted
+from ktx_cli.context.scan.relationships.model import Cardinality, Edge
 
 Entry = dict[str, Any]
 """One source of a shard, as plain data."""
 
 
-def entries(tables: Iterable[Table], names: Mapping[TableRef, str]) -> dict[TableRef, Entry]:
-    """Return the generated entry of every table; joins are written on both tables of a foreign key."""
+def entries(
+    tables: Iterable[Table], names: Mapping[TableRef, str], knowledge: Knowledge | None = None
+) -> dict[TableRef, Entry]:
+    """Return the generated entry of every table; joins are written on both tables of a reference."""
     by_ref = {table.ref: table for table in tables}
+    known = knowledge or Knowledge()
     joins = _joins(by_ref, names)
-    return {ref: _entry(table, joins.get(ref, [])) for ref, table in by_ref.items()}
+    _add_found(joins, known.accepted(), by_ref, names)
+    return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
 
 
-def _entry(table: Table, joins: list[dict[str, str]]) -> Entry:
+def _entry(table: Table, primary_key: tuple[str, ...], joins: list[dict[str, str]]) -> Entry:
     entry: Entry = {"table": physical_name(table.ref)}
     if table.comment:
         entry["descriptions"] = {"db": table.comment}
-    key = set(table.primary_key)
+    key = set(primary_key)
     entry["columns"] = [_column(column, is_key=column.name in key) for column in table.columns]
     if joins:
         entry["joins"] = joins
@@ -60,13 +66,50 @@ def _joins(tables: Mapping[TableRef, Table], names: Mapping[TableRef, str]) -> d
     return found
 
 
-def _add(joins: list[dict[str, str]], to: str, own: tuple[str, ...], other: tuple[str, ...], relationship: str) -> None:
+def _add_found(
+    joins: dict[TableRef, list[dict[str, str]]],
+    edges: Iterable[Edge],
+    tables: Mapping[TableRef, Table],
+    names: Mapping[TableRef, str],
+) -> None:
+    """Add the joins nobody declared."""
+    for edge in edges:
+        if edge.child not in tables or edge.parent not in tables:
+            continue
+        one_to_one = edge.cardinality is Cardinality.ONE_TO_ONE
+        to, back = names[edge.parent], names[edge.child]
+        own, other = edge.child_columns, edge.parent_columns
+        _add(joins[edge.child], to, own, other, edge.cardinality.value, "inferred", _condition(edge, None))
+        if edge.parent != edge.child:
+            backward = "one_to_one" if one_to_one else "one_to_many"
+            _add(joins[edge.parent], back, other, own, backward, "inferred", _condition(edge, back))
+
+
+def _condition(edge: Edge, source: str | None) -> str:
+    """Return what makes a column that refers to several tables refer to this one; `source`: where the column is."""
+    if edge.condition is None:
+        return ""
+    column, value = edge.condition
+    literal = "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    place = "" if source is None else f"{quoted(source)}."
+    return f" AND {place}{quoted(column)} = {literal}"
+
+
+def _add(
+    joins: list[dict[str, str]],
+    to: str,
+    own: tuple[str, ...],
+    other: tuple[str, ...],
+    relationship: str,
+    source: str = "formal",
+    condition: str = "",
+) -> None:
     on = " AND ".join(
         f"{quoted(mine)} = {quoted(to)}.{quoted(theirs)}" for mine, theirs in zip(own, other, strict=True)
     )
-    join = {"to": to, "on": on, "relationship": relationship, "source": "formal"}
-    if join not in joins:
-        joins.append(join)
+    on += condition
+    if all((join["to"], join["on"]) != (to, on) for join in joins):
+        joins.append({"to": to, "on": on, "relationship": relationship, "source": source})
 
 
 def _joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.context.scan.relationships.model import EdgeStatus
 from ktx_cli.context.scan.scan import ScanOutcome, TableChanges
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
@@ -41,7 +42,8 @@ class FileChanges:
 class ConnectionReport:
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
-    `problems` are single objects that could not be read.
+    `problems` are single objects that could not be read. `edges`: how many joins nobody declared there are by status;
+    None when the rows were not looked at.
     """
 
     connection: str
@@ -52,6 +54,7 @@ class ConnectionReport:
     changes: TableChanges = field(default_factory=TableChanges)
     files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
+    edges: dict[str, int] | None = None
     seconds: float = 0.0
     error: KtxError | None = None
 
@@ -69,6 +72,7 @@ class ConnectionReport:
                 {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
                 for p in outcome.problems
             ],
+            edges={s.value: outcome.knowledge.count(s) for s in EdgeStatus} if outcome.looked else None,
             seconds=seconds,
         )
 
@@ -81,7 +85,13 @@ class ConnectionReport:
         parts = [f"{len(names)} {what}" for what, names in self._named() if names]
         changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
-        return f"{counts}; {changed}{bad}"
+        return f"{counts}{self._found()}; {changed}{bad}"
+
+    def _found(self) -> str:
+        if not self.edges:
+            return ""
+        review = self.edges.get("review", 0)
+        return f", {plural(self.edges.get('accepted', 0), 'join')} found" + (f", {review} to review" if review else "")
 
     def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         c = self.changes
@@ -98,6 +108,7 @@ class ConnectionReport:
             "changes": {name: list(tables) for name, tables in dataclasses.asdict(self.changes).items()},
             "files": self.files.to_json(),
             "problems": self.problems,
+            "relationships": self.edges,
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
         }
@@ -119,6 +130,7 @@ class IngestReport:
     recovered: tuple[str, ...] = ()
     created_repository: bool = False
     llm: str = "none"
+    depth: str = "structural"
     seconds: float = 0.0
     ended: str | None = None
     project_dir: Path = Path()

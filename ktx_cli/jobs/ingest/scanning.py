@@ -10,10 +10,12 @@ from pathlib import Path
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.context.scan.catalog import ParsedCopies
-from ktx_cli.context.scan.scan import Base, PreviousScan, ScanOutcome, scan_connection
+from ktx_cli.context.scan.scan import Base, Look, PreviousScan, ScanOutcome, scan_connection
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
+from ktx_cli.jobs.ingest.depth import Depth
+from ktx_cli.jobs.ingest.looking import RowsLook
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.jobs.privileges import access_gap
@@ -33,6 +35,7 @@ class ScanContext:
     base: Base
     previous: Mapping[str, PreviousScan]
     emit: Emit
+    depth: Depth
     dry_run: bool = False
 
     @property
@@ -80,10 +83,17 @@ def _scan(context: ScanContext, target: Target) -> ScanOutcome:
             base=context.base,
             previous=context.previous.get(target.connection),
             copies=ParsedCopies(context.layout, target.connection),
+            look=_look(context, target),
         )
         if not outcome.tables:
             outcome.warnings += _nothing_to_read(context, target, connector.test(scope))
     return outcome
+
+
+def _look(context: ScanContext, target: Target) -> Look | None:
+    if context.depth is Depth.STRUCTURAL:
+        return None
+    return RowsLook(target.connection, context.config.scan, context.emit)
 
 
 def _nothing_to_read(context: ScanContext, target: Target, test: ConnectionTest) -> tuple[ResultWarning, ...]:

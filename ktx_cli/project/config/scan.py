@@ -37,16 +37,15 @@ class Enrichment(Block):
 class Relationships(Block):
     """Joins that no key declares: proposed from names and values, then checked on the data."""
 
-    enabled: bool = setting(True, "Look for relationships.", status="later")
+    enabled: bool = setting(True, "Look for relationships.")
     llm_proposals: bool = setting(True, "Let the model propose some.", alias="llmProposals", status="later")
     validation_required_for_manifest: bool = setting(
-        True, "Keep only what the data confirmed.", alias="validationRequiredForManifest", status="later"
+        True, "Keep only what the data confirmed.", alias="validationRequiredForManifest"
     )
     accept_threshold: float = setting(
         0.85,
         "Score, 0 to 1, from which a relationship is taken.",
         alias="acceptThreshold",
-        status="later",
         ge=0,
         le=1,
     )
@@ -54,7 +53,6 @@ class Relationships(Block):
         0.55,
         "Score, 0 to 1, from which one is put up for review. At most `acceptThreshold`.",
         alias="reviewThreshold",
-        status="later",
         ge=0,
         le=1,
     )
@@ -62,22 +60,21 @@ class Relationships(Block):
         40, "Tables in one question to the model.", alias="maxLlmTablesPerBatch", status="later", gt=0
     )
     max_candidates_per_column: int = setting(
-        25, "Targets considered for one column.", alias="maxCandidatesPerColumn", status="later", gt=0
+        25, "Targets considered for one column.", alias="maxCandidatesPerColumn", gt=0
     )
     profile_sample_rows: int = setting(
-        10000, "Rows read from a table to profile it.", alias="profileSampleRows", status="later", gt=0
+        10000, "Rows read from a table to profile it.", alias="profileSampleRows", gt=0
     )
     profile_concurrency: int = setting(
-        4, "Tables profiled at the same time.", alias="profileConcurrency", status="later", gt=0
+        4, "Tables profiled at the same time.", alias="profileConcurrency", gt=0
     )
     validation_concurrency: int = setting(
-        4, "Relationships checked at the same time.", alias="validationConcurrency", status="later", gt=0
+        4, "Relationships checked at the same time.", alias="validationConcurrency", gt=0
     )
     validation_budget: ValidationBudget | None = setting(
         None,
         "Checks a scan may run, or `all`. Without it: twice the number of tables, at most 1000.",
         alias="validationBudget",
-        status="later",
         example="all",
     )
 
@@ -92,6 +89,13 @@ class Relationships(Block):
         return self
 
 
+class ScanBudget(Block):
+    """What looking at the rows of one connection may take. How many rows: `relationships.profileSampleRows`."""
+
+    seconds: int = setting(900, "Seconds for all tables; those left over have no profile, and the report says so.", gt=0)
+    megabytes: int = setting(64, "Megabytes of values read from one table; wider tables get smaller samples.", gt=0)
+
+
 class Scan(Block):
     """How databases are read."""
 
@@ -102,4 +106,5 @@ class Scan(Block):
         status="later",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.", status="later")
-    relationships: Relationships = setting(Relationships, "Joins that no key declares.", status="later")
+    relationships: Relationships = setting(Relationships, "Joins that no key declares.")
+    budget: ScanBudget = setting(ScanBudget, "What looking at rows may take.")

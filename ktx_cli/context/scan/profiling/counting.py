@@ -47,8 +47,8 @@ def count_sample(table: Table, sample: Sample, fold: Callable[[str], str] | None
             present = sample.opaque[name]
             columns.append(ColumnProfile(name, ValueKind.OPAQUE, len(present), nulls=present.count(False)))
         else:
-            profile, counted = _count(name, values[name], fold)
-            columns.append(profile)
+            counted_profile, counted = _count(name, values[name], fold)
+            columns.append(counted_profile)
             if counted is None:
                 del values[name]
             else:
@@ -68,7 +68,9 @@ def count_sample(table: Table, sample: Sample, fold: Callable[[str], str] | None
 def unsampled(table: Table, problem: str) -> SampledTable:
     """Return the profile of a table that could not be sampled."""
     columns = tuple(ColumnProfile(column.name, ValueKind.OPAQUE, 0) for column in table.columns)
-    return SampledTable(TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem))
+    return SampledTable(
+        TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
+    )
 
 
 def _count(

@@ -1,0 +1,1 @@
+"""Describes tables and columns: by rules from the structure alone, or by the model."""

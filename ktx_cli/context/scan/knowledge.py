@@ -1,0 +1,197 @@
+"""What a scan learned beyond the structure: predicted keys and found joins, as they are committed beside the snapshot.
+
+The file `relationships.json` is written when the rows are looked at and read by every scan, so that a scan of the
+structure alone keeps what an earlier one found. It holds no value of a row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.connectors.port import Table, TableRef
+from ktx_cli.context.scan.relationships.model import Cardinality, Edge, EdgeStatus, KeyChoice
+from ktx_cli.core.errors import KtxError
+
+FILE = "relationships.json"
+FORMAT = 1
+LEAST_SCORE = 0.2
+"""Rejected edges with a lower score are not worth a line."""
+
+STEADY = 0.05
+"""An edge whose score moved by less, with all else as it was, keeps its old line: rows change every day."""
+
+_EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Keys nobody declared, and edges with their status."""
+
+    keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+
+    def key_of(self, table: Table) -> tuple[str, ...]:
+        """Return the primary key of a table: the declared one, else a predicted one that all rows confirm."""
+        if table.primary_key:
+            return table.primary_key
+        choice = self.keys.get(table.ref)
+        if choice is None or not choice.confirmed or not set(choice.primary) <= {c.name for c in table.columns}:
+            return ()
+        return choice.primary
+
+    def accepted(self) -> tuple[Edge, ...]:
+        """Return the edges that are joins."""
+        return tuple(edge for edge in self.edges if edge.status is EdgeStatus.ACCEPTED)
+
+    def count(self, status: EdgeStatus) -> int:
+        """Return how many edges have a status."""
+        return sum(edge.status is status for edge in self.edges)
+
+
+def record_text(knowledge: Knowledge) -> bytes:
+    """Return the file, a line for every key and edge."""
+    keys = [_key_to_json(ref, choice) for ref, choice in sorted(knowledge.keys.items(), key=lambda each: str(each[0]))]
+    edges = [
+        _edge_to_json(edge)
+        for edge in knowledge.edges
+        if edge.status is not EdgeStatus.REJECTED or edge.score >= LEAST_SCORE
+    ]
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+
+
+def read_record(content: bytes, where: str) -> Knowledge:
+    """Return what a file says. Raises `KtxError` for a damaged one."""
+    try:
+        document = json.loads(content)
+        keys = dict(_key_from_json(each) for each in document["keys"])
+        return Knowledge(keys, tuple(_edge_from_json(each) for each in document["edges"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KtxError(
+            f"{where} is damaged ({type(error).__name__})",
+            hint="restore it from git; the next `ktx scan` writes it anew",
+        ) from error
+
+
+def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Knowledge:
+    """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
+    blind = set(unseen)
+    before = {_id(edge): edge for edge in old.edges}
+    edges = [_steady(edge, before.get(_id(edge))) for edge in new.edges if not {edge.child, edge.parent} & blind]
+    edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
+    keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
+    keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
+    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(_id(edge)))))
+
+
+def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowledge:
+    """Return what is said of tables and columns that are there."""
+    columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
+
+    def known(ref: TableRef, names: Iterable[str]) -> bool:
+        return ref in columns and set(names) <= columns[ref]
+
+    keys = {ref: choice for ref, choice in knowledge.keys.items() if known(ref, choice.primary)}
+    edges = (
+        edge
+        for edge in knowledge.edges
+        if known(edge.child, edge.child_columns) and known(edge.parent, edge.parent_columns)
+    )
+    return Knowledge(keys, tuple(edges))
+
+
+def _steady(edge: Edge, before: Edge | None) -> Edge:
+    if before is None or before.status is not edge.status or before.cardinality is not edge.cardinality:
+        return edge
+    return before if abs(before.score - edge.score) < STEADY else edge
+
+
+def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:
+    same = before is not None and (before.primary, before.alternates, before.confirmed, before.declared) == (
+        choice.primary,
+        choice.alternates,
+        choice.confirmed,
+        choice.declared,
+    )
+    return before if same and before is not None and abs(before.score - choice.score) < STEADY else choice
+
+
+def _id(edge: Edge) -> _EdgeId:
+    return edge.child, edge.child_columns, edge.parent, edge.parent_columns, repr(edge.condition)
+
+
+def _order(edge: _EdgeId) -> tuple[Any, ...]:
+    child, columns, parent, keys, condition = edge
+    return child.schema or "", child.name, columns, parent.schema or "", parent.name, keys, condition
+
+
+def _listed(name: str, lines: Iterable[str]) -> str:
+    found = list(lines)
+    return f' "{name}": [' + ("\n  " + ",\n  ".join(found) + "\n ]" if found else "]")
+
+
+def _ref(ref: TableRef) -> list[str]:
+    return [ref.name] if ref.schema is None else [ref.schema, ref.name]
+
+
+def _ref_from(parts: list[str]) -> TableRef:
+    return TableRef(None, parts[0]) if len(parts) == 1 else TableRef(parts[0], parts[1])
+
+
+def _key_to_json(ref: TableRef, choice: KeyChoice) -> dict[str, Any]:
+    fields: dict[str, Any] = {"table": _ref(ref), "columns": list(choice.primary)}
+    if choice.declared:
+        fields["declared"] = True
+    else:
+        fields |= {"score": choice.score, "confirmed": choice.confirmed}
+    if choice.alternates:
+        fields["alternates"] = [list(each) for each in choice.alternates]
+    return fields
+
+
+def _key_from_json(fields: dict[str, Any]) -> tuple[TableRef, KeyChoice]:
+    declared = bool(fields.get("declared", False))
+    return _ref_from(fields["table"]), KeyChoice(
+        primary=tuple(fields["columns"]),
+        declared=declared,
+        score=float(fields.get("score", 1.0)),
+        alternates=tuple(tuple(each) for each in fields.get("alternates", ())),
+        confirmed=bool(fields.get("confirmed", True)),
+    )
+
+
+def _edge_to_json(edge: Edge) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "from": _ref(edge.child),
+        "columns": list(edge.child_columns),
+        "to": _ref(edge.parent),
+        "to_columns": list(edge.parent_columns),
+        "status": edge.status.value,
+        "score": edge.score,
+        "reason": edge.reason,
+        "relationship": edge.cardinality.value,
+        "sources": list(edge.sources),
+    }
+    if edge.condition is not None:
+        fields["when"] = list(edge.condition)
+    return fields
+
+
+def _edge_from_json(fields: dict[str, Any]) -> Edge:
+    when = fields.get("when")
+    return Edge(
+        child=_ref_from(fields["from"]),
+        child_columns=tuple(fields["columns"]),
+        parent=_ref_from(fields["to"]),
+        parent_columns=tuple(fields["to_columns"]),
+        status=EdgeStatus(fields["status"]),
+        score=float(fields["score"]),
+        reason=str(fields["reason"]),
+        cardinality=Cardinality(fields["relationship"]),
+        sources=tuple(fields["sources"]),
+        condition=None if when is None else (str(when[0]), when[1]),
+    )

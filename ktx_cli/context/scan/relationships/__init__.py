@@ -1,0 +1,1 @@
+"""Finds primary keys and joins that nobody declared: from values, names and view definitions, checked on the rows."""

@@ -1,0 +1,157 @@
+"""Whether the values of a column are among those of a key: in memory where all rows are there, else in the database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ktx_cli.connectors.identifiers import column_list, quote, table_path, value_list
+from ktx_cli.connectors.port import Connector, Table
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family
+from ktx_cli.context.scan.relationships.model import Check
+from ktx_cli.core.errors import SourceError
+
+PROBED_VALUES = 60
+"""How many values of a column are looked up in a key that is larger than its sample."""
+
+VALUES_A_STATEMENT = 1500
+"""How many values one statement looks up, for all columns together."""
+
+EXACT_ROWS = 5_000_000
+"""Tables with more rows are not joined to confirm an edge; what the sample says stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How the values of a column meet those of a key.
+
+    `rows`, `missing`: rows of the child's sample (or of the probed values) with a value, and those that find none.
+    `hits`: different values that are found. `exact`: both tables were looked at whole.
+    """
+
+    rows: int
+    missing: int
+    distinct: int
+    hits: int
+    exact: bool
+
+    @property
+    def violations(self) -> float:
+        """The share of rows that find nothing."""
+        return self.missing / self.rows if self.rows else 0.0
+
+
+def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
+    """Compare a column with a key whose rows are all in the sample."""
+    mine, theirs = child.counts, key.counts
+    rows = child.profile.filled
+    if mine.keys() <= theirs.keys():
+        return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
+    lost = mine.keys() - theirs.keys()
+    missing = sum(mine[value] for value in lost)
+    return Overlap(rows, missing, len(mine), len(mine) - len(lost), child.table.complete)
+
+
+class Prober:
+    """Looks up values of columns in keys that are larger than their samples; one statement for many columns."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self.statements = 0
+        self.problems: list[str] = []
+
+    def overlaps(
+        self, pairs: Iterable[tuple[ColumnFacts, ColumnFacts]]
+    ) -> dict[tuple[ColumnFacts, ColumnFacts], Overlap]:
+        """Return what was found out; a pair whose lookup failed is left out, and `problems` says why."""
+        by_key: dict[ColumnFacts, list[ColumnFacts]] = defaultdict(list)
+        for child, key in pairs:
+            by_key[key].append(child)
+        found = {}
+        for key, children in by_key.items():
+            for child, overlap in self._look_up(key, children).items():
+                found[child, key] = overlap
+        return found
+
+    def _look_up(self, key: ColumnFacts, children: Sequence[ColumnFacts]) -> dict[ColumnFacts, Overlap]:
+        wanted = {child: _spread(child.counts, PROBED_VALUES) for child in children}
+        present: set[Any] = set(key.counts)
+        unknown = sorted({v for values in wanted.values() for v in values} - present, key=repr)
+        failed: set[Any] = set()
+        for start in range(0, len(unknown), VALUES_A_STATEMENT):
+            batch = unknown[start : start + VALUES_A_STATEMENT]
+            try:
+                present |= self._existing(key, batch)
+            except (SourceError, ValueError) as error:
+                if isinstance(error, SourceError) and error.code == "connection":
+                    raise
+                self.problems.append(f"values could not be looked up in {key}: {error}")
+                failed.update(batch)
+        return {
+            child: _probed(child, values, present)
+            for child, values in wanted.items()
+            if not failed.intersection(values)
+        }
+
+    def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
+        dialect = self._connector.dialect
+        name = quote(key.name, dialect)
+        path = table_path(key.table.table.ref, dialect)
+        self.statements += 1
+        statement = f"SELECT DISTINCT {name} FROM {path} WHERE {name} IN ({value_list(values, dialect)})"
+        rows = self._connector.query(statement, max_rows=2 * len(values)).rows
+        return {_comparable(row[0], key) for row in rows}
+
+
+def check_in_database(
+    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str]
+) -> Check:
+    """Count the child's rows with a value in all columns, and those that find no row of the parent.
+
+    Raises `SourceError`, also when the two cannot be compared.
+    """
+    dialect = connector.dialect
+    own = [f"c.{quote(column, dialect)}" for column in columns]
+    join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
+    given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
+    statement = (
+        f"SELECT count(*), sum(CASE WHEN p.{quote(keys[0], dialect)} IS NULL THEN 1 ELSE 0 END) "
+        f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
+        f"(SELECT DISTINCT {column_list(keys, dialect)} FROM {table_path(parent.ref, dialect)}) AS p ON {join} "
+        f"WHERE {given}"
+    )
+    ((rows, missing),) = connector.query(statement, max_rows=1).rows
+    return Check(int(rows), int(missing or 0), exact=True)
+
+
+def is_unique_in_database(connector: Connector, table: Table, columns: Sequence[str]) -> bool:
+    """Whether no combination of values of these columns stands twice in the whole table. Raises `SourceError`."""
+    dialect = connector.dialect
+    listed = column_list(columns, dialect)
+    given = " AND ".join(f"{quote(column, dialect)} IS NOT NULL" for column in columns)
+    statement = (
+        f"SELECT count(*) FROM (SELECT {listed} FROM {table_path(table.ref, dialect)} WHERE {given} "
+        f"GROUP BY {listed} HAVING count(*) > 1) AS repeated"
+    )
+    ((repeated,),) = connector.query(statement, max_rows=1).rows
+    return int(repeated) == 0
+
+
+def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
+    values = list(counts)
+    return values[:: max(1, len(values) // count)][:count]
+
+
+def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Overlap:
+    rows = sum(child.counts[value] for value in values)
+    missing = sum(child.counts[value] for value in values if value not in present)
+    hits = sum(1 for value in values if value in present)
+    return Overlap(rows, missing, len(values), hits, exact=False)
+
+
+def _comparable(value: Any, key: ColumnFacts) -> Any:
+    if key.family is Family.TEXT and not isinstance(value, str):
+        return str(value)
+    return value

@@ -1,0 +1,107 @@
+"""Turns pairs, composite pairs and branches into edges: status, cardinality, one line of reason."""
+
+from __future__ import annotations
+
+from ktx_cli.context.scan.relationships.composites import CompositePair
+from ktx_cli.context.scan.relationships.facts import ColumnFacts
+from ktx_cli.context.scan.relationships.features import FEATURES
+from ktx_cli.context.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus
+from ktx_cli.context.scan.relationships.pairs import Pair
+from ktx_cli.context.scan.relationships.polymorphic import Branch
+from ktx_cli.context.scan.relationships.wording import reason_of, share
+from ktx_cli.project.config.scan import Relationships
+
+MOST_VIOLATIONS = 0.08
+"""Edges of which a larger share of rows finds nothing are for a person to judge."""
+
+
+def sampled_check(pair: Pair) -> Check | None:
+    """Return what the samples say of a pair; None where there are no rows to tell by."""
+    if pair.overlap is None or not pair.overlap.rows:
+        return None
+    return Check(pair.overlap.rows, pair.overlap.missing, pair.overlap.exact)
+
+
+def status_of(score: float, check: Check | None, settings: Relationships) -> EdgeStatus:
+    """Return the status of an edge that won its column: what no row shows is for a person to accept."""
+    if score < settings.review_threshold:
+        return EdgeStatus.REJECTED
+    if score < settings.accept_threshold:
+        return EdgeStatus.REVIEW
+    if check is None:
+        return EdgeStatus.REVIEW if settings.validation_required_for_manifest else EdgeStatus.ACCEPTED
+    return EdgeStatus.ACCEPTED if check.violations <= MOST_VIOLATIONS else EdgeStatus.REVIEW
+
+
+def edge_of_pair(pair: Pair, status: EdgeStatus, check: Check | None, reason: str | None = None) -> Edge:
+    """Return the edge of one column."""
+    return Edge(
+        child=pair.child.table.table.ref,
+        child_columns=(pair.child.name,),
+        parent=pair.key.table.table.ref,
+        parent_columns=(pair.key.name,),
+        status=status,
+        score=round(pair.score, 3),
+        reason=reason or reason_of(pair, check, status),
+        cardinality=_cardinality((pair.child,)),
+        sources=tuple(sorted(pair.sources)),
+        check=check,
+        features=dict(zip(FEATURES, pair.values, strict=True)),
+    )
+
+
+def edge_of_composite(pair: CompositePair, settings: Relationships) -> Edge:
+    """Return the edge of several columns."""
+    found = "every row finds its parent" if not pair.check.missing else f"{share(1 - pair.check.violations)} of rows do"
+    return Edge(
+        child=pair.child[0].table.table.ref,
+        child_columns=tuple(column.name for column in pair.child),
+        parent=pair.key[0].table.table.ref,
+        parent_columns=tuple(column.name for column in pair.key),
+        status=status_of(pair.score, pair.check, settings),
+        score=pair.score,
+        reason=f"{found}; the columns match the composite key",
+        cardinality=_cardinality(pair.child),
+        sources=("names", "values"),
+        check=pair.check,
+    )
+
+
+def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:
+    """Return the edge of one value of a discriminator."""
+    score = 0.95 if branch.named >= 0.75 else 0.8
+    return Edge(
+        child=branch.child.table.table.ref,
+        child_columns=(branch.child.name,),
+        parent=branch.key.table.table.ref,
+        parent_columns=(branch.key.name,),
+        status=status_of(score, branch.check, settings),
+        score=score,
+        reason=f"{branch.discriminator.name} names the table, and {share(1 - branch.check.violations)} of its rows are found",
+        sources=("values",),
+        check=branch.check,
+        condition=(branch.discriminator.name, branch.value),
+    )
+
+
+def order(edge: Edge) -> tuple[object, ...]:
+    """Return what edges are sorted by: their tables and columns."""
+    child, parent = edge.child, edge.parent
+    return (
+        child.schema or "",
+        child.name,
+        edge.child_columns,
+        parent.schema or "",
+        parent.name,
+        edge.parent_columns,
+        str(edge.condition),
+    )
+
+
+def _cardinality(columns: tuple[ColumnFacts, ...]) -> Cardinality:
+    table = columns[0].table
+    if not table.complete:
+        return Cardinality.MANY_TO_ONE
+    values = [table.sampled.values[column.name] for column in columns]
+    rows = [row for row in zip(*values, strict=True) if None not in row]
+    return Cardinality.ONE_TO_ONE if len(rows) > 1 and len(set(rows)) == len(rows) else Cardinality.MANY_TO_ONE

@@ -1,0 +1,164 @@
+"""Tables and columns as the search for relationships sees them: names split, values counted, nothing declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind
+from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
+from ktx_cli.context.scan.relationships.names import key_base, table_words, tokens, words
+
+LONGEST_KEY = 80
+"""Texts longer than this, in characters, are prose and no keys."""
+
+
+class Family(StrEnum):
+    """What can be compared with what: a column refers only to one of its own family."""
+
+    INTEGER = "integer"
+    TEXT = "text"
+    TIME = "time"
+    OTHER = "other"
+
+
+_OBSERVED = {
+    ValueKind.INTEGER: Family.INTEGER,
+    ValueKind.TEXT: Family.TEXT,
+    ValueKind.TIME: Family.TIME,
+}
+_DECLARED = {
+    SemanticType.NUMBER: Family.INTEGER,
+    SemanticType.STRING: Family.TEXT,
+    SemanticType.TIME: Family.TIME,
+}
+
+
+@dataclass(slots=True, eq=False)
+class ColumnFacts:
+    """One column. `counts`: value -> rows of the sample, empty where nothing can be compared; `base`: the words of its
+    name without those that mean a key, of which `keyed` says whether there were any."""
+
+    table: TableFacts
+    column: Column
+    profile: ColumnProfile
+    counts: Mapping[Any, int]
+    position: int
+    family: Family
+    parts: tuple[str, ...]
+    base: tuple[str, ...]
+    keyed: bool
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column.name
+
+    @property
+    def distinct(self) -> int:
+        """How many different values the sample holds."""
+        return len(self.counts)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no value to look at."""
+        return not self.counts
+
+    @property
+    def unique(self) -> bool:
+        """Whether no value of the sample stands twice, and no row is without one."""
+        return self.profile.unique and self.profile.nulls == 0
+
+    @property
+    def joined(self) -> str:
+        """The words of its name, run together."""
+        return "".join(self.parts)
+
+    def says(self, kind: str) -> bool:
+        """Whether a word of its name is of a kind (`measure`, `flag` ...)."""
+        vocabulary = words(kind)
+        return any(part in vocabulary for part in self.parts)
+
+    def __str__(self) -> str:
+        return f"{self.table.table.ref}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class TableFacts:
+    """One table; `words`: those of its name without layers and common prefixes."""
+
+    table: Table
+    sampled: SampledTable
+    words: tuple[str, ...]
+    number: int
+    columns: list[ColumnFacts] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has, as far as is known."""
+        profile = self.sampled.profile
+        return profile.rows if profile.row_count is None else profile.row_count
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sample is the whole table."""
+        return self.sampled.profile.complete
+
+    def column(self, name: str) -> ColumnFacts:
+        """Return the facts of a column."""
+        return next(each for each in self.columns if each.name == name)
+
+
+@dataclass(eq=False)
+class DatabaseFacts:
+    """All tables that take part."""
+
+    dialect: str
+    tables: list[TableFacts]
+    relations: tuple[Table, ...] = ()
+    """All relations of the database, views too."""
+
+    @cached_property
+    def columns(self) -> list[ColumnFacts]:
+        """All columns, table by table."""
+        return [column for table in self.tables for column in table.columns]
+
+    @cached_property
+    def by_ref(self) -> dict[Any, TableFacts]:
+        """Ref -> table."""
+        return {table.table.ref: table for table in self.tables}
+
+
+def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable]) -> DatabaseFacts:
+    """Return the facts of the tables that can take part; views only repeat what their tables hold."""
+    pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
+    chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
+    spoken = table_words(table.ref.name for table, _ in chosen)
+    found = [_table(table, sample, spoken[table.ref.name], number) for number, (table, sample) in enumerate(chosen)]
+    return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
+
+
+def _table(table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int) -> TableFacts:
+    facts = TableFacts(table, sampled, spoken, number)
+    for position, (column, profile) in enumerate(zip(table.columns, sampled.profile.columns, strict=True)):
+        base, keyed = key_base(column.name)
+        counts = sampled.counts.get(column.name, {})
+        family = _family(column, profile)
+        facts.columns.append(
+            ColumnFacts(facts, column, profile, counts, position, family, tokens(column.name), base, keyed)
+        )
+    return facts
+
+
+def _family(column: Column, profile: ColumnProfile) -> Family:
+    if profile.problem is not None:
+        return Family.OTHER
+    if profile.kind is ValueKind.EMPTY:
+        return _DECLARED.get(column.type, Family.OTHER)
+    family = _OBSERVED.get(profile.kind, Family.OTHER)
+    if family is Family.TEXT and (profile.longest or 0) > LONGEST_KEY:
+        return Family.OTHER
+    return family

@@ -1,0 +1,152 @@
+"""Which columns identify the rows of a table: unique ones, and unique sets found level by level.
+
+The search over sets is the level-wise one for unique column combinations (Abedjan and Naumann, 2011), bounded to the
+columns that can be part of a key and to sets of four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import prod
+from typing import Any
+
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
+from ktx_cli.context.scan.relationships.names import phrase_alike, words
+
+WIDEST_KEY = 4
+"""Columns in a composite key at most."""
+
+MEMBERS = 10
+"""How many of a table's columns are tried as members of a composite key."""
+
+_SURROGATES = frozenset({"id", "uuid", "guid", "pk", "sk", "oid", "rowid"})
+
+
+def own_name(column: ColumnFacts) -> float:
+    """Return how far a column's name says that it is the key of its own table, 0 to 1."""
+    parts = column.parts
+    spoken = column.table.words
+    if not column.base:
+        return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
+    alike = max(weight * phrase_alike(column.base, each) for each, weight in _spellings(spoken))
+    if alike >= 0.5:
+        return alike * (1.0 if column.keyed else 0.8)
+    return 0.4 if column.keyed else 0.0
+
+
+def key_score(column: ColumnFacts) -> float:
+    """Return how plausible a unique column is as the primary key of its table, from name, type, place and values."""
+    profile = column.profile
+    score = 2.2 * own_name(column)
+    score += 0.9 if column.position == 0 else 0.3 if column.position == 1 else 0.0
+    score += {Family.INTEGER: 0.5, Family.TEXT: 0.1, Family.TIME: -1.0, Family.OTHER: -2.0}[column.family]
+    if column.family is Family.INTEGER and column.counts:
+        score += 0.4 if _dense(column) else 0.0
+        score -= 1.0 if profile.minimum < 0 else 0.0
+    if column.family is Family.TEXT and column.counts:
+        longest = profile.longest or 0
+        score += 0.3 if profile.shortest == longest else 0.0
+        score -= 0.8 if longest > 40 else 0.0
+        score -= 0.8 if any(" " in str(value) for value, _ in profile.top) else 0.0
+    for kind, weight in (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8)):
+        score -= weight if column.base and column.says(kind) else 0.0
+    score -= 1.5 if profile.nulls else 0.0
+    return score
+
+
+def unique_columns(table: TableFacts) -> list[ColumnFacts]:
+    """Return the columns of which no value stands twice, the most plausible key first."""
+    found = [
+        column
+        for column in table.columns
+        if column.family is not Family.OTHER
+        and column.profile.unique
+        and column.profile.nulls <= 0.2 * column.profile.rows
+    ]
+    return sorted(found, key=lambda column: (-key_score(column), column.position))
+
+
+def composite_keys(table: TableFacts, likely: Iterable[str] = ()) -> list[tuple[ColumnFacts, ...]]:
+    """Return minimal sets of two and more columns that are unique in the sample, smaller and more plausible ones first.
+
+    `likely`: columns that refer to other tables, which are members of keys more than others are.
+    """
+    rows = table.sampled.profile.rows
+    if rows < 2:
+        return []
+    expected = set(likely)
+    members = [column for column in table.columns if _can_be_member(column)]
+    members.sort(key=lambda column: (-member_score(column, column.name in expected), column.position))
+    members = sorted(members[:MEMBERS], key=lambda column: column.position)
+    found: list[tuple[ColumnFacts, ...]] = []
+    for size in range(2, WIDEST_KEY + 1):
+        for group in combinations(members, size):
+            if any(set(key) <= set(group) for key in found):
+                continue
+            if prod(column.distinct for column in group) >= rows and is_unique(group, rows):
+                found.append(group)
+        if found and size >= 3:
+            break
+    return sorted(found, key=lambda group: (-set_score(group, expected), len(group), [c.position for c in group]))
+
+
+def member_score(column: ColumnFacts, refers: bool) -> float:
+    """Return how plausible a column is as a member of a composite key."""
+    score = 2.0 if refers else 0.0
+    score += 1.2 if column.keyed else 0.0
+    score += 0.8 / (1 + column.position)
+    score += {Family.INTEGER: 0.5, Family.TEXT: 0.2, Family.TIME: 0.3, Family.OTHER: -3.0}[column.family]
+    if any(
+        part
+        in ("seq", "line", "position", "pos", "sequence", "row", "item", "lfd", "linea", "ligne", "riga", "pozycja")
+        for part in column.parts
+    ):
+        score += 1.0
+    elif column.says("measure"):
+        score -= 1.2
+    score -= 0.8 if column.says("text") else 0.0
+    score -= 0.5 if column.says("flag") else 0.0
+    if column.family is Family.TEXT and (column.profile.longest or 0) > 40:
+        score -= 1.0
+    return score
+
+
+def set_score(group: Sequence[ColumnFacts], expected: set[str]) -> float:
+    """Return how plausible a set is as the primary key: its members', less something for each of them."""
+    scores = [member_score(column, column.name in expected) for column in group]
+    return sum(scores) / len(scores) + 0.3 * min(scores) - 0.35 * len(group)
+
+
+def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
+    """Whether no combination of the columns' values stands twice in the sample."""
+    values = group[0].table.sampled.values
+    seen: set[Any] = set(zip(*(values[column.name] for column in group), strict=True))
+    return len(seen) == rows
+
+
+def _can_be_member(column: ColumnFacts) -> bool:
+    profile = column.profile
+    return column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not profile.unique
+
+
+def _dense(column: ColumnFacts) -> bool:
+    """Whether integers follow each other with few gaps, as numbers given in turn do."""
+    profile = column.profile
+    width = int(profile.maximum) - int(profile.minimum) + 1
+    rows = column.table.rows if not column.table.complete else column.distinct
+    return width <= 2 * max(rows, 1)
+
+
+def _spellings(spoken: tuple[str, ...]) -> list[tuple[tuple[str, ...], float]]:
+    """Return the words of a table's name whole, and in part: `order header` is an order, `sales order` is one too."""
+    found = [(spoken, 1.0)]
+    if len(spoken) > 1:
+        found.append((spoken[:-1], 0.9 if spoken[-1] in _HEADS else 0.5))
+        found.append((spoken[-1:], 0.8))
+    return found
+
+
+_HEADS = words("discriminator") | frozenset(
+    {"header", "hdr", "head", "kopf", "info", "detail", "details", "record", "list", "entry", "profile", "main"}
+)

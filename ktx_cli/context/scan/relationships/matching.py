@@ -1,0 +1,139 @@
+"""Finds the tables and keys a column's name speaks of, through indexes of their words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
+from ktx_cli.context.scan.relationships.names import alike, concepts, phrase_alike
+
+FAINTEST = 0.4
+"""Below this a table is not what a name speaks of."""
+
+MOST_TABLES = 12
+"""How many tables a name may speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """How far a column's name speaks of a table, and of a key by the key's own name; both 0 to 1.
+
+    `meaning`: whether column and table may stand for the same thing by other words (`rep` and `employee`).
+    """
+
+    table: float
+    key: float
+    meaning: bool = False
+
+    @property
+    def best(self) -> float:
+        """The stronger of the two."""
+        return max(self.table, self.key)
+
+
+class NameIndex:
+    """Answers which parents a column's name speaks of; `keys`: the columns that can be referred to."""
+
+    def __init__(self, tables: Sequence[TableFacts], keys: Iterable[ColumnFacts]) -> None:
+        self._by_word: dict[str, set[int]] = defaultdict(set)
+        self._by_letter: dict[str, list[str]] = defaultdict(list)
+        self._tables = tables
+        for table in tables:
+            for word in {*table.words, "".join(table.words), "".join(each[0] for each in table.words)}:
+                self._by_word[word].add(table.number)
+        for word in self._by_word:
+            self._by_letter[word[0]].append(word)
+        self._by_parts: dict[tuple[str, ...], list[ColumnFacts]] = defaultdict(list)
+        self._keys: dict[int, list[ColumnFacts]] = defaultdict(list)
+        for key in keys:
+            self._keys[key.table.number].append(key)
+            if key.base:
+                self._by_parts[key.parts].append(key)
+        self._by_concept: dict[str, set[int]] = defaultdict(set)
+        for table in tables:
+            for concept in concepts(table.words):
+                self._by_concept[concept].add(table.number)
+        self._words: dict[str, set[int]] = {}
+        self._bases: dict[tuple[str, ...], dict[int, float]] = {}
+
+    def parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
+        """Return the keys the column's name speaks of, and how clearly."""
+        found: dict[ColumnFacts, Named] = {}
+        tables = self.tables(child.base)
+        meant = self._meant(child.base)
+        for number in dict.fromkeys([*tables, *meant]):
+            for key in self._keys.get(number, ()):
+                if key is not child:
+                    found[key] = Named(tables.get(number, 0.0), key_alike(child, key), number in meant)
+        for start in range(len(child.parts)):
+            for key in self._by_parts.get(child.parts[start:], ()):
+                if key is not child and key not in found:
+                    found[key] = Named(tables.get(key.table.number, 0.0), key_alike(child, key))
+        return found
+
+    def _meant(self, base: tuple[str, ...]) -> list[int]:
+        """Return the tables that stand for what words may mean; none where there are many."""
+        numbers = {number for concept in concepts(base) for number in self._by_concept.get(concept, ())}
+        return sorted(numbers) if len(numbers) <= MOST_TABLES else []
+
+    def named(self, child: ColumnFacts, key: ColumnFacts) -> Named:
+        """Return how far the column's name speaks of one key."""
+        meaning = key.table.number in self._meant(child.base)
+        return Named(self.tables(child.base).get(key.table.number, 0.0), key_alike(child, key), meaning)
+
+    def tables(self, base: tuple[str, ...]) -> dict[int, float]:
+        """Return number of table -> how far words speak of it, the clearest ones only."""
+        known = self._bases.get(base)
+        if known is None:
+            known = self._bases[base] = self._find(base)
+        return known
+
+    def _find(self, base: tuple[str, ...]) -> dict[int, float]:
+        if not base:
+            return {}
+        numbers: set[int] = set()
+        for word in {*base, "".join(base)}:
+            numbers |= self._matching(word)
+        scores = {number: table_alike(base, self._tables[number].words) for number in numbers}
+        kept = sorted((each for each in scores.items() if each[1] >= FAINTEST), key=lambda each: (-each[1], each[0]))
+        return dict(kept[:MOST_TABLES])
+
+    def _matching(self, word: str) -> set[int]:
+        known = self._words.get(word)
+        if known is None:
+            near = [other for other in self._by_letter.get(word[0], ()) if alike(word, other) > 0]
+            known = self._words[word] = {number for other in near for number in self._by_word[other]}
+        return known
+
+
+def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:
+    """Return how far a column's words speak of a table: wholly, behind a role (`billing address`), or by its head."""
+    best = phrase_alike(base, spoken)
+    for size in range(1, len(base)):
+        best = max(best, 0.92 * phrase_alike(base[-size:], spoken), 0.8 * phrase_alike(base[:size], spoken))
+    if len(spoken) > 1:
+        best = max(best, 0.82 * phrase_alike(base, spoken[-1:]), 0.7 * phrase_alike(base, spoken[:-1]))
+        if len(base) > 1:
+            best = max(best, 0.72 * phrase_alike(base[-1:], spoken[-1:]))
+        best = max(best, 0.5 * phrase_alike(base, spoken[:1]))
+    return best
+
+
+def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
+    """Return how far a column is called as the key is: `id` and `code` say nothing, `customer_id` does."""
+    if not key.base:
+        return 0.0
+    if child.parts == key.parts or child.joined == key.joined:
+        return 1.0
+    size = len(key.parts)
+    if len(child.parts) > size and child.parts[-size:] == key.parts:
+        return 0.9
+    if len(key.joined) >= 5 and child.joined.endswith(key.joined):
+        return 0.85
+    if child.base == key.base:
+        return 0.9 if child.keyed else 0.7
+    if child.base and child.keyed and key.keyed:
+        return 0.9 * phrase_alike(child.base, key.base)
+    return 0.0

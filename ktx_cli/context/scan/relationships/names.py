@@ -1,0 +1,236 @@
+"""What names of tables and columns say: their words, which words mean a key, and how alike two words are."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import Final
+
+_SPLIT: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_LETTERS: Final = str.maketrans(
+    {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "Ø": "O", "Ł": "L", "Đ": "D", "ı": "i"}
+)
+_VOWELS: Final = frozenset("aeiouy")
+_ENDINGS: Final = (
+    "",
+    "s",
+    "e",
+    "n",
+    "a",
+    "i",
+    "y",
+    "en",
+    "er",
+    "es",
+    "ow",
+    "os",
+    "as",
+    "us",
+    "um",
+    "nen",
+    "eur",
+    "ies",
+)
+
+
+@functools.cache
+def words(kind: str) -> frozenset[str]:
+    """Return the words of a kind: `key`, `generic_key`, `layer`, `measure`, `flag`, `time`, `text` ..."""
+    return frozenset(_vocabulary()[kind])
+
+
+@functools.cache
+def _vocabulary() -> Mapping[str, list[str]]:
+    text = files("ktx_cli.context.scan.relationships").joinpath("words.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+@functools.cache
+def _concepts() -> Mapping[str, frozenset[str]]:
+    """Return word -> the concepts it may stand for (`rep` -> person)."""
+    text = files("ktx_cli.context.scan.relationships").joinpath("concepts.json").read_text("utf-8")
+    found: dict[str, set[str]] = {}
+    for concept, listed in json.loads(text).items():
+        for word in listed:
+            found.setdefault(stem(word), set()).add(concept)
+    return {word: frozenset(concepts) for word, concepts in found.items()}
+
+
+@functools.lru_cache(maxsize=100_000)
+def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
+    """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing."""
+    for word in reversed(spoken):
+        known = _concepts().get(stem(word))
+        if known:
+            return known
+    return frozenset()
+
+
+@functools.lru_cache(maxsize=100_000)
+def tokens(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case without accents: `CustomerID2` -> customer, id, 2."""
+    plain = unicodedata.normalize("NFKD", name.translate(_LETTERS))
+    letters = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    # IDs and URLs are one word, not an `I` before `Ds`.
+    letters = re.sub(r"(?<![A-Z])(ID|URL|PK|FK|NO|NR)s(?![a-z])", lambda found: found.group(1).title() + "s", letters)
+    return tuple(found.lower() for found in _SPLIT.findall(letters)) or (name.lower(),)
+
+
+@functools.lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Return an English noun's singular, roughly; other words as they are."""
+    if len(word) < 4 or not word.isascii():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("uses") and len(word) > 5:
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return {"people": "person", "children": "child", "men": "man", "women": "woman", "indices": "index"}.get(word, word)
+
+
+@functools.lru_cache(maxsize=400_000)
+def alike(one: str, other: str) -> float:
+    """Return how likely two words mean the same, 0 to 1: equal, inflected, abbreviated."""
+    if one == other or stem(one) == stem(other):
+        return 1.0
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    if short.isdigit() or long.isdigit() or len(short) < 2 or short[0] != long[0]:
+        return 0.0
+    shared = _shared_prefix(short, long)
+    if shared >= 4 and short[shared:] in _ENDINGS and long[shared:] in _ENDINGS:
+        return 0.95
+    if shared == len(short) and shared >= 3:
+        return 0.85 if shared >= 4 else 0.8
+    skeleton = _skeleton(long)
+    if short == skeleton[: len(short)] and len(short) >= 3:
+        return 0.8
+    if short == skeleton[:2] or short == skeleton:
+        return 0.7
+    if len(short) >= 3 and _is_subsequence(short, long) and len(short) <= 0.75 * len(long):
+        return 0.65 if not _VOWELS & set(short[1:]) else 0.5
+    if len(short) == 2 and long.startswith(short):
+        return 0.5
+    return 0.0
+
+
+def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+    """Return how alike two runs of words are: word by word, run together, or one the other's initials."""
+    if not one or not other:
+        return 0.0
+    joined, joined_other = "".join(one), "".join(other)
+    if joined == joined_other or (stem(joined) == stem(joined_other)):
+        return 1.0
+    if len(one) == len(other):
+        scores = [alike(a, b) for a, b in zip(one, other, strict=True)]
+        return min(scores) * (sum(scores) / len(scores)) ** 0.5 if min(scores) else 0.0
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    if len(short) == 1:
+        (word,) = short
+        if len(word) == len(long) >= 2 and word == "".join(each[0] for each in long):
+            return 0.75
+        return max(alike(word, "".join(long)) * 0.95, _run_together(word, long))
+    return 0.0
+
+
+def _run_together(word: str, parts: tuple[str, ...]) -> float:
+    """Return how well a word is the parts' beginnings written together: `custord` of customer, order."""
+    rest, score = word, 1.0
+    for part in parts:
+        length = _shared_prefix(rest, part)
+        if length < 2:
+            return 0.0
+        score *= 1.0 if length == len(part) else 0.9
+        rest = rest[length:]
+    return score * 0.85 if not rest else 0.0
+
+
+def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return name -> its words without layers (`dim_`, `tbl_`) and without prefixes that most tables share."""
+    split = {name: tokens(name) for name in names}
+    common = _common_prefixes(split.values())
+    return {name: _core(parts, common) for name, parts in split.items()}
+
+
+def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    lists = [parts for parts in split if len(parts) > 1]
+    firsts = Counter(parts[0] for parts in lists)
+    return frozenset(word for word, count in firsts.items() if count >= 4 and count > 0.6 * len(lists))
+
+
+def _core(parts: tuple[str, ...], common: frozenset[str]) -> tuple[str, ...]:
+    rest = parts
+    while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
+        rest = rest[1:]
+    while len(rest) > 1 and (rest[-1].isdigit() or rest[-1] in ("tbl", "table", "dim", "fact", "master", "mst", "lkp")):
+        rest = rest[:-1]
+    return rest
+
+
+@functools.lru_cache(maxsize=100_000)
+def key_base(name: str) -> tuple[tuple[str, ...], bool]:
+    """Return a column's words without those that mean a key, and whether there was one: `cust_no` -> (cust,), True."""
+    parts = tokens(name)
+    rest = list(parts)
+    found = False
+    while len(rest) > 1 and rest[-1] in words("key"):
+        rest.pop()
+        found = True
+    while len(rest) > 1 and rest[0] in (
+        "id",
+        "fk",
+        "pk",
+        "cod",
+        "cd",
+        "code",
+        "nr",
+        "no",
+        "num",
+        "sk",
+        "bk",
+        "k",
+        "ref",
+        "kod",
+        "codigo",
+        "numero",
+    ):
+        rest.pop(0)
+        found = True
+    if len(rest) == 1 and rest[0] in words("generic_key"):
+        return (), True
+    if not found:
+        for ending in ("id", "key", "code", "nr", "no", "uuid", "guid"):
+            if rest[-1].endswith(ending) and len(rest[-1]) >= len(ending) + 3 and len(rest) == len(parts):
+                return (*rest[:-1], rest[-1][: -len(ending)]), ending in ("id", "key", "uuid", "guid")
+    return tuple(rest), found
+
+
+def _shared_prefix(one: str, other: str) -> int:
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length
+
+
+def _skeleton(word: str) -> str:
+    """Return the word with its vowels after the first letter and doubled consonants left out."""
+    kept = [word[0]]
+    for letter in word[1:]:
+        if letter not in _VOWELS and letter != kept[-1]:
+            kept.append(letter)
+    return "".join(kept)
+
+
+def _is_subsequence(short: str, long: str) -> bool:
+    letters = iter(long)
+    return all(letter in letters for letter in short)

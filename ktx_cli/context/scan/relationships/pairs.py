@@ -1,0 +1,181 @@
+"""Brings together which columns may refer to which keys, from names, values and hints, and what the rows say of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ktx_cli.context.scan.relationships.containment import Overlap, Prober, overlap_in_memory
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts
+from ktx_cli.context.scan.relationships.features import Numbers, Standing, features, numbers_of
+from ktx_cli.context.scan.relationships.matching import Named, NameIndex
+from ktx_cli.context.scan.relationships.values import ValueIndex
+
+TOLERATED = 0.12
+"""The share of rows that may find nothing for a pair to be looked at further when its name says little."""
+
+TOLERATED_NAMED = 0.6
+"""The same for a pair whose name is clear: a person should hear of it."""
+
+CLEAR_NAME = 0.75
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """A column and a key it may refer to. `overlap` None: no rows to tell by."""
+
+    child: ColumnFacts
+    key: ColumnFacts
+    named: Named
+    sources: set[str] = field(default_factory=set)
+    overlap: Overlap | None = None
+    values: list[float] = field(default_factory=list)
+    score: float = 0.0
+
+
+def find_pairs(
+    facts: DatabaseFacts,
+    keys: Sequence[ColumnFacts],
+    names: NameIndex,
+    hinted: Mapping[tuple[ColumnFacts, ColumnFacts], set[str]],
+    prober: Prober,
+    *,
+    most: int,
+    spoken_for: set[ColumnFacts],
+) -> list[Pair]:
+    """Return the pairs worth ranking, with their features; `spoken_for`: columns whose references are declared."""
+    values = ValueIndex(keys)
+    hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
+    for (child, key), sources in hinted.items():
+        hints[child][key] = sources
+    pairs = [
+        pair
+        for child in facts.columns
+        if child not in spoken_for and can_refer(child)
+        for pair in _of(child, names, values, hints.get(child, {}), most)
+    ]
+    _measure(pairs, prober)
+    kept = [pair for pair in pairs if _plausible(pair)]
+    _describe(kept)
+    return kept
+
+
+def can_refer(column: ColumnFacts) -> bool:
+    """Whether a column's values could be references at all."""
+    return column.family is not Family.OTHER and not (column.distinct <= 2 and column.says("flag") and not column.keyed)
+
+
+def _of(
+    child: ColumnFacts,
+    names: NameIndex,
+    values: ValueIndex,
+    hints: Mapping[ColumnFacts, set[str]],
+    most: int,
+) -> list[Pair]:
+    found: dict[ColumnFacts, Pair] = {}
+    for key, named in names.parents(child).items():
+        if comparable(child, key):
+            found[key] = Pair(child, key, named, {"names"})
+    for key in values.parents(child):
+        if key not in found:
+            found[key] = Pair(child, key, names.named(child, key))
+        found[key].sources.add("values")
+    for key, sources in hints.items():
+        if key not in found:
+            found[key] = Pair(child, key, names.named(child, key))
+        found[key].sources |= sources
+    ordered = sorted(
+        found.values(),
+        key=lambda pair: (-len(pair.sources & hints.get(pair.key, set())), -pair.named.best, pair.key.table.number),
+    )
+    by_name = [pair for pair in ordered if "values" not in pair.sources][: max(1, most // 2)]
+    by_value = [pair for pair in ordered if "values" in pair.sources][: max(1, most - len(by_name))]
+    return [*by_name, *by_value]
+
+
+def comparable(child: ColumnFacts, key: ColumnFacts) -> bool:
+    """Whether the values of both can be equal: the same family, or one has no values yet."""
+    return child.family is key.family
+
+
+def _measure(pairs: Sequence[Pair], prober: Prober) -> None:
+    large = []
+    for pair in pairs:
+        if pair.child.empty or pair.key.empty:
+            continue
+        if pair.key.table.complete:
+            pair.overlap = overlap_in_memory(pair.child, pair.key)
+        elif _in_reach(pair):
+            large.append(pair)
+    probed = prober.overlaps((pair.child, pair.key) for pair in large)
+    for pair in large:
+        pair.overlap = probed.get((pair.child, pair.key))
+
+
+def _in_reach(pair: Pair) -> bool:
+    """Whether a key that is larger than its sample may hold the values at all, from the ends of both."""
+    if pair.key.family is not Family.INTEGER:
+        return True
+    low, high = float(pair.key.profile.minimum), float(pair.key.profile.maximum)
+    slack = 0.2 * (high - low) + 10
+    own = pair.child.profile
+    return low - slack <= float(own.minimum) and float(own.maximum) <= high + slack
+
+
+def _plausible(pair: Pair) -> bool:
+    if pair.key.empty and not pair.child.empty:
+        return False
+    if pair.overlap is None:
+        return pair.named.best >= CLEAR_NAME or bool(pair.sources - {"names", "values"})
+    if pair.named.best >= CLEAR_NAME or pair.sources - {"names", "values"}:
+        return pair.overlap.violations <= TOLERATED_NAMED
+    return pair.overlap.violations <= TOLERATED
+
+
+def _describe(pairs: Iterable[Pair]) -> None:
+    """Fill in the features of all pairs."""
+    by_child: dict[ColumnFacts, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        by_child[pair.child].append(pair)
+    cache: dict[ColumnFacts, Numbers] = {}
+
+    def numbers(column: ColumnFacts) -> Numbers:
+        if column not in cache:
+            cache[column] = numbers_of(column)
+        return cache[column]
+
+    references: Counter[TableFacts] = Counter()
+    for child, group in by_child.items():
+        references[child.table] += any(_is_clear(pair) for pair in group)
+    for child, group in by_child.items():
+        own = numbers(child)
+        by_name = sorted((pair.named.best for pair in group), reverse=True)
+        shares = sorted((_share(pair, numbers(pair.key)) for pair in group), reverse=True)
+        meant = sum(pair.named.meaning for pair in group)
+        rivals = sum(pair.overlap is not None and pair.overlap.violations <= 0.02 for pair in group)
+        for pair in group:
+            best_elsewhere = by_name[0] if pair.named.best < by_name[0] else by_name[1] if len(by_name) > 1 else 0.0
+            standing = Standing(
+                best_name_elsewhere=best_elsewhere,
+                name_rank=sum(name > pair.named.best for name in by_name),
+                rivals=rivals,
+                coverage_rank=sum(share > _share(pair, numbers(pair.key)) for share in shares),
+                meaning_rivals=meant - pair.named.meaning,
+                other_references=references[child.table] - any(_is_clear(each) for each in group),
+            )
+            overlap = pair.overlap or Overlap(0, 0, 0, 0, exact=False)
+            pair.values = features(child, pair.key, pair.named, overlap, standing, numbers(pair.key), own)
+
+
+def _is_clear(pair: Pair) -> bool:
+    """Whether a pair is a reference by its name already: its table has others like it."""
+    return (
+        pair.named.best >= CLEAR_NAME
+        and pair.child.table is not pair.key.table
+        and (pair.overlap is None or pair.overlap.violations <= TOLERATED)
+    )
+
+
+def _share(pair: Pair, known: Numbers) -> float:
+    return 0.0 if pair.overlap is None else pair.overlap.hits / max(1, known.rows)

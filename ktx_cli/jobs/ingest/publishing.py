@@ -1,0 +1,119 @@
+"""What a run leaves behind: one commit or none, the facts the next run compares with, its report."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+
+from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
+from ktx_cli.context.scan.scan import folders
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import ResultWarning, StorageError
+from ktx_cli.core.events import StepFinished, StepStarted
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest import ledger
+from ktx_cli.jobs.ingest.base import ProjectBase
+from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.project.files import write_atomic
+from ktx_cli.project.leases import Lease
+from ktx_cli.project.repository import EDITED_MEANWHILE, CommitResult, Repository
+from ktx_cli.project.state import translated
+from ktx_cli.project.workspace import Workspace
+
+
+def changes_of(run: Run, base: ProjectBase) -> dict[str, bytes | None]:
+    """Return what the scans change of the base, path -> content, None for a file that goes."""
+    workspace = Workspace(base)
+    for outcome in run.outcomes:
+        for path, content in outcome.files.items():
+            if content is None:
+                workspace.delete(path)
+            else:
+                workspace.write(path, content)
+    return workspace.changes()
+
+
+def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
+    """Name at each connection those of the changes that are its own."""
+    own = {outcome.connection: outcome.files for outcome in run.outcomes}
+    for report in run.report.connections:
+        files = own.get(report.connection, {})
+        report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
+
+
+def commit(run: Run, repository: Repository, base: ProjectBase, tip: str | None, lease: Lease) -> None:
+    """Commit what the scans change, once; nothing when nothing changes. `tip`: the commit the base was read from."""
+    changes = changes_of(run, base)
+    if not changes:
+        return
+    run.request.emit(StepStarted("commit"))
+    started = monotonic()
+    result = repository.commit(
+        changes,
+        message=_message(run.report),
+        base=tip,
+        author=run.config.storage.git.author,
+        before_publish=lease.check,
+        adjust=lambda held: _without(run, changes, held),
+        spared=[path for outcome in run.outcomes for path in outcome.losses.shards],
+    )
+    _report_commit(run, result)
+    report_files(run, {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes})
+    done = f"{plural(len(result.committed), 'file')} in {result.commit[:10]}" if result.commit else "nothing to commit"
+    run.request.emit(StepFinished("commit", done, monotonic() - started))
+
+
+def _without(run: Run, changes: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
+    """Return the changes that may be made while the held paths stay as they are."""
+    allowed = {path: content for outcome in run.outcomes for path, content in outcome.without(held).items()}
+    return {path: allowed[path] for path in changes if path in allowed}
+
+
+def _report_commit(run: Run, result: CommitResult) -> None:
+    report = run.report
+    report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
+    held = frozenset(held.path for held in result.held)
+    run.warnings += [warning for o in run.outcomes for warning in o.removals(held, result.replaced)]
+    edited = [(path, EDITED_MEANWHILE) for path in result.left]
+    report.held = (*report.held, *((held.path, held.reason.value) for held in result.held), *edited)
+    if result.ignored:
+        run.warnings.append(
+            ResultWarning(
+                "ignored_paths",
+                f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
+                hint="take the folder out of .gitignore to keep its history",
+                paths=list(result.ignored),
+            )
+        )
+
+
+def remember(run: Run, now: ProjectBase, database: sqlite3.Connection) -> None:
+    """Store what the next run compares with, and the parsed copies. `now`: what was read or has been committed."""
+    held = {path for path, _ in run.report.held}
+    for outcome in run.outcomes:
+        files = None
+        if not held.intersection(outcome.files):
+            files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
+        with translated(run.layout.state):
+            ledger.record_scan(database, run.report.run_id, outcome, files)
+        if outcome.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
+            write_parsed_copies(run.layout, outcome.connection, outcome.shards)
+
+
+def write_report(run: Run) -> None:
+    """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
+    text = json.dumps(run.report.to_json(), indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_atomic(run.layout.runs / f"{run.report.run_id}.json", text.encode("utf-8", "surrogatepass"))
+    except StorageError as error:
+        message = f"the report of the run is not written: {error.message}"
+        run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))
+
+
+def _message(report: IngestReport) -> str:
+    scanned = [c for c in report.connections if c.status != UNCHANGED]
+    lines = [f"{report.command}: {', '.join(c.connection for c in scanned)}", ""]
+    lines += [f"{c.connection}: {c.summary}" for c in scanned]
+    return "\n".join([*lines, "", f"Ktx-Run: {report.run_id}", ""])

@@ -1,0 +1,49 @@
+"""One run of `ktx ingest` or `ktx scan` while it lasts: what was asked, and what is known so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.events import Emit, ignore_events
+from ktx_cli.jobs.ingest.depth import Depth
+from ktx_cli.jobs.ingest.report import IngestReport
+from ktx_cli.jobs.ingest.targets import Target
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
+
+    `depth` None: as deep as the configuration allows.
+    """
+
+    project_dir: Path
+    environ: Mapping[str, str]
+    connections: Sequence[str] = ()
+    command: str = "ktx ingest"
+    databases_only: bool = False
+    depth: Depth | None = None
+    no_llm: bool = False
+    dry_run: bool = False
+    wait_seconds: float = 0.0
+    emit: Emit = ignore_events
+
+
+@dataclass(slots=True)
+class Run:
+    """The state of one run while it lasts."""
+
+    request: IngestRequest
+    layout: Layout
+    config: KtxConfig
+    targets: Sequence[Target]
+    report: IngestReport
+    depth: Depth
+    warnings: list[ResultWarning]
+    outcomes: list[ScanOutcome] = field(default_factory=list)
