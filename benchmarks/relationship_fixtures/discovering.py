@@ -1,0 +1,58 @@
+"""The one place that knows discovery's interface: runs it on a fixture and returns its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.relationship_fixtures.scoring import Answer
+from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
+from ktx_cli.connectors.port import ConnectionSpec, DatabaseSchema, Scope, Table
+from ktx_cli.connectors.registry import connect
+
+
+def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
+    """Run discovery on a fixture's database.
+
+    `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead.
+    """
+    from ktx_cli.context.scan.relationships.discover import discover_database
+    from ktx_cli.project.config.scan import Scan
+
+    with connect(ConnectionSpec("fixture", "sqlite", {"path": str((fixture / DATA_FILE).resolve())})) as connector:
+        schema = connector.introspect(Scope())
+        if hide:
+            schema = hidden(schema, primary_keys or {})
+        started = time.perf_counter()
+        found = discover_database(connector, schema, Scan())
+        return _answer(found, time.perf_counter() - started)
+
+
+def hidden(schema: DatabaseSchema, primary_keys: Mapping[str, tuple[str, ...]]) -> DatabaseSchema:
+    """Return the schema without declared keys, but with the given primary keys (table name: columns)."""
+    return replace(schema, tables=tuple(_hidden(table, primary_keys) for table in schema.tables))
+
+
+def _hidden(table: Table, primary_keys: Mapping[str, tuple[str, ...]]) -> Table:
+    key = primary_keys.get(table.ref.name, ())
+    return replace(table, primary_key=key, foreign_keys=(), unique_keys=(), indexes=())
+
+
+def _answer(found: Any, seconds: float) -> Answer:
+    links = [(_reference(edge), edge) for edge in found.edges]
+    keys = (PrimaryKey(ref.name, tuple(columns)) for ref, columns in found.primary_keys.items() if columns)
+    return Answer(
+        frozenset(keys),
+        frozenset(link for link, edge in links if edge.status == "accepted"),
+        frozenset(link for link, edge in links if edge.status == "review"),
+        tuple((link, f"{edge.status} {edge.score:.2f}: {edge.reason}") for link, edge in links),
+        found.queries,
+        seconds,
+    )
+
+
+def _reference(edge: Any) -> Reference:
+    return Reference(edge.child.name, tuple(edge.child_columns), edge.parent.name, tuple(edge.parent_columns))

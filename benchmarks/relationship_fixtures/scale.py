@@ -1,0 +1,66 @@
+"""The large fixture: 400 tables of 50 columns, 1,900 links, 3 rows each, named like a generated warehouse."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.relationship_fixtures.dice import Dice
+from benchmarks.relationship_fixtures.pools import listed
+from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference, Truth, write_truth
+from benchmarks.relationship_fixtures.writing import new_database, quoted
+
+TABLES, COLUMNS, LINKS, ROWS = 400, 50, 1_900, 3
+_DIMENSIONS = 100
+_AREAS = listed("sales finance supply people web store plant fleet risk support")
+_THINGS = listed("account branch channel contract cohort device driver event item offer order party region shift unit")
+_MEASURES = listed("amount count ratio score flag label note rank span total")
+
+
+def write_scale(folder: Path, seed: int) -> Truth:
+    """Write the fixture into `folder`; dimensions come first, every other table refers to some of them."""
+    dice = Dice(seed, "scale")
+    tables = _table_names(dice)
+    parents = _parents(dice)
+    folder.mkdir(parents=True, exist_ok=True)
+    links: list[Reference] = []
+    with closing(new_database(folder / DATA_FILE)) as connection:
+        for number, (table, key) in enumerate(tables):
+            references = [tables[parent] for parent in parents[number]]
+            columns = _columns(dice, key, [name for _, name in references])
+            typed = ", ".join(f"{quoted(c)} {'INTEGER' if c.endswith('_key') else 'TEXT'}" for c in columns)
+            connection.execute(f"CREATE TABLE {quoted(table)} ({typed})")
+            rows = [_row(dice, columns, len(references), row) for row in range(ROWS)]
+            connection.executemany(f"INSERT INTO {quoted(table)} VALUES ({', '.join('?' * COLUMNS)})", rows)
+            links += [Reference(table, (name,), parent, (name,)) for parent, name in references]
+        connection.commit()
+    keys = tuple(PrimaryKey(table, (key,)) for table, key in tables)
+    truth = Truth(keys, tuple(links))
+    write_truth(folder, truth)
+    return truth
+
+
+def _table_names(dice: Dice) -> list[tuple[str, str]]:
+    """Return (table, its key) of all tables, the dimensions first."""
+    words = [f"{area}_{thing}_{number}" for area in _AREAS for thing in _THINGS for number in range(1, 4)]
+    chosen = dice.sample(words, TABLES)
+    layers = ["dim" if number < _DIMENSIONS else "fct" for number in range(TABLES)]
+    return [(f"{layer}_{word}", f"{word}_key") for layer, word in zip(layers, chosen, strict=True)]
+
+
+def _parents(dice: Dice) -> list[list[int]]:
+    """Return for each table the dimensions it refers to, `LINKS` together."""
+    facts = TABLES - _DIMENSIONS
+    base, more = divmod(LINKS, facts)
+    counts = [0] * _DIMENSIONS + [base + (number < more) for number in range(facts)]
+    return [dice.sample(range(_DIMENSIONS), count) for count in counts]
+
+
+def _columns(dice: Dice, key: str, references: list[str]) -> list[str]:
+    names = [f"{word}_{number}" for number in range(1, 6) for word in _MEASURES]
+    return [key, *references, *dice.sample(names, COLUMNS - 1 - len(references))]
+
+
+def _row(dice: Dice, columns: list[str], references: int, row: int) -> list[object]:
+    keys: list[object] = [row + 1, *(dice.between(1, ROWS) for _ in range(references))]
+    return keys + [f"{name[:3]} {dice.between(1, 99)}" for name in columns[len(keys) :]]

@@ -1,0 +1,175 @@
+"""Measures relationship discovery: python benchmarks/relationships.py FOLDER... [--generated COUNT]
+
+A folder holds `data.sqlite` and `expected-links.yaml`. The declared keys are hidden (or given, wrong, as they are),
+discovery runs, and what it accepted is compared with the truth, exactly. Prints precision, recall and F1 of foreign
+and primary keys, the recall with what was put up for review, queries and seconds; the last rows are the mean over the
+databases and the rates over all links together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.relationship_fixtures.discovering import discover
+from benchmarks.relationship_fixtures.generate import generate_corpus
+from benchmarks.relationship_fixtures.scoring import Answer, Rates, Score, score, silent_links
+from benchmarks.relationship_fixtures.truth import Truth, read_truth
+from benchmarks.relationship_fixtures.variants import wrong_keys
+from ktx_cli.core.errors import KtxError, UsageError
+
+DECLARED = ("hidden", "given-pks", "wrong", "as-is")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One fixture with what discovery made of it."""
+
+    name: str
+    answer: Answer
+    score: Score
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark and return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        with tempfile.TemporaryDirectory() as made:
+            cases = [run(folder, options, Path(made)) for folder in _folders(options, Path(made))]
+    except KtxError as error:
+        print(f"error: {error.message}", f"hint: {error.hint}", sep="\n", file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(as_json(cases), indent=2) if options.json else as_table(cases))
+    if options.verbose and not options.json:
+        for case in cases:
+            print_mistakes(case)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Measure relationship discovery on databases with known answers.")
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="FOLDER", help="holds data.sqlite, expected-links.yaml"
+    )
+    parser.add_argument("--declared", choices=DECLARED, default="hidden", help="which declared keys discovery sees")
+    parser.add_argument("--exclude-unconfirmable", action="store_true", help="leave out links no row can show")
+    parser.add_argument("--generated", type=int, default=0, metavar="COUNT", help="generated databases to add")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of generated databases and wrong keys")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--verbose", action="store_true", help="name every mistake with its reason")
+    return parser
+
+
+def _folders(options: argparse.Namespace, made: Path) -> list[Path]:
+    generated = generate_corpus(made / "generated", options.generated, options.seed)
+    folders = [*options.folders, *(fixture.folder for fixture in generated)]
+    if not folders:
+        raise UsageError("nothing to measure", hint="name a folder, or add `--generated 20`")
+    return folders
+
+
+def run(folder: Path, options: argparse.Namespace, made: Path) -> Case:
+    """Run discovery on one fixture in the way the options ask for, and score it."""
+    truth = read_truth(folder)
+    silent = silent_links(folder, truth) if options.exclude_unconfirmable else frozenset()
+    answer = _answer(folder, truth, options, made)
+    return Case(folder.name, answer, score(truth, answer, silent=silent))
+
+
+def _answer(folder: Path, truth: Truth, options: argparse.Namespace, made: Path) -> Answer:
+    if options.declared == "as-is":
+        return discover(folder, hide=False)
+    if options.declared == "wrong":
+        wrong_keys(folder, made / "wrong" / folder.name, options.seed)
+        return discover(made / "wrong" / folder.name, hide=False)
+    given = {key.table: key.columns for key in truth.primary_keys} if options.declared == "given-pks" else {}
+    return discover(folder, hide=True, primary_keys=given)
+
+
+def as_table(cases: list[Case]) -> str:
+    """Return the table that is printed."""
+    keys = f"{'PK P':>6}{'R':>6}{'F1':>6}  {'review':>6}"
+    head = f"{'':28} {'FK P':>6}{'R':>6}{'F1':>6}  {keys} {'queries':>8}{'seconds':>9}"
+    rows = [_row(c.name, c.score.links, c.score.keys, c.score.review_recall, c.answer) for c in cases]
+    mean = [_mean([getattr(r, rate) for r in (c.score.links for c in cases)]) for rate in ("precision", "recall", "f1")]
+    mean += [_mean([getattr(r, rate) for r in (c.score.keys for c in cases)]) for rate in ("precision", "recall", "f1")]
+    review = _mean([case.score.review_recall for case in cases])
+    rows.append(_numbers("mean", mean, review, _total(cases)))
+    links, key_rates = _sum([case.score.links for case in cases]), _sum([case.score.keys for case in cases])
+    return "\n".join([head, *rows, _row("all together", links, key_rates, None, _total(cases))])
+
+
+def _row(name: str, links: Rates, keys: Rates, review: float | None, answer: Answer) -> str:
+    rates = [links.precision, links.recall, links.f1, keys.precision, keys.recall, keys.f1]
+    return _numbers(name, rates, review, answer)
+
+
+def _numbers(name: str, rates: list[float], review: float | None, answer: Answer) -> str:
+    shown = [f"{rate:6.3f}" for rate in rates]
+    more = "     -" if review is None else f"{review:6.3f}"
+    return f"{name[:28]:28} {''.join(shown[:3])}  {''.join(shown[3:])}  {more} {answer.queries:8}{answer.seconds:9.2f}"
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _sum(rates: list[Rates]) -> Rates:
+    return sum(rates, Rates(0, 0, 0))
+
+
+def _total(cases: list[Case]) -> Answer:
+    queries, seconds = sum(case.answer.queries for case in cases), sum(case.answer.seconds for case in cases)
+    return Answer(frozenset(), frozenset(), queries=queries, seconds=seconds)
+
+
+def as_json(cases: list[Case]) -> dict[str, Any]:
+    """Return the figures and mistakes of all cases."""
+    return {"databases": [_case_json(case) for case in cases]}
+
+
+def _case_json(case: Case) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "foreign_keys": _rates_json(case.score.links),
+        "primary_keys": _rates_json(case.score.keys),
+        "review_recall": case.score.review_recall,
+        "queries": case.answer.queries,
+        "seconds": round(case.answer.seconds, 3),
+        "wrong_links": [str(link) for link in case.score.wrong_links],
+        "missed_links": [str(link) for link in case.score.missed_links],
+        "wrong_keys": [str(key) for key in case.score.wrong_keys],
+        "missed_keys": [str(key) for key in case.score.missed_keys],
+    }
+
+
+def _rates_json(rates: Rates) -> dict[str, float]:
+    return {
+        "precision": rates.precision,
+        "recall": rates.recall,
+        "f1": rates.f1,
+        "found": rates.found,
+        "claimed": rates.claimed,
+        "wanted": rates.wanted,
+    }
+
+
+def print_mistakes(case: Case) -> None:
+    """Print what was wrong and what was missed, with discovery's reason where it has one."""
+    reasons = dict(case.answer.reasons)
+    print(f"\n{case.name}")
+    for title, links in (("wrong link", case.score.wrong_links), ("missed link", case.score.missed_links)):
+        for link in links:
+            print(f"  {title}: {link}  [{reasons.get(link, 'never proposed')}]")
+    for title, keys in (("wrong key", case.score.wrong_keys), ("missed key", case.score.missed_keys)):
+        for key in keys:
+            print(f"  {title}: {key}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

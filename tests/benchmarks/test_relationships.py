@@ -1,0 +1,135 @@
+"""The benchmark's script, with discovery replaced by answers that are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import relationships
+from benchmarks.relationship_fixtures import discovering
+from benchmarks.relationship_fixtures.generate import generate
+from benchmarks.relationship_fixtures.scoring import Answer
+from benchmarks.relationship_fixtures.truth import Truth, read_truth
+from ktx_cli.connectors.port import ConnectionSpec, Scope, TableRef
+from ktx_cli.connectors.registry import connect
+
+
+@pytest.fixture(scope="module")
+def fixture(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    folder = tmp_path_factory.mktemp("relationships") / "made"
+    return folder, generate(folder, "general", 9).truth
+
+
+class Oracle:
+    """Answers with the truth but for the first link, and notes how it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(
+        self, folder: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None
+    ) -> Answer:
+        self.asked.append({"folder": folder, "hide": hide, "primary_keys": primary_keys})
+        truth = read_truth(folder)
+        links = frozenset(truth.links[1:])
+        return Answer(frozenset(truth.primary_keys), links, reasons=((truth.links[0], "review 0.70: why"),), queries=5)
+
+
+@pytest.fixture
+def oracle(monkeypatch: pytest.MonkeyPatch) -> Oracle:
+    made = Oracle()
+    monkeypatch.setattr(relationships, "discover", made)
+    return made
+
+
+def test_the_table_has_a_row_a_database_and_the_means(
+    fixture: tuple[Path, Truth], oracle: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert relationships.main([str(fixture[0])]) == 0
+    head, row, mean, total = capsys.readouterr().out.splitlines()
+    recall = f"{(len(fixture[1].links) - 1) / len(fixture[1].links):.3f}"
+    assert head.split()[:4] == ["FK", "P", "R", "F1"]
+    assert row.split()[:3] == ["made", "1.000", recall]
+    assert mean.split()[:3] == ["mean", "1.000", recall] and total.split()[2:4] == ["1.000", recall]
+
+
+def test_mistakes_are_named_with_their_reason(
+    fixture: tuple[Path, Truth], oracle: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relationships.main([str(fixture[0]), "--verbose"])
+    missed = sorted(fixture[1].links)[0]
+    assert f"  missed link: {missed}  [review 0.70: why]" in capsys.readouterr().out
+
+
+def test_json(fixture: tuple[Path, Truth], oracle: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
+    relationships.main([str(fixture[0]), "--json"])
+    (found,) = json.loads(capsys.readouterr().out)["databases"]
+    assert found["foreign_keys"]["precision"] == 1 and found["primary_keys"]["f1"] == 1
+    assert len(found["missed_links"]) == 1 and found["queries"] == 5
+
+
+@pytest.mark.parametrize(
+    ("declared", "hide", "given"), [("hidden", True, False), ("given-pks", True, True), ("as-is", False, None)]
+)
+def test_which_keys_discovery_sees(
+    fixture: tuple[Path, Truth], oracle: Oracle, declared: str, hide: bool, given: bool | None
+) -> None:
+    relationships.main([str(fixture[0]), "--declared", declared])
+    (asked,) = oracle.asked
+    keys = {key.table: key.columns for key in fixture[1].primary_keys}
+    assert (asked["folder"], asked["hide"]) == (fixture[0], hide)
+    assert asked["primary_keys"] == {True: keys, False: {}, None: None}[given]
+
+
+def test_wrong_keys_are_declared_in_a_copy(fixture: tuple[Path, Truth], oracle: Oracle) -> None:
+    relationships.main([str(fixture[0]), "--declared", "wrong"])
+    (asked,) = oracle.asked
+    assert asked["folder"] != fixture[0] and not asked["hide"]
+
+
+def test_generated_databases_are_measured(oracle: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
+    assert relationships.main(["--generated", "3", "--exclude-unconfirmable"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+
+@pytest.mark.parametrize(("arguments", "said"), [([], "nothing to measure"), (["."], "is no fixture")])
+def test_errors_say_what_to_do(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert relationships.main(arguments) == 2
+    err = capsys.readouterr().err
+    assert said in err and "hint: " in err
+
+
+def test_declared_keys_are_hidden_and_given(tmp_path: Path) -> None:
+    generate(tmp_path, "general", 0)
+    with connect(ConnectionSpec("f", "sqlite", {"path": str(tmp_path / "data.sqlite")})) as connector:
+        schema = connector.introspect(Scope())
+    name = schema.tables[0].ref.name
+    hidden = discovering.hidden(schema, {name: ("some",)})
+    assert hidden.tables[0].primary_key == ("some",)
+    assert not any(table.primary_key for table in hidden.tables[1:])
+    assert not any(t.foreign_keys or t.unique_keys or t.indexes for t in hidden.tables)
+    assert [t.columns for t in hidden.tables] == [t.columns for t in schema.tables]
+
+
+def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = TableRef(None, "one"), TableRef(None, "other")
+
+    def edge(status: str, column: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            child=one, child_columns=[column], parent=other, parent_columns=["id"], status=status, score=0.9, reason="r"
+        )
+
+    edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
+    found = SimpleNamespace(edges=edges, primary_keys={one: ("id",), other: ()}, queries=3)
+    monkeypatch.setattr(
+        "ktx_cli.context.scan.relationships.discover.discover_database", lambda connector, schema, config: found
+    )
+    answer = discovering.discover(fixture[0], hide=True)
+    assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
+    assert {str(link) for link in answer.review} == {"one(b) -> other(id)"}
+    assert {str(key) for key in answer.primary_keys} == {"one(id)"} and answer.queries == 3
