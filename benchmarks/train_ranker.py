@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,10 @@ def _truth(folder: Path) -> tuple[set[tuple[tuple[str, str], tuple[str, str]]], 
         for link in links
         if len(link["fromColumns"]) == 1
     }
-    together = {(link["fromTable"], name) for link in links if len(link["fromColumns"]) > 1 for name in link["fromColumns"]}
-    return single, together - {child for child, _ in single}
+    several = [link for link in links if len(link["fromColumns"]) > 1]
+    together = {(link["fromTable"], name) for link in several for name in link["fromColumns"]}
+    optional = {(link["fromTable"], name) for link in document.get("optionalLinks", ()) for name in link["fromColumns"]}
+    return single, (together | optional) - {child for child, _ in single}
 
 
 def _count(values: Any) -> dict[Any, int]:
@@ -201,7 +204,7 @@ def _reliability(winners: Sequence[tuple[float, int]], steps: Sequence[tuple[flo
     said = [(ranker._calibrated(raw), label) for raw, label in winners]
     edges = [0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99, 1.01]
     rows = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         group = [each for each in said if low <= each[0] < high]
         if group:
             mean, true = (sum(each[at] for each in group) / len(group) for at in (0, 1))

@@ -50,6 +50,8 @@ def cli_page() -> str:
 
 def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name, child in sorted(getattr(node, "commands", {}).items()):
+        if getattr(child, "own", None):
+            yield f"{path} {name}", child.own
         if getattr(child, "commands", None):
             yield from _leaves(child, f"{path} {name}")
         elif not child.hidden:

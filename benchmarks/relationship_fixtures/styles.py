@@ -24,6 +24,8 @@ CONVENTIONS: Mapping[tuple[str, str], float] = {
     ("id", "{r} id"): 20,
     ("{t} id", "{r} id"): 24,
     ("{t} id", "{t} id"): 4,
+    ("{t} id", "{r} {p} id"): 8,
+    ("{t} key", "{r} {p} key"): 1,
     ("id {t}", "id {r}"): 7,
     ("id", "id {r}"): 2,
     ("pk {t}", "fk {r}"): 3,

@@ -8,7 +8,20 @@ import typer
 
 from ktx_cli import __version__
 from ktx_cli.cli import streams
-from ktx_cli.cli.commands import completion, config, connection, demo, doctor, ingest, llm, scan, setup, status, usage
+from ktx_cli.cli.commands import (
+    completion,
+    config,
+    connection,
+    demo,
+    doctor,
+    ingest,
+    llm,
+    scan,
+    setup,
+    sql,
+    status,
+    usage,
+)
 from ktx_cli.cli.contract import ContractGroup, show_group
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
@@ -60,5 +73,5 @@ def _root_signature() -> Any:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
-for module in (setup, status, doctor, connection, ingest, scan, llm, usage, config, demo, completion):
+for module in (setup, status, doctor, connection, ingest, scan, sql, llm, usage, config, demo, completion):
     module.register(app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,9 @@ CONNECT_SECONDS = 10
 
 LOCK_SECONDS = 5
 """How long a statement may wait for a lock that another session holds."""
+
+MAX_RESULT_BYTES = 128 * 1024 * 1024
+"""About how many bytes of values a result may hold; the rows behind are left out, and the result says so."""
 
 REASON_LENGTH = 200
 """How long the reason of an object that cannot be read may be."""
@@ -116,6 +119,30 @@ class BaseConnector:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """Return at most `max_rows` rows and `MAX_RESULT_BYTES` of values, and whether there were more.
+
+    One row more than wanted is taken from `rows`, none when `max_rows` is 0 or the bytes are used up.
+    """
+    kept: list[tuple[Any, ...]] = []
+    left = MAX_RESULT_BYTES
+    for row in rows:
+        left -= sum(map(value_size, row))
+        if len(kept) >= max_rows or left < 0:
+            return tuple(kept), True
+        kept.append(tuple(row))
+    return tuple(kept), False
+
+
+def value_size(value: Any) -> int:
+    """Return about how many bytes a value holds: characters for texts, the items' sum for lists and mappings."""
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(value_size(key) + value_size(item) for key, item in value.items())
+    return sum(map(value_size, value)) if isinstance(value, list | tuple | set) else 8
 
 
 def reason(error: object) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.connectors import base
+from ktx_cli.connectors.duckdb_bounds import require_bounded_calls
 from ktx_cli.connectors.duckdb_catalog import DuckDbCatalog, file_reason, list_relations
 from ktx_cli.connectors.paths import require_file, source_path
 from ktx_cli.connectors.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope
@@ -24,6 +25,10 @@ CLOSED_SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "lock_configuration": "true",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "2GiB",
+    "threads": "4",
     # Without it a large query spills into `<database>.tmp` beside the user's file.
     "temp_directory": "",
 }
@@ -48,6 +53,7 @@ class DuckDbSession(base.BaseConnector):
         """
         with self._cursor(sql) as cursor:
             statement = self._reading_statement(cursor, sql)
+            require_bounded_calls(cursor, statement, self.where)
             return _fetch(cursor, statement, list(parameters), max_rows)
 
     def close(self) -> None:
@@ -183,9 +189,9 @@ def _fetch(cursor: DuckDBPyConnection, sql: str, parameters: list[Any], max_rows
     if any(_ZONED in kind for kind in types):
         # Fetching such a value needs the package pytz, so let DuckDB turn it into UTC, or text inside nested values.
         cursor.execute(_without_zones(sql, types), parameters)
-    rows = cursor.fetchmany(max_rows + 1)
+    rows, more = base.capped(iter(cursor.fetchone, None), max_rows)
     kept = (tuple(_zoned(value) if zone else value for value, zone in zip(row, zoned, strict=True)) for row in rows)
-    return QueryResult(columns, tuple(kept)[:max_rows], len(rows) > max_rows)
+    return QueryResult(columns, tuple(kept), more)
 
 
 def _without_end(sql: str) -> str:

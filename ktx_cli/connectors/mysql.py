@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import socket
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
+_STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
+"""What leaves something behind in a session: its locks, its variables."""
+
 _RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
 _GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
 _WRITING = re.compile(r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|SUPER|FILE)\b")
@@ -176,14 +179,14 @@ class MySqlConnector(ServerConnector):
         cursor = session.cursor(SSCursor)
         try:
             cursor.execute(sql, parameters)
-            rows = list(cursor.fetchmany(max_rows + 1))
+            rows, cut = base.capped(iter(cursor.fetchone, None), max_rows)
             columns = tuple(each[0] for each in cursor.description or ())
-            more = bool(rows) and cursor.fetchone() is not None
+            more = cut and cursor.fetchone() is not None
         except BaseException:
             _cut_off(session)
             raise
-        if more:
-            # Reading on would transfer all the rest; the pool replaces the session.
+        if more or _STATEFUL.search(sql):
+            # Reading on would transfer all the rest; a lock or a variable would stay. The pool replaces the session.
             _cut_off(session)
         else:
             cursor.close()
@@ -191,7 +194,7 @@ class MySqlConnector(ServerConnector):
             session.query("SET SESSION sql_select_limit = DEFAULT")
         if not columns:
             raise read_only_error(self.where, "a statement that returns nothing is")
-        return QueryResult(columns, tuple(tuple(row) for row in rows[:max_rows]), len(rows) > max_rows)
+        return QueryResult(columns, rows, cut)
 
     def _reusable(self, session: Any) -> bool:
         return bool(session.open)

@@ -40,9 +40,14 @@ _NOT_FOUND = ("42P01", "42883", "42704")
 _UNQUALIFIED = "name the schema too, for example public.orders: ktx looks up names without one in pg_catalog alone"
 _USER = """
 SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
-       pg_catalog.current_setting('server_version'), pg_catalog.current_database()
-FROM pg_catalog.pg_roles WHERE rolname = current_user
+       pg_catalog.current_setting('server_version'), pg_catalog.current_database(),
+       (SELECT pg_catalog.array_agg(r.rolname::varchar ORDER BY r.rolname) FROM pg_catalog.pg_roles AS r
+        WHERE r.rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')
+          AND NOT roles.rolsuper AND pg_catalog.pg_has_role(roles.oid, r.oid, 'MEMBER'))
+FROM pg_catalog.pg_roles AS roles WHERE rolname = current_user
 """
+"""Who asks; the last column names roles whose members reach programs and files of the server."""
+
 _WRITES = """
 SELECT coalesce(pg_catalog.bool_or(pg_catalog.has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
        OR coalesce((SELECT pg_catalog.bool_or(pg_catalog.has_schema_privilege(s.oid, 'CREATE'))
@@ -167,7 +172,8 @@ class PostgresConnector(ServerConnector):
                 yield cursor
             finally:
                 if not session.broken:
-                    cursor.execute("ROLLBACK")
+                    # Locks of a session outlive its transaction.
+                    cursor.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
 
     def _reusable(self, session: Any) -> bool:
         from psycopg.pq import TransactionStatus
@@ -178,10 +184,10 @@ class PostgresConnector(ServerConnector):
         with self._transaction(session) as cursor:
             # stream() uses the extended protocol, which takes one statement only, and stops the server early.
             rows = cursor.stream(sql, parameters)
-            kept = _take(rows, max_rows + 1)
+            kept, more = base.capped(rows, max_rows)
             rows.close()
-            columns = _columns(cursor) if kept else self._described(session, sql, parameters)
-        return QueryResult(columns, tuple(tuple(row) for row in kept[:max_rows]), len(kept) > max_rows)
+            columns = _columns(cursor) if kept or more else self._described(session, sql, parameters)
+        return QueryResult(columns, kept, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
         """Return the columns of a result without rows, which a streaming cursor does not tell."""
@@ -197,7 +203,7 @@ class PostgresConnector(ServerConnector):
         return tuple((result.fname(position) or b"").decode() for position in range(result.nfields))
 
     def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
-        ((user, superuser, creates, version, database),) = read(_USER)
+        ((user, superuser, creates, version, database, server_roles),) = read(_USER)
         relations = list_relations(read)
         found = select(relations, scope, catalog=database)
         chosen = [relations[ref] for ref in found.refs]
@@ -207,6 +213,7 @@ class PostgresConnector(ServerConnector):
         facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
         facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
         facts += ["superuser"] if superuser else []
+        facts += server_roles or []
         return ConnectionTest(
             latency_ms=latency,
             server_version=f"PostgreSQL {version}",
@@ -219,7 +226,7 @@ class PostgresConnector(ServerConnector):
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
-        ((_, _, _, version, database),) = read(_USER)
+        ((_, _, _, version, database, _),) = read(_USER)
         parts = PartReader(read, self._driver_error())
         catalog = PostgresCatalog(read, parts, LockedReader(read, _lock_error()))
         tables, problems = catalog.read(scope, catalog=database)
@@ -286,6 +293,10 @@ def _limits() -> dict[str, str]:
         "statement_timeout": str(int(base.STATEMENT_SECONDS * 1000)),
         "lock_timeout": str(base.LOCK_SECONDS * 1000),
         "search_path": PINNED,
+        # A statement written from its tree has no backslash that means something else.
+        "standard_conforming_strings": "on",
+        # A session that hangs between two statements gives its locks back.
+        "idle_in_transaction_session_timeout": str(int(base.STATEMENT_SECONDS * 1000)),
     }
 
 
@@ -295,12 +306,3 @@ def _path(text: str) -> list[str]:
 
 def _columns(cursor: Any) -> tuple[str, ...]:
     return tuple(each.name for each in cursor.description or ())
-
-
-def _take(rows: Iterator[Any], count: int) -> list[Any]:
-    taken: list[Any] = []
-    for row in rows:
-        taken.append(row)
-        if len(taken) >= count:
-            break
-    return taken

@@ -21,6 +21,7 @@ from ktx_cli.connectors.port import (
 from ktx_cli.connectors.statements import require_reading
 from ktx_cli.connectors.url_parameters import require_known
 from ktx_cli.core.errors import ConfigError, SourceError
+from ktx_cli.project.config.schemes import SCHEMES
 from ktx_cli.project.secrets import redact
 
 MAX_CONNECTIONS = 10
@@ -292,7 +293,7 @@ def _session_limit(spec: ConnectionSpec) -> int:
 
 
 def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
-    scheme = "postgresql" if spec.driver == "postgres" else "mysql"
+    scheme = SCHEMES.get(spec.driver, (spec.driver,))[0]
     return ConfigError(
         f"connection `{spec.id}`: {what}",
         hint=f"set connections.{spec.id}.url to {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters "

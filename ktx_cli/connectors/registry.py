@@ -33,6 +33,13 @@ _REGISTRY: Mapping[str, _Driver] = MappingProxyType(
         "files": _Driver("files", "FilesConnector", "duckdb"),
         "postgres": _Driver("postgres", "PostgresConnector", "postgres", "psycopg"),
         "mysql": _Driver("mysql", "MySqlConnector", "mysql", "pymysql"),
+        "sqlserver": _Driver("sqlserver", "SqlServerConnector", "tsql", "pymssql"),
+        "clickhouse": _Driver("clickhouse", "ClickHouseConnector", "clickhouse", "clickhouse_connect"),
+        "snowflake": _Driver("snowflake", "SnowflakeConnector", "snowflake", "snowflake.connector"),
+        "bigquery": _Driver("bigquery", "BigQueryConnector", "bigquery", "google.cloud.bigquery"),
+        "redshift": _Driver("redshift", "RedshiftConnector", "redshift", "psycopg"),
+        "databricks": _Driver("databricks", "DatabricksConnector", "databricks", "databricks.sql"),
+        "trino": _Driver("trino", "TrinoConnector", "trino", "trino"),
     }
 )
 
@@ -48,7 +55,7 @@ def connect(spec: ConnectionSpec) -> Connector:
     """
     driver = _driver(spec)
     _require_scheme(spec)
-    if driver.package is not None and find_spec(driver.package) is None:
+    if driver.package is not None and not _is_installed(driver.package):
         raise ConfigError(
             f"driver `{spec.driver}` needs the package {driver.package}",
             hint=f"pip install 'ktx-cli[{spec.driver}]'",
@@ -62,6 +69,14 @@ def connect(spec: ConnectionSpec) -> Connector:
 def dialect_of(driver: str) -> str | None:
     """Return the sqlglot dialect of a driver, or None for one this version has no code for."""
     return _REGISTRY[driver].dialect if driver in _REGISTRY else None
+
+
+def _is_installed(package: str) -> bool:
+    """Whether a package is there; to know it of `a.b`, Python imports `a`."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _require_scheme(spec: ConnectionSpec) -> None:

@@ -30,6 +30,14 @@ _READING_ACTIONS = frozenset(
     # A virtual table compiles these when it is first read; run, they fail in a read-only session.
     | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 )
+_CLOSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "sqlite_log", "readfile", "writefile", "edit"})
+_LIMITS = {
+    # Bounds `zeroblob`, `printf`, `replace` and aggregates, which else build values of a gigabyte.
+    sqlite3.SQLITE_LIMIT_LENGTH: 64 * 1024 * 1024,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
 _READING_PRAGMAS = frozenset(
     {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
     | {"database_list", "collation_list", "function_list", "compile_options", "data_version"}
@@ -83,14 +91,14 @@ class SqliteConnector(base.BaseConnector):
             session.set_authorizer(_authorize)
             try:
                 cursor = session.execute(sql, tuple(parameters))
-                rows = cursor.fetchmany(max_rows + 1)
+                rows, more = base.capped(cursor, max_rows)
                 columns = tuple(each[0] for each in cursor.description or ())
                 cursor.close()
             finally:
                 session.set_authorizer(None)
             if not columns:
                 raise read_only_error(self.where, "a statement that returns nothing is")
-            return QueryResult(columns, tuple(tuple(row) for row in rows[:max_rows]), len(rows) > max_rows)
+            return QueryResult(columns, rows, more)
 
         return self._run(read, sql)
 
@@ -131,6 +139,8 @@ class SqliteConnector(base.BaseConnector):
             )
             self._session.text_factory = _text
             self._session.execute("PRAGMA query_only = 1")
+            for limit, value in _LIMITS.items():
+                self._session.setlimit(limit, value)
         deadline = time.monotonic() + base.STATEMENT_SECONDS
         self._session.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
         return self._session
@@ -188,7 +198,7 @@ class SqliteConnector(base.BaseConnector):
 
 def _authorize(action: int, first: str | None, second: str | None, *rest: str | None) -> int:
     if action in _READING_ACTIONS:
-        denied = action == sqlite3.SQLITE_FUNCTION and (second or "").lower() == "load_extension"
+        denied = action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _CLOSED_FUNCTIONS
         return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
     reading = action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _READING_PRAGMAS
     return sqlite3.SQLITE_OK if reading else sqlite3.SQLITE_DENY

@@ -313,13 +313,13 @@ def test_one_unreachable_database_does_not_stop_the_others(ktx: Run, project: Pa
     assert alone.envelope["error"]["code"] == "connection"
 
 
-def test_a_driver_of_a_later_version_says_so(ktx: Run, project: Path) -> None:
+def test_a_connection_that_lacks_a_setting_says_so(ktx: Run, project: Path) -> None:
     config = project / "ktx.yaml"
     config.write_text(config.read_text() + "  lake:\n    driver: snowflake\n    account: x\n")
     assert ktx("ingest", "lake", "--json").code == 2
     both = ktx("ingest", "--json")
     assert both.code == 7
-    assert "not supported" in both.envelope["error"]["message"]
+    assert "connection `lake`: it names no" in both.envelope["error"]["message"]
 
 
 @pytest.mark.parametrize(("backend", "code", "hint"), [("codex", 2, "claude-code"), ("anthropic", 2, "llm.models")])

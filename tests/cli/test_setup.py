@@ -69,7 +69,7 @@ def test_edits_of_the_user_are_saved_into_but_not_committed(ktx: Run, project: P
         ((*SQLITE, "--database-connection-id", "list"), 2, "list"),
         (("--llm-backend", "gpt"), 2, "gpt"),
         (("--database", "postgres", "--database-url", "env:NOT_SET_ANYWHERE"), 2, "NOT_SET_ANYWHERE"),
-        (("--database", "snowflake"), 2, "snowflake"),
+        (("--database", "snowflake"), 2, "`account`"),
     ],
 )
 def test_a_wrong_answer_leaves_nothing_behind(ktx: Run, shop: Path, flags: Any, code: int, says: str) -> None:

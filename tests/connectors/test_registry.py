@@ -5,13 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import traceback
+from importlib import import_module
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
+from sqlglot.dialects.dialect import Dialects
 
 from ktx_cli.connectors import registry
 from ktx_cli.connectors.port import ConnectionSpec, Scope
 from ktx_cli.core.errors import ConfigError, NotSupportedError, SourceError
+from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS
 from ktx_cli.project.config.loader import check_connection, load_config
 from ktx_cli.project.config.schemes import wrong_scheme
 
@@ -19,14 +23,43 @@ CANARY = "c4n4ry-hunter2"
 
 
 def test_drivers() -> None:
-    assert registry.DRIVERS == ("sqlite", "duckdb", "files", "postgres", "mysql")
-    assert [registry.dialect_of(driver) for driver in registry.DRIVERS] == [
-        "sqlite", "duckdb", "duckdb", "postgres", "mysql",
-    ]  # fmt: skip
+    assert registry.DRIVERS == SUPPORTED_DRIVERS
+    assert {driver: registry.dialect_of(driver) for driver in registry.DRIVERS} == {
+        **{driver: driver for driver in SUPPORTED_DRIVERS},
+        "files": "duckdb",
+        "sqlserver": "tsql",
+    }
     assert registry.dialect_of("oracle") is None
 
 
-@pytest.mark.parametrize(("driver", "package"), [("postgres", "psycopg"), ("mysql", "pymysql")])
+@pytest.mark.parametrize("driver", registry.DRIVERS)
+def test_the_connector_of_a_driver_speaks_its_dialect(driver: str) -> None:
+    entry = registry._REGISTRY[driver]
+    connector = getattr(import_module(f"ktx_cli.connectors.{entry.module}"), entry.connector)
+    assert connector.dialect == entry.dialect
+    assert entry.dialect in {dialect.value for dialect in Dialects}
+    assert all(callable(getattr(connector, name)) for name in ("test", "introspect", "query", "close"))
+
+
+@pytest.mark.parametrize("driver", [name for name in registry.DRIVERS if registry._REGISTRY[name].package])
+def test_a_package_has_an_extra_of_the_drivers_name(driver: str) -> None:
+    assert driver in (metadata("ktx-cli").get_all("Provides-Extra") or [])
+
+
+PACKAGES = [
+    ("postgres", "psycopg"),
+    ("mysql", "pymysql"),
+    ("sqlserver", "pymssql"),
+    ("clickhouse", "clickhouse_connect"),
+    ("snowflake", "snowflake.connector"),
+    ("bigquery", "google.cloud.bigquery"),
+    ("redshift", "psycopg"),
+    ("databricks", "databricks.sql"),
+    ("trino", "trino"),
+]
+
+
+@pytest.mark.parametrize(("driver", "package"), PACKAGES)
 def test_a_missing_package_says_how_to_get_it(driver: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(ConfigError) as caught:
@@ -35,7 +68,12 @@ def test_a_missing_package_says_how_to_get_it(driver: str, package: str, monkeyp
     assert caught.value.hint == f"pip install 'ktx-cli[{driver}]'"
 
 
-@pytest.mark.parametrize(("driver", "hint"), [("sqlit", "`sqlite`"), ("snowflake", "sqlite, duckdb")])
+@pytest.mark.parametrize("package", ["nowhere_at_all", "nowhere_at_all.inside", "json.inside"])
+def test_a_package_in_one_that_is_missing_is_missing(package: str) -> None:
+    assert registry._is_installed(package) is False
+
+
+@pytest.mark.parametrize(("driver", "hint"), [("sqlit", "`sqlite`"), ("oracle", "sqlite, duckdb")])
 def test_an_unknown_driver(driver: str, hint: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
@@ -68,10 +106,13 @@ def test_the_registry_alone_imports_no_database_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_importing_the_server_connectors_imports_no_driver() -> None:
+def test_importing_the_connectors_imports_no_driver() -> None:
+    modules = sorted({entry.module for entry in registry._REGISTRY.values()} - {"duckdb"})
+    packages = sorted({entry.package for entry in registry._REGISTRY.values() if entry.package})
     code = (
-        "import sys, ktx_cli.connectors.postgres, ktx_cli.connectors.mysql, ktx_cli.connectors.files;"
-        "print([name for name in ('duckdb', 'sqlalchemy', 'psycopg', 'pymysql') if name in sys.modules])"
+        f"import sys; from importlib import import_module\n"
+        f"for name in {modules}: import_module('ktx_cli.connectors.' + name)\n"
+        f"print([name for name in {['duckdb', 'sqlalchemy', *packages]} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -90,6 +131,11 @@ MISMATCHES = [
     ("mysql", f"POSTGRESQL://u:{CANARY}@h/d", "`postgresql:`", "`mariadb:`", "driver: postgres"),
     ("sqlite", "duckdb:///x.duckdb", "`duckdb:`", "`sqlite:`", "driver: duckdb"),
     ("duckdb", f"postgres://u:{CANARY}@h/d", "`postgres:`", "`duckdb:`", "driver: postgres"),
+    ("sqlserver", f"mysql://u:{CANARY}@h/d", "`mysql:`", "`mssql:`", "driver: mysql"),
+    ("clickhouse", f"mssql://u:{CANARY}@h/d", "`mssql:`", "`https:`", "driver: sqlserver"),
+    ("redshift", f"mysql://u:{CANARY}@h/d", "`mysql:`", "`redshift:`", "driver: mysql"),
+    ("postgres", f"redshift://u:{CANARY}@h/d", "`redshift:`", "`postgresql:`", "driver: redshift"),
+    ("postgres", f"https://u:{CANARY}@h/d", "`https:`", "`postgresql:`", "begins with `postgresql:`"),
 ]
 
 
@@ -118,6 +164,9 @@ def test_a_url_of_another_driver(how: str, driver: str, url: str, given: str, ta
         *[("mysql", f"{scheme}://u@h/d") for scheme in ("mysql", "mariadb", "mysql+pymysql")],
         *[("sqlite", url) for url in ("sqlite:///x.db", "file:x.db", "x.db", "a:b.db")],
         ("duckdb", "duckdb:///x.duckdb"),
+        *[("clickhouse", f"{scheme}://u@h/d") for scheme in ("http", "https", "clickhouse")],
+        *[("sqlserver", f"{scheme}://u@h/d") for scheme in ("mssql", "sqlserver")],
+        *[("redshift", f"{scheme}://u@h/d") for scheme in ("redshift", "postgresql")],
         ("postgres", "env:WAREHOUSE_URL"),
         ("mysql", "file:.ktx/secrets/url"),
     ],

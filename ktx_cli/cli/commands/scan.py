@@ -1,4 +1,4 @@
-"""`ktx scan`: the database part of an ingest alone."""
+"""`ktx scan`: the database part of an ingest alone, and the commands about what it found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.commands import scan_diagram
+from ktx_cli.cli.contract import Result, Session
+from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.core.errors import NotSupportedError
 
@@ -22,9 +24,14 @@ class Depth(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+    """Add the group to the app."""
+    commands = own_group(app, "scan")
+    _register_scan(commands)
+    scan_diagram.register(commands)
 
-    @command(app, "scan")
+
+def _register_scan(commands: typer.Typer) -> None:
+    @own_command(commands, schema="scan", ids=True)
     def scan(
         session: Session,
         ids: IDS = None,

@@ -51,4 +51,18 @@ def _completed(table: Table, old: Table | None, missing: frozenset[str]) -> Tabl
         table = replace(table, primary_key=old.primary_key, unique_keys=old.unique_keys, indexes=old.indexes)
     if "view definitions" in missing:
         table = replace(table, view_sql=old.view_sql)
+    if "materialized views" in missing:
+        table = replace(table, kind=old.kind, view_sql=table.view_sql or old.view_sql)
+    if "row counts" in missing and table.row_estimate is None:
+        table = replace(table, row_estimate=old.row_estimate)
+    return _with_comments(table, old, missing)
+
+
+def _with_comments(table: Table, old: Table, missing: frozenset[str]) -> Table:
+    if "table comments" in missing:
+        table = replace(table, comment=table.comment or old.comment)
+    if "column comments" in missing:
+        known = {column.name: column.comment for column in old.columns}
+        columns = (replace(each, comment=each.comment or known.get(each.name)) for each in table.columns)
+        table = replace(table, columns=tuple(columns))
     return table

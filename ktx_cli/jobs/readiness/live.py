@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.privileges import access_gap
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project.config import supported_databases
 
+_SELECT_ONLY = "give ktx a role that may only SELECT"
+_UNBOUND = {
+    "superuser": "a superuser",
+    "pg_execute_server_program": "a member of pg_execute_server_program",
+    "pg_read_server_files": "a member of pg_read_server_files",
+    "pg_write_server_files": "a member of pg_write_server_files",
+}
+
+
+def leaves_the_session(test: ConnectionTest) -> list[str]:
+    """Return what makes a role reach the server's files and programs from a session that only reads."""
+    return [_UNBOUND[fact] for fact in test.privileges if fact in _UNBOUND]
+
 
 def check_connections(context: CheckContext) -> list[Finding]:
-    """Every database answers, and its role cannot write."""
+    """Every database answers, and its role can neither write nor leave a session that only reads."""
     findings = []
     for connection, entry in supported_databases(context.loaded.config).items():
         check = f"connection:{connection}"
@@ -27,11 +41,14 @@ def check_connections(context: CheckContext) -> list[Finding]:
         if test.closed:
             facts += f", no SELECT on {len(test.closed)} of them"
         gap = access_gap(connection, entry, test)
-        if gap is not None:
+        if reach := leaves_the_session(test):
+            says = f"{facts}; the role is {listing(reach)}: it can leave a read-only session"
+            findings.append(Finding(check, Level.FAIL, says, _SELECT_ONLY))
+        elif gap is not None:
             level = Level.FAIL if gap.nothing and entry.enabled_tables else Level.WARN
             findings.append(Finding(check, level, f"{facts}: {gap.message}", gap.hint))
         elif test.can_write:
-            hint = "give ktx a role that may only SELECT; its session is read-only all the same"
+            hint = f"{_SELECT_ONLY}; its session is read-only all the same"
             findings.append(Finding(check, Level.WARN, f"{facts}; the role could write", hint))
         else:
             findings.append(Finding(check, Level.OK, facts))

@@ -125,7 +125,13 @@ class Database(Connection):
         None, "Exact names of the tables wanted, `schema.table` or `table`. Without it: all.", example=["mart.orders"]
     )
     query_policy: Literal["any", "semantic-layer-only"] = setting(
-        "any", "What agents may ask: any read-only SQL, or semantic-layer queries alone.", status="later"
+        "any", "What may be asked: any read-only SQL, or semantic-layer queries alone."
+    )
+    allowed_functions: list[str] = setting(
+        [],
+        "Functions that `ktx sql` and agents may call besides the built-in ones that only compute: `name`, or "
+        "`schema.name` for one of the database's own.",
+        example=["similarity", "public.fiscal_year"],
     )
     historic_sql: Any = setting(
         None,

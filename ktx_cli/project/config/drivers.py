@@ -11,7 +11,10 @@ from ktx_cli.core.text import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
 
-SUPPORTED_DRIVERS: Final = ("sqlite", "duckdb", "files", "postgres", "mysql")
+SUPPORTED_DRIVERS: Final = (
+    *("sqlite", "duckdb", "files", "postgres", "mysql"),
+    *("sqlserver", "clickhouse", "snowflake", "bigquery", "redshift", "databricks", "trino"),
+)
 """The drivers this version has code for."""
 
 _DATABASES: Final = {

@@ -62,12 +62,8 @@ class Relationships(Block):
     max_candidates_per_column: int = setting(
         25, "Targets considered for one column.", alias="maxCandidatesPerColumn", gt=0
     )
-    profile_sample_rows: int = setting(
-        10000, "Rows read from a table to profile it.", alias="profileSampleRows", gt=0
-    )
-    profile_concurrency: int = setting(
-        4, "Tables profiled at the same time.", alias="profileConcurrency", gt=0
-    )
+    profile_sample_rows: int = setting(10000, "Rows read from a table to profile it.", alias="profileSampleRows", gt=0)
+    profile_concurrency: int = setting(4, "Tables profiled at the same time.", alias="profileConcurrency", gt=0)
     validation_concurrency: int = setting(
         4, "Relationships checked at the same time.", alias="validationConcurrency", gt=0
     )
@@ -92,7 +88,9 @@ class Relationships(Block):
 class ScanBudget(Block):
     """What looking at the rows of one connection may take. How many rows: `relationships.profileSampleRows`."""
 
-    seconds: int = setting(900, "Seconds for all tables; those left over have no profile, and the report says so.", gt=0)
+    seconds: int = setting(
+        900, "Seconds for all tables; those left over have no profile, and the report says so.", gt=0
+    )
     megabytes: int = setting(64, "Megabytes of values read from one table; wider tables get smaller samples.", gt=0)
 
 

@@ -20,6 +20,9 @@ NEEDS_ONE_OF: Final = {
     "duckdb": ("path", "url"),
     "postgres": ("url", "host"),
     "mysql": ("url", "host"),
+    "sqlserver": ("url", "host"),
+    "clickhouse": ("url", "host"),
+    "redshift": ("url", "host"),
     "dbt": ("source_dir", "repo_url"),
 }
 """The rule of `Connection.needs_one_of` by driver, as JSON Schema has to say it."""

@@ -13,8 +13,17 @@ SCHEMES: Final = {
     "sqlite": ("sqlite", "file"),
     "duckdb": ("duckdb", "file"),
     "files": ("file",),
+    "sqlserver": ("mssql", "sqlserver"),
+    "clickhouse": ("https", "http", "clickhouse", "clickhouses"),
+    "redshift": ("redshift", "postgresql", "postgres"),
+    "snowflake": ("snowflake",),
+    "bigquery": ("bigquery",),
+    "trino": ("trino", "https", "http"),
 }
-"""The schemes of each driver this version has code for; the first is the usual one."""
+"""The schemes of each driver whose URLs name one of its own; the first is the usual one."""
+
+_ANYBODYS: Final = ("http", "https")
+"""Schemes that say nothing of the driver."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
@@ -34,6 +43,6 @@ def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
     if scheme in taken or not (found[2] or scheme in known):
         return None
     message = f"is a `{scheme}:` URL, and the driver `{driver}` takes {listing([f'`{each}:`' for each in taken])}"
-    other = next((name for name, schemes in SCHEMES.items() if scheme in schemes), None)
+    other = next((name for name, schemes in SCHEMES.items() if scheme in schemes and scheme not in _ANYBODYS), None)
     correct = f"a URL that begins with `{taken[0]}:`"
     return message, f"write `driver: {other}`, or {correct}" if other else f"write {correct}"

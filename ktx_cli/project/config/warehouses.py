@@ -1,8 +1,10 @@
-"""Connections to warehouses that are known and parsed, and have no code in this version."""
+"""Connections to warehouses."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from pydantic import model_validator
 
 from ktx_cli.project.config.base import REQUIRED, setting
 from ktx_cli.project.config.connections import Database, Port, Server
@@ -10,27 +12,58 @@ from ktx_cli.project.config.query_history import ConnectionContext
 
 
 class SqlServerConnection(Server):
-    """A Microsoft SQL Server."""
+    """A Microsoft SQL Server or an Azure SQL database."""
 
     driver: Literal["sqlserver"] = setting(REQUIRED, "Microsoft SQL Server.")
     port: Port | None = setting(None, "Port. Without it: 1433.", example=1433)
     user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
     schemas: list[str] | None = setting(None, "Schemas to read. Without it: `dbo`.", example=["dbo"])
     schema_: str | None = setting(None, "One schema to read.", alias="schema", example="dbo")
+    encrypt: bool = setting(True, "TLS. Without it the server decides.")
     trust_server_certificate: bool = setting(
         False, "Take the server's certificate unchecked.", alias="trustServerCertificate"
     )
-    encrypt: bool = setting(True, "TLS.")
+    ca: str | None = setting(
+        None,
+        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        path=True,
+        example="certs/sqlserver.pem",
+    )
     max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
+    @model_validator(mode="after")
+    def _has_address(self) -> SqlServerConnection:
+        self.needs_one_of("url", "host")
+        return self
 
 
 class ClickHouseConnection(Server):
     """A ClickHouse server, over HTTP."""
 
     driver: Literal["clickhouse"] = setting(REQUIRED, "ClickHouse.")
-    port: Port | None = setting(None, "HTTP port. Without it: 8123.", example=8123)
-    ssl: bool | None = setting(None, "TLS.", example=True)
-    databases: list[str] | None = setting(None, "Databases to read. Without it: `database` alone.", example=["shop"])
+    port: Port | None = setting(None, "HTTP port. Without it: 8443 with TLS, else 8123.", example=8123)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    ssl: bool | None = setting(
+        None, "TLS. Without it: as the URL or port 8443 says; `false` also lets a password go without it.", example=True
+    )
+    reject_unauthorized: bool | None = setting(
+        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+    )
+    ca: str | None = setting(
+        None,
+        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        path=True,
+        example="certs/clickhouse.pem",
+    )
+    databases: list[str] | None = setting(
+        None, "Databases to read. Without it: `database` alone, or all when there is none.", example=["shop"]
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
+    @model_validator(mode="after")
+    def _has_address(self) -> ClickHouseConnection:
+        self.needs_one_of("url", "host")
+        return self
 
 
 class RedshiftConnection(Server):
@@ -40,7 +73,18 @@ class RedshiftConnection(Server):
     port: Port | None = setting(None, "Port. Without it: 5439.", example=5439)
     user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
     schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
-    sslmode: str | None = setting(None, "TLS, as libpq names it.", example="verify-full")
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.",
+        example="verify-full",
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
+    @model_validator(mode="after")
+    def _has_address(self) -> RedshiftConnection:
+        self.needs_one_of("url", "host")
+        return self
 
 
 class TrinoConnection(Database):
@@ -95,7 +139,7 @@ class SnowflakeConnection(Database):
     max_connections: int = setting(4, "Most sessions at the same time.", alias="maxConnections", gt=0)
     schema_names: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["MART"])
     schema_name: str | None = setting(None, "One schema to read.", example="MART")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
 
 
 class BigQueryConnection(Database):
@@ -104,12 +148,19 @@ class BigQueryConnection(Database):
     driver: Literal["bigquery"] = setting(REQUIRED, "Google BigQuery.")
     url: str | None = setting(None, "Address, as a secret reference.", secret=True, example="env:BIGQUERY_URL")
     credentials_json: str | None = setting(
-        None, "Service account key (JSON).", secret=True, example="file:~/keys/bigquery.json"
+        None,
+        "Service account key (JSON). Without it: Google's application default credentials.",
+        secret=True,
+        example="file:~/keys/bigquery.json",
     )
     project_id: str | None = setting(None, "Google Cloud project.", example="my-project")
     location: str | None = setting(None, "Location of the datasets.", example="EU")
-    max_bytes_billed: int | None = setting(None, "Most bytes one query may bill.", example=10_000_000_000, gt=0)
-    job_timeout_ms: int | None = setting(None, "Milliseconds after which a query is stopped.", example=60000, gt=0)
+    max_bytes_billed: int | None = setting(
+        None, "Most bytes one query may bill. Without it: 100 GiB.", example=10_000_000_000, gt=0
+    )
+    job_timeout_ms: int | None = setting(
+        None, "Milliseconds after which a query is stopped. Without it: 30000.", example=60000, gt=0
+    )
     dataset_ids: list[str] | None = setting(None, "Datasets to read.", example=["mart"])
     dataset_id: str | None = setting(None, "One dataset to read.", example="mart")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")

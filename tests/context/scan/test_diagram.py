@@ -37,7 +37,7 @@ def join(to: str, on: str, relationship: str = "many_to_one", source: str = "for
     return {"to": to, "on": on, "relationship": relationship, "source": source}
 
 
-SHOP = {
+SHOP: dict[str, Any] = {
     "orders": {
         "table": "shop.orders",
         "columns": columns("id", "customer_id", "status", key="id"),
@@ -134,7 +134,7 @@ def test_keys_only_draws_keys_and_the_columns_of_joins() -> None:
 
 def test_a_wide_table_keeps_its_keys_and_joins() -> None:
     names = [f"c{number}" for number in range(100)] + ["order_id", "id"]
-    tables = {
+    tables: dict[str, Any] = {
         "wide": {"columns": columns(*names, key="id"), "joins": [join("orders", "order_id = orders.id")]},
         "orders": SHOP["orders"],
     }

@@ -49,6 +49,25 @@ def test_levels(
     assert (finding.hint is None) is (level is Level.OK)
 
 
+@pytest.mark.parametrize("fact", ["superuser", "pg_execute_server_program", "pg_read_server_files"])
+def test_a_role_that_can_leave_its_session_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
+    (tmp_path / "ktx.yaml").write_text(CONFIG)
+    test = ConnectionTest(1.0, "PostgreSQL 16", 2, can_write=True, user="root", privileges=("SELECT on 2", fact))
+    monkeypatch.setattr(live, "probe_connection", lambda *_, **__: test)
+    (finding,) = diagnose(tmp_path, {"PG_URL": "postgresql://x"}, only=["connections"])
+    assert finding.level is Level.FAIL
+    assert fact in finding.message
+    assert finding.hint == "give ktx a role that may only SELECT"
+
+
+@pytest.mark.postgres
+def test_the_superuser_of_a_server_fails(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    (tmp_path / "ktx.yaml").write_text(CONFIG)
+    (finding,) = diagnose(tmp_path, {"PG_URL": postgres_server.url()}, only=["connections"])
+    assert finding.level is Level.FAIL
+    assert "a superuser: it can leave a read-only session" in finding.message
+
+
 @pytest.mark.postgres
 def test_the_grant_it_names_is_the_one_that_helps(tmp_path: Path, postgres_server: PostgresServer) -> None:
     name = f"Grant-{uuid.uuid4().hex[:8]}"

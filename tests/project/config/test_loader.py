@@ -233,7 +233,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ),
     (
         "connections: {a: {driver: trino, host: h, port: 1, zz: 2}}",
-        {"connections.a.driver": "driver_not_supported", "connections.a.zz": "unknown_key"},
+        {"connections.a.zz": "unknown_key"},
     ),
     (
         "connections: {a: {driver: notion}}",

@@ -77,8 +77,10 @@ def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -
 def sign_of_name(table: str, column: str) -> Sign | None:
     """Return what a column's name says its values are, None where it says nothing."""
     words = split_name(column)
-    if not words or _is_fact(words):
+    if not words:
         return None
+    if _is_fact(words):
+        return Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] else None
     if WORDS[Sign.NETWORK] & set(words):
         return Sign.NETWORK
     whole = "".join(words)

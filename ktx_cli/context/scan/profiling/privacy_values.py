@@ -16,7 +16,8 @@ LONGEST = 100
 MOST_WORDS = 12
 """Texts of more words are free text."""
 
-_SUSPECT: Final = re.compile(r"@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
+_DOCUMENT: Final = re.compile(r"\{.*[:\"].*\}|\[.*[,\"{].*\]|<.*>", re.DOTALL)
+_SUSPECT: Final = re.compile(r"^\s*[{\[<]|@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
 """Stands in every value that one of the checks could match; the only look at most values."""
 
 _EMAIL: Final = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+\.[^\W\d_]{2,}")
@@ -62,6 +63,8 @@ def sign_of(value: str) -> Sign | None:
     if not _SUSPECT.search(value):
         return None
     text = value.strip()
+    if _DOCUMENT.fullmatch(text):
+        return Sign.TEXT
     found = _contact(text) or _number(text) or _secret(text)
     if found is None and _DIGITS.search(text):
         return Sign.IDENTIFIER

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -95,6 +96,8 @@ class TableFacts:
     words: tuple[str, ...]
     number: int
     columns: list[ColumnFacts] = field(default_factory=list)
+    peculiar: frozenset[str] = frozenset()
+    """Names of columns, run together, that few other tables have: `updated_at` everywhere says nothing."""
 
     @property
     def rows(self) -> int:
@@ -138,7 +141,15 @@ def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable
     chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
     spoken = table_words(table.ref.name for table, _ in chosen)
     found = [_table(table, sample, spoken[table.ref.name], number) for number, (table, sample) in enumerate(chosen)]
+    _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
+
+
+def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
+    counts = Counter(name for table in tables for name in {column.joined for column in table.columns})
+    most = max(2, len(tables) // 5)
+    for table in tables:
+        table.peculiar = frozenset(column.joined for column in table.columns if counts[column.joined] <= most)
 
 
 def _table(table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int) -> TableFacts:

@@ -157,8 +157,7 @@ def context(child: ColumnFacts, key: ColumnFacts) -> float:
 
 def _tables_alike(child: ColumnFacts, key: ColumnFacts) -> float:
     """Return the share of the smaller table's other columns that the larger has too: copies of a table are no children."""
-    mine = {each.joined for each in child.table.columns if each is not child}
-    theirs = {each.joined for each in key.table.columns if each is not key}
+    mine, theirs = child.table.peculiar - {child.joined}, key.table.peculiar - {key.joined}
     smaller = min(len(mine), len(theirs))
     return len(mine & theirs) / smaller if smaller else 0.0
 

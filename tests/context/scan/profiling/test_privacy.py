@@ -30,7 +30,7 @@ KEPT = [
     ("customers", "address_type", ["billing", "shipping"]),
     ("customers", "gender", ["F", "M", "X"]),
     ("customers", "company_size", ["1-10", "11-50", "51-200", "201-500", "501-1000", "1001-5000", "10,000+"]),
-    ("customers", "age_band", ["18-24", "25-34", "65+"]),
+    ("customers", "age_band", ["<18", "18-24", "[25-34)", "65+", ">80"]),
     ("customers", "preferred_language", ["de", "pt-BR"]),
     ("customers", "card_type", ["Visa", "Mastercard"]),
     ("customers", "card_type_code", ["VI", "MC"]),
@@ -191,6 +191,7 @@ BY_NAME = [
     ("orders", "customer_id", Sign.IDENTIFIER),
     ("orders", "CustomerID", Sign.IDENTIFIER),
     ("orders", "date_key", Sign.IDENTIFIER),
+    ("orders", "status_id", Sign.IDENTIFIER),
     ("pedidos", "id_producto", Sign.IDENTIFIER),
 ]
 
@@ -239,6 +240,9 @@ BY_VALUE = [
     ("ul. Długa 3", Sign.ADDRESS),
     ("Keizersgracht 120", Sign.ADDRESS),
     ("please call back\ntomorrow", Sign.TEXT),
+    ('{"name": "Ada"}', Sign.TEXT),
+    ("[1, 2]", Sign.TEXT),
+    ("<p>Ada</p>", Sign.TEXT),
     ("x" * 101, Sign.TEXT),
     ("the parcel was left with a neighbour who does not know the man at all", Sign.TEXT),
 ]

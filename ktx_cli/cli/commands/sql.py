@@ -1,0 +1,114 @@
+"""`ktx sql`: one read-only statement on a database."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.rows import RowFormat, as_lines, as_table
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.errors import ResultWarning, UsageError
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.sql import SqlAnswer
+
+LARGEST = 1_000_000
+"""How many bytes of a statement are read from a file or stdin; longer ones are refused anyway."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "sql")
+    def sql(
+        session: Session,
+        statement: Annotated[
+            str | None, typer.Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
+        ] = None,
+        connection: Annotated[
+            str | None,
+            typer.Option(
+                "--connection-id",
+                "-c",
+                metavar="ID",
+                help="The database to ask; may be left out where there is one.",
+                autocompletion=connection_ids,
+            ),
+        ] = None,
+        file: Annotated[
+            str | None,
+            typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin."),
+        ] = None,
+        max_rows: Annotated[int, typer.Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
+        form: Annotated[
+            RowFormat, typer.Option("--format", help="How rows are printed without --json.")
+        ] = RowFormat.TABLE,
+    ) -> Result:
+        """Run one read-only statement and print its rows.
+
+        The statement is parsed first: one query, of functions that only compute. See docs/read-only.md.
+        """
+        from ktx_cli.jobs.sql import run_sql
+        from ktx_cli.project.config import load_config
+        from ktx_cli.project.layout import Layout
+
+        text = _statement(statement, file)
+        layout = Layout(session.require_project())
+        loaded = load_config(layout.config)
+        session.warn(*loaded.warnings())
+        answer = run_sql(layout, loaded.config, text, environ=os.environ, connection=connection, max_rows=max_rows)
+        _warn_when_cut(session, answer)
+        if form is RowFormat.TABLE or session.settings.json:
+            return Result(answer.to_json(), [as_table(answer.columns, answer.rows)])
+        _write(as_lines(form, answer.columns, answer.rows))
+        return Result(answer.to_json())
+
+
+def _statement(statement: str | None, file: str | None) -> str:
+    if (statement is None) == (file is None):
+        problem = "there is no statement" if file is None else "both a statement and --file are given"
+        raise UsageError(problem, hint='for example: ktx sql "SELECT count(*) FROM orders"')
+    if "-" in (statement, file):
+        return _decoded(sys.stdin.buffer.read(LARGEST + 1), "stdin")
+    return statement if statement is not None else _read(current_folder() / str(file))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return _decoded(stream.read(LARGEST + 1), str(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
+
+
+def _decoded(content: bytes, where: str) -> str:
+    if len(content) > LARGEST:
+        raise UsageError(f"{where} is over {LARGEST:,} bytes", hint="a statement is shorter")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where} is not UTF-8", hint="save the statement as UTF-8") from error
+
+
+def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:
+    count = f"{len(answer.rows):,}"
+    if answer.cut == "rows":
+        hint = "raise --max-rows, or narrow the statement"
+        session.warn(ResultWarning("truncated", f"only the first {count} rows are shown", hint=hint))
+    elif answer.cut == "bytes":
+        hint = "select fewer columns, or shorten texts with substr()"
+        session.warn(ResultWarning("truncated", f"only the first {count} rows are shown: they are large", hint=hint))
+
+
+def _write(text: str) -> None:
+    """Write the text as it is; to a terminal without what it would obey."""
+    if sys.stdout.isatty():
+        text = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+    streams.write_out(text)

@@ -1,0 +1,93 @@
+"""The parts a statement may be made of: an allow-list of the parser's node classes and of their arguments.
+
+A class that is not named here is refused, so what a new release of the parser learns to read stays out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.connectors.guard.errors import refused
+from ktx_cli.connectors.guard.lists import read_words
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
+"""What a statement may be."""
+
+NODES: Final = frozenset(read_words("nodes.txt"))
+"""The node classes, functions apart."""
+
+ARGUMENTS: Final = {
+    "Select": frozenset(
+        {"with_", "kind", "expressions", "distinct", "from_", "laterals", "joins", "where", "group", "having"}
+        | {"qualify", "windows", "order", "limit", "offset", "match", "pivots", "prewhere", "cluster", "distribute"}
+        | {"sort", "sample", "exclude", "hint"}
+    ),
+    "Table": frozenset(
+        {"this", "alias", "db", "catalog", "laterals", "joins", "pivots", "hints", "system_time", "version"}
+        | {"partition", "ordinality", "when", "only", "sample", "rows_from"}
+    ),
+    "With": frozenset({"expressions", "recursive"}),
+}
+"""Of these classes, the arguments that may be given; of the others any."""
+
+_KINDS: Final = {"Into": "INTO", "Lock": "a lock clause (FOR UPDATE, FOR SHARE)", "NextValueFor": "NEXT VALUE FOR"}
+_ARGUMENT_NAMES: Final = {
+    "into": "INTO",
+    "locks": "a lock clause (FOR UPDATE, FOR SHARE)",
+    "settings": "a SETTINGS clause",
+    "format": "a FORMAT clause",
+    "options": "an OPTION clause",
+    "for_": "a FOR clause",
+    "operation_modifiers": "a modifier behind SELECT",
+    "search": "a SEARCH clause",
+    "pattern": "a PATTERN of files",
+    "changes": "a CHANGES clause",
+    "connect": "CONNECT BY",
+}
+_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HINTS: Final = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READPAST", "NOEXPAND"})
+_PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
+_SEQUENCE: Final = frozenset({"nextval", "currval"})
+
+
+def require_root(tree: exp.Expr) -> None:
+    """Raise unless the statement is a query."""
+    name = type(tree).__name__
+    if name not in ROOTS:
+        words = tree.name if name in ("Command", "Column") else _CAPITAL.sub(" ", name)
+        raise refused("root", f"`{words.upper()}`", "is no query")
+
+
+def require_node(node: exp.Expr, dialect: str) -> None:
+    """Raise unless the node is of a known class with known arguments; functions are another module's."""
+    name = type(node).__name__
+    if name in _PARAMETERS:
+        raise refused(
+            "parameter", f"`{node.sql(dialect)}`", "is a parameter or a variable", hint="write its value instead"
+        )
+    if name not in NODES:
+        shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
+        raise refused("construct", shown, "is not a part of a statement that only reads")
+    _require_arguments(node, name)
+    if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
+        raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
+    if name == "WithTableHint":
+        _require_hints(node)
+
+
+def _require_arguments(node: exp.Expr, name: str) -> None:
+    known = ARGUMENTS.get(name)
+    for argument, value in node.args.items() if known is not None else ():
+        if value and known is not None and argument not in known:
+            shown = _ARGUMENT_NAMES.get(argument, f"`{argument.upper()}`")
+            raise refused("construct", shown, "is not a part of a statement that only reads", hint="leave it out")
+
+
+def _require_hints(node: exp.Expr) -> None:
+    for hint in node.expressions:
+        if hint.sql().upper() not in _HINTS:
+            raise refused("lock", f"the table hint {hint.sql()}", "may lock", hint="leave it out")

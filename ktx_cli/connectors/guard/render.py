@@ -1,0 +1,70 @@
+"""Writes a checked statement anew: from its tree, without comments, with a limit around everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def limited(tree: exp.Query, max_rows: int) -> exp.Query:
+    """Return the query with at most `max_rows + 1` rows: one more shows that rows were left out.
+
+    A smaller limit of its own stays. One that is no plain number (ALL, a percentage, WITH TIES, an expression) stays
+    too, within a query around it.
+    """
+    from sqlglot import exp
+
+    most = max_rows + 1
+    if isinstance(tree, exp.Values):
+        return tree
+    if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
+        tree = tree if _clauses(tree) else limited(tree.this, max_rows)
+    limit = tree.args.get("limit")
+    if limit is None:
+        return tree.limit(most, copy=False)
+    count = _count(limit)
+    if count is None:
+        return exp.select("*").from_(tree.subquery("ktx_result")).limit(most) if _is_open(limit) else tree
+    return tree if count <= most else tree.limit(most, copy=False)
+
+
+def rendered(tree: exp.Expr, dialect: str) -> str:
+    """Return the text of the tree in its dialect, names of functions as they were written."""
+    return tree.sql(dialect=dialect, comments=False, normalize_functions=False)
+
+
+def without_hints(tree: exp.Expr) -> exp.Expr:
+    """Take optimizer hints out: they are comments to a reader and settings to a server."""
+    from sqlglot import exp
+
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()
+    return tree
+
+
+def _clauses(subquery: exp.Subquery) -> bool:
+    return any(subquery.args.get(name) for name in ("order", "limit", "offset", "with_", "pivots", "sample", "joins"))
+
+
+def _is_open(limit: exp.Expr) -> bool:
+    """Whether a query around it keeps what the limit means: not where rows that tie, or fetch options, follow."""
+    options = limit.args.get("limit_options")
+    return options is None and not limit.args.get("expressions")
+
+
+def _count(limit: exp.Expr) -> int | None:
+    from sqlglot import exp
+
+    options = limit.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        return None
+    if limit.args.get("expressions"):
+        return None
+    value = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.args.get("expression")
+    if value is None:
+        return 1
+    if isinstance(value, exp.Paren):
+        value = value.this
+    return int(value.this) if isinstance(value, exp.Literal) and str(value.this).isdecimal() else None

@@ -1,0 +1,50 @@
+"""Values of databases as JSON takes them, each kind in one way whatever the database."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+
+def json_value(value: Any) -> Any:
+    """Return the value for JSON.
+
+    Numbers, texts, booleans and NULL stay. A decimal becomes its exact text, also one without a fraction; a date, time
+    or timestamp ISO 8601; a duration ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is no number
+    `NaN`, `Infinity` or `-Infinity`. Lists and mappings are kept, with values in the same way; anything else is its
+    text.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _no_number(value)
+    if isinstance(value, Decimal):
+        return format(value, "f") if value.is_finite() else _no_number(float(value))
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"PT{_plain(value)}S"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {_key(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(item) for item in value]
+    return str(value)
+
+
+def _key(value: Any) -> str:
+    known = json_value(value)
+    return known if isinstance(known, str) else str(known)
+
+
+def _plain(value: timedelta) -> str:
+    """Return the seconds without a needless fraction."""
+    seconds = Decimal(value.days * 86_400 + value.seconds) + Decimal(value.microseconds) / 1_000_000
+    return format(seconds.normalize(), "f")
+
+
+def _no_number(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

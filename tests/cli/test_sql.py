@@ -1,0 +1,132 @@
+"""`ktx sql`: where the statement comes from, how rows are printed, what is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.cli.rows import RowFormat, as_lines
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def values(project: Path) -> Path:
+    """The shop with a table of odd values."""
+    with sqlite3.connect(project / "shop.sqlite") as database:
+        database.executescript(
+            "CREATE TABLE v (n, t, b); INSERT INTO v VALUES (1, 'a,\"b\"', x'00ff'), (2.5, '', NULL), (NULL, 'x' || "
+            "char(9, 10) || '\\', x'')"
+        )
+    database.close()
+    return project
+
+
+def test_the_envelope(ktx: Run, values: Path) -> None:
+    answer = ktx("sql", "select n, t, b from v", "--json")
+    assert answer.code == 0
+    assert answer.envelope["schema"] == "ktx/sql/v1"
+    assert answer.data == {
+        "connection": "warehouse",
+        "dialect": "sqlite",
+        "sql": "SELECT n, t, b FROM v LIMIT 1001",
+        "columns": ["n", "t", "b"],
+        "rows": [[1, 'a,"b"', "00ff"], [2.5, "", None], [None, "x\t\n\\", ""]],
+        "row_count": 3,
+        "truncated": False,
+        "cut": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "out"),
+    [
+        ("csv", 'n,t,b\n1,"a,""b""",00ff\n2.5,"",\n,"x\t\n\\",""\n'),
+        ("tsv", 'n\tt\tb\n1\ta,"b"\t00ff\n2.5\t\t\\N\n\\N\tx\\t\\n\\\\\t\n'),
+        (
+            "jsonl",
+            '{"n": 1, "t": "a,\\"b\\"", "b": "00ff"}\n{"n": 2.5, "t": "", "b": null}\n'
+            '{"n": null, "t": "x\\t\\n\\\\", "b": ""}\n',
+        ),
+        ("table", 'n\tt\tb\n1\ta,"b"\t00ff\n2.5\t\tNULL\nNULL\tx \\\t\n'),
+    ],
+)
+def test_formats(ktx: Run, values: Path, form: str, out: str) -> None:
+    answer = ktx("sql", "SELECT n, t, b FROM v", "--format", form)
+    assert (answer.code, answer.out, answer.err) == (0, out, "")
+
+
+def test_two_columns_of_one_name_are_both_printed() -> None:
+    assert as_lines(RowFormat.JSONL, ("a", "a", "a_2"), [(1, 2, 3)]) == '{"a": 1, "a_2": 2, "a_2_2": 3}\n'
+
+
+def test_rows_that_are_left_out_are_said(ktx: Run, project: Path) -> None:
+    answer = ktx("sql", "SELECT id FROM customers", "--max-rows", "1")
+    assert answer.out == "id\n1\n"
+    assert "warning: only the first 1 rows are shown" in answer.err
+    answer = ktx("sql", "SELECT id FROM customers", "--max-rows", "1", "--json")
+    assert (answer.data["truncated"], answer.data["cut"]) == (True, "rows")
+    assert answer.envelope["warnings"][0]["code"] == "truncated"
+
+
+@pytest.mark.parametrize("words", [["-"], ["--file", "-"], ["-f", "q.sql"]])
+def test_the_statement_from_elsewhere(ktx: Run, project: Path, words: list[str]) -> None:
+    text = "\ufeffSELECT 1 AS one; -- done\n"
+    (project / "q.sql").write_text(text, encoding="utf-8")
+    answer = ktx("sql", "-c", "warehouse", *words, input=text.encode())
+    assert (answer.code, answer.out) == (0, "one\n1\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "there is no statement"),
+        (["SELECT 1", "--file", "q.sql"], "both a statement and --file"),
+        (["--file", "missing.sql"], "cannot read"),
+        (["--file", "latin.sql"], "not UTF-8"),
+        (["SELECT 1", "-c", "warehous"], "no connection `warehous`"),
+        (["SELECT 1", "--max-rows", "0"], "at least 1"),
+        (["SELECT 1", "--format", "xml"], "none of table, csv, tsv, jsonl"),
+    ],
+)
+def test_what_is_asked_wrongly(ktx: Run, project: Path, words: list[str], says: str) -> None:
+    (project / "latin.sql").write_bytes("SELECT 'é'".encode("latin-1"))
+    answer = ktx("sql", *words, "--json")
+    assert answer.code == 2
+    assert says in answer.envelope["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "sql", ["DELETE FROM customers", "SELECT 1; DROP TABLE customers", "SELECT writefile('x', 'y')"]
+)
+def test_what_does_not_read_is_refused(ktx: Run, project: Path, sql: str) -> None:
+    before = (project / "shop.sqlite").read_bytes()
+    answer = ktx("sql", sql, "--json")
+    assert answer.code == 1
+    assert answer.envelope["error"]["code"] == "read_only"
+    assert answer.envelope["error"]["details"]["construct"]
+    assert (project / "shop.sqlite").read_bytes() == before
+
+
+def test_the_hint_of_a_refused_function_helps(ktx: Run, project: Path) -> None:
+    hint = ktx("sql", "SELECT zeroblob(id) FROM customers", "--json").envelope["error"]["hint"]
+    key, value = hint.partition("ktx config set ")[2].split(" ", 1)
+    assert ktx("config", "set", key, value.strip("'")).code == 0
+    answer = ktx("sql", "SELECT zeroblob(id) AS z FROM customers", "--json")
+    assert answer.data["rows"] == [["00"], ["0000"]]
+
+
+def test_semantic_layer_only(ktx: Run, project: Path) -> None:
+    assert ktx("config", "set", "connections.warehouse.query_policy", "semantic-layer-only").code == 0
+    answer = ktx("sql", "SELECT 1", "--json")
+    assert answer.code == 2
+    assert "semantic-layer-only" in answer.envelope["error"]["message"]
+
+
+def test_the_parser_writes_nothing_on_stderr(installed: Run, project: Path) -> None:
+    answer = installed("sql", "VACUUM INTO 'x'", "--json")
+    assert (answer.code, answer.err) == (1, "")

@@ -1,0 +1,114 @@
+"""What sessions bound by themselves: sizes, files beside the database, locks that outlive a statement."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors import base
+from ktx_cli.connectors.port import Connector, Scope
+from ktx_cli.core.errors import SourceError
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+
+Open = Callable[..., Connector]
+
+
+def test_a_result_of_too_many_bytes_is_cut(engine: Any, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ", ".join(f"({number}, '{'x' * 100}')" for number in range(20))
+    connector = opened(
+        engine.driver, **engine.make("CREATE TABLE t (a int, b varchar(200))", f"INSERT INTO t VALUES {rows}")
+    )
+    monkeypatch.setattr(base, "MAX_RESULT_BYTES", 1000)
+    cut = connector.query(engine.at("SELECT a, b FROM t ORDER BY a"))
+    assert [row[0] for row in cut.rows] == list(range(9))
+    assert cut.truncated
+    assert cut.columns == ("a", "b")
+    none = connector.query(engine.at("SELECT b, b, b, b, b, b, b, b, b, b, b FROM t"))
+    assert (none.rows, none.truncated, len(none.columns)) == ((), True, 11)
+    whole = connector.query(engine.at("SELECT a FROM t ORDER BY a"))
+    assert (len(whole.rows), whole.truncated) == (20, False)
+
+
+def test_capped_takes_one_row_more_than_wanted_and_no_further() -> None:
+    taken = []
+    rows = (taken.append(number) or (number,) for number in range(100))  # type: ignore[func-returns-value]
+    assert base.capped(rows, 3) == (((0,), (1,), (2,)), True)
+    assert taken == [0, 1, 2, 3]
+    assert base.capped([(1,), (2,)], 2) == (((1,), (2,)), False)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [("abc", 3), (b"ab", 2), (5, 8), (None, 8), (["ab", {"k": "v"}], 4), (("a", ("b",)), 2)]
+)
+def test_the_size_of_a_value(value: Any, size: int) -> None:
+    assert base.value_size(value) == size
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT length(zeroblob(900000000))",
+        "SELECT replace(hex(zeroblob(1000000)), '0', hex(zeroblob(1000)))",
+        "SELECT 'a' LIKE hex(zeroblob(1000))",
+        "SELECT fts3_tokenizer('simple')",
+        "SELECT sqlite_log(1, 'x')",
+    ],
+)
+def test_sqlite_bounds_lengths_and_closes_functions(sqlite_engine: Any, opened: Open, sql: str) -> None:
+    connector = opened("sqlite", **sqlite_engine.make("CREATE TABLE t (a int)"))
+    with pytest.raises(SourceError) as caught:
+        connector.query(sql)
+    assert caught.value.code in ("query", "read_only")
+
+
+def test_duckdb_sees_no_variable_of_the_program(duckdb_engine: Any, opened: Open) -> None:
+    import duckdb
+
+    rows_of_the_program = duckdb.sql("SELECT 1 AS a")
+    connector = opened("duckdb", **duckdb_engine.make("CREATE TABLE t (a int)"))
+    with pytest.raises(SourceError, match="does not exist"):
+        connector.query("SELECT * FROM rows_of_the_program")
+    rows_of_the_program.close()
+
+
+@pytest.mark.postgres
+def test_a_lock_of_a_statement_is_given_back(postgres_engine: Any, opened: Open) -> None:
+    options = postgres_engine.make("CREATE TABLE t (a int)")
+    connector = opened("postgres", **options)
+    connector.query("SELECT pg_catalog.pg_advisory_lock(42)")
+    held = connector.query("SELECT count(*) FROM pg_catalog.pg_locks WHERE locktype = 'advisory'")
+    assert held.rows == ((0,),)
+
+
+@pytest.mark.postgres
+def test_a_backslash_is_a_backslash_whatever_the_database_says(postgres_server: PostgresServer, opened: Open) -> None:
+    name = f"scs{uuid.uuid4().hex[:8]}"
+    url = postgres_server.create_database(name, f'ALTER DATABASE "{name}" SET standard_conforming_strings = off')
+    assert opened("postgres", url=url).query(r"SELECT 'a\' AS a").rows == (("a\\",),)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("role", ["pg_execute_server_program", "pg_write_server_files"])
+def test_a_member_of_a_role_of_the_server_is_named(postgres_server: PostgresServer, opened: Open, role: str) -> None:
+    name = f"member{uuid.uuid4().hex[:8]}"
+    postgres_server.create_database(name)
+    postgres_server.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'x'", f"GRANT {role} TO {name}")
+    url = postgres_server.url(name, user=name, password="x")
+    assert opened("postgres", url=url).test(Scope()).privileges[-1] == role
+    root = opened("postgres", url=postgres_server.url(name)).test(Scope()).privileges
+    assert "superuser" in root
+    assert role not in root
+
+
+@pytest.mark.mysql
+def test_a_lock_or_variable_does_not_reach_the_next_statement(mariadb_server: MariaDBServer, opened: Open) -> None:
+    name = f"locks{uuid.uuid4().hex[:8]}"
+    connector = opened("mysql", url=mariadb_server.create_database(name))
+    assert connector.query(f"SELECT GET_LOCK('{name}', 0)").rows == ((1,),)
+    assert connector.query("SELECT @a := 5").rows == ((5,),)
+    assert connector.query("SELECT @a").rows == ((None,),)
+    # The server gives the lock back when it notices that the session's socket is closed.
+    assert any(connector.query(f"SELECT IS_FREE_LOCK('{name}')").rows == ((1,),) for _ in range(500))

@@ -1,0 +1,184 @@
+"""One statement on a connection: which one is asked, what names mean, what comes back."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import SourceError, UsageError
+from ktx_cli.jobs.json_values import json_value
+from ktx_cli.jobs.sql import SqlAnswer, run_sql
+from ktx_cli.project.config import load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.testing.servers import PostgresServer
+
+SHARD = """\
+tables:
+  orders:
+    table: sales.orders
+    columns: [{name: id, type: number}]
+  other_orders:
+    table: archive.orders
+    columns: [{name: id, type: number}]
+  notes:
+    table: archive.notes
+    columns: [{name: id, type: number}]
+"""
+
+
+def ask(folder: Path, sql: str, connection: str | None = None, **options: Any) -> SqlAnswer:
+    layout = Layout(folder)
+    config = load_config(layout.config).config
+    return run_sql(layout, config, sql, environ={}, connection=connection, **options)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    with sqlite3.connect(tmp_path / "shop.sqlite") as database:
+        database.executescript("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'x'), (2, NULL), (3, 'yyyy')")
+    database.close()
+    (tmp_path / "ktx.yaml").write_text("connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n")
+    return tmp_path
+
+
+def add(folder: Path, text: str) -> None:
+    with (folder / "ktx.yaml").open("a") as stream:
+        stream.write(text)
+
+
+def test_the_only_database_is_asked(shop: Path) -> None:
+    answer = ask(shop, "select a, b from t order by a")
+    assert answer.columns == ("a", "b")
+    assert answer.rows == ((1, "x"), (2, None), (3, "yyyy"))
+    assert answer.cut is None
+    assert answer.to_json()["sql"] == "SELECT a, b FROM t ORDER BY a LIMIT 1001"
+
+
+def test_of_two_databases_one_must_be_named(shop: Path) -> None:
+    add(shop, "  other:\n    driver: sqlite\n    path: shop.sqlite\n")
+    with pytest.raises(UsageError) as caught:
+        ask(shop, "SELECT 1")
+    assert "other, shop" in caught.value.message
+    assert ask(shop, "SELECT 1", "shop").connection == "shop"
+
+
+def test_a_source_of_documents_is_no_database(shop: Path) -> None:
+    add(shop, "  docs:\n    driver: documents\n    path: docs\n")
+    with pytest.raises(UsageError, match="no database"):
+        ask(shop, "SELECT 1", "docs")
+
+
+def test_too_many_rows_are_cut(shop: Path) -> None:
+    answer = ask(shop, "SELECT a FROM t ORDER BY a", max_rows=2)
+    assert (len(answer.rows), answer.cut) == (2, "rows")
+    assert ask(shop, "SELECT a FROM t", max_rows=3).cut is None
+
+
+def test_rows_that_are_too_large_are_cut(shop: Path) -> None:
+    answer = ask(shop, "SELECT b FROM t ORDER BY a", max_bytes=10)
+    assert (len(answer.rows), answer.cut) == (2, "bytes")
+
+
+def test_a_connection_of_semantic_queries_answers_no_sql(shop: Path) -> None:
+    add(shop, "    query_policy: semantic-layer-only\n")
+    with pytest.raises(UsageError) as caught:
+        ask(shop, "SELECT 1")
+    assert "semantic-layer-only" in caught.value.message
+
+
+def test_a_refused_statement_opens_nothing(shop: Path) -> None:
+    (shop / "shop.sqlite").unlink()
+    with pytest.raises(SourceError) as caught:
+        ask(shop, "SELECT load_extension('x')")
+    assert caught.value.code == "read_only"
+    assert "connections.shop.allowed_functions" in str(caught.value.hint)
+
+
+def test_an_allowed_function_reaches_the_session_which_has_its_own_mind(shop: Path) -> None:
+    add(shop, "    allowed_functions: [load_extension]\n")
+    with pytest.raises(SourceError) as caught:
+        ask(shop, "SELECT load_extension('x')")
+    assert "shop.sqlite" in caught.value.message
+
+
+def test_a_file_is_asked_by_the_name_the_manifest_knows(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("x\n1\n")
+    (tmp_path / "data" / "a.json").write_text('[{"x": 2}]')
+    (tmp_path / "ktx.yaml").write_text("connections:\n  data:\n    driver: files\n    path: data\n")
+    with pytest.raises(SourceError, match="is a file"):
+        ask(tmp_path, 'SELECT x FROM "a.csv"')
+    shards = Layout(tmp_path).schema_dir("data")
+    shards.mkdir(parents=True)
+    (shards / "all.yaml").write_text("tables:\n  a_csv:\n    table: '\"a.csv\"'\n    columns: []\n")
+    assert ask(tmp_path, 'SELECT x FROM "a.csv"').rows == ((1,),)
+
+
+@pytest.mark.postgres
+def test_names_without_a_schema_on_postgres(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.create_database(
+        f"sql{uuid.uuid4().hex[:8]}",
+        "CREATE SCHEMA sales; CREATE TABLE sales.orders (id int); INSERT INTO sales.orders VALUES (1)",
+        "CREATE SCHEMA archive; CREATE TABLE archive.orders (id int); CREATE TABLE archive.notes (id int)",
+        "CREATE TABLE fresh (id int); INSERT INTO fresh VALUES (7)",
+    )
+    (tmp_path / "ktx.yaml").write_text(f"connections:\n  pg:\n    driver: postgres\n    url: {url}\n")
+    shards = Layout(tmp_path).schema_dir("pg")
+    shards.mkdir(parents=True)
+    (shards / "all.yaml").write_text(SHARD)
+    assert ask(tmp_path, "SELECT id FROM fresh").rows == ((7,),)
+    assert ask(tmp_path, "SELECT * FROM notes").columns == ("id",)
+    assert ask(tmp_path, "SELECT count(*) FROM pg_class WHERE relname = 'fresh'").rows == ((1,),)
+    with pytest.raises(UsageError) as caught:
+        ask(tmp_path, "SELECT * FROM orders")
+    assert caught.value.hint == "name the schema too: archive.orders"
+    add(tmp_path, "    schemas: [sales, archive]\n")
+    assert ask(tmp_path, "SELECT id FROM orders").rows == ((1,),)
+
+
+@pytest.mark.postgres
+def test_a_comparison_of_citext_minds_the_case(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    try:
+        url = postgres_server.create_database(f"ci{uuid.uuid4().hex[:8]}", "CREATE EXTENSION citext")
+    except Exception as error:  # noqa: BLE001 - the extension comes in a package of its own
+        pytest.skip(str(error))
+    database = url.rsplit("/", 1)[1]
+    postgres_server.execute("CREATE TABLE u (n citext)", "INSERT INTO u VALUES ('Ada')", database=database)
+    (tmp_path / "ktx.yaml").write_text(
+        f"connections:\n  pg:\n    driver: postgres\n    url: {url}\n    allowed_functions: ['public.=']\n"
+    )
+    assert ask(tmp_path, "SELECT n FROM u WHERE n = 'ada'").rows == ()
+    assert ask(tmp_path, "SELECT n FROM u WHERE lower(n) = 'ada'").rows == (("Ada",),)
+    assert ask(tmp_path, "SELECT n FROM u WHERE n OPERATOR(public.=) 'ada'").rows == (("Ada",),)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (True, True),
+        (2**70, 2**70),
+        (1.5, 1.5),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (Decimal("1.50"), "1.50"),
+        (Decimal("1E+3"), "1000"),
+        (Decimal("NaN"), "NaN"),
+        (date(2024, 1, 2), "2024-01-02"),
+        (datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), "2024-01-02T03:04:05+00:00"),
+        (timedelta(minutes=1.5), "PT90S"),
+        (timedelta(microseconds=-1), "PT-0.000001S"),
+        (b"\x00\xff", "00ff"),
+        (memoryview(b"a"), "61"),
+        ([Decimal("1"), {"a": b"b", 1: None}], ["1", {"a": "62", "1": None}]),
+        (uuid.UUID(int=0), "00000000-0000-0000-0000-000000000000"),
+    ],
+)
+def test_values_as_json_takes_them(value: Any, shown: Any) -> None:
+    assert json_value(value) == shown
