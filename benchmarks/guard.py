@@ -125,17 +125,16 @@ def main() -> None:
     effects = [case for case in hostile if any(ended.get(case.id) == "EFFECT" for ended in found.values())]
     print_statements("effects by a role that may only SELECT", effects)
     refused = found["postgres"]
-    more = [
-        case for case in hostile if case.id in root and root[case.id] != "refused" and refused[case.id] == "refused"
-    ]
+    ran = [case for case in hostile if root.get(case.id, "refused") != "refused"]
+    more = [case for case in ran if refused[case.id] == "refused"]
     print_statements("what a superuser of Postgres could do besides, without the filter", more)
     print_statements("of these, what stays", [case for case in more if root[case.id] == "EFFECT"])
     ordered = sorted(times)
     median, most = statistics.median(ordered), ordered[-1]
+    p95 = ordered[int(len(ordered) * 0.95)]
     print(
-        f"a check takes {median * 1000:.2f} ms at the median, {ordered[int(len(ordered) * 0.95)] * 1000:.2f} ms at p95,"
+        f"a check takes {median * 1000:.2f} ms at the median, {p95 * 1000:.2f} ms at p95, {most * 1000:.2f} ms at most"
     )
-    print(f"{most * 1000:.2f} ms at most ({len(honest)} honest statements, {ROUNDS} rounds)")
     unstopped = [case for case in missed if case.dialect not in found]
     if effects or unstopped or median > 0.02 or not all(map(passes, honest)):
         sys.exit("not as promised")

@@ -8,7 +8,7 @@ from typing import Final
 
 from ktx_cli.connectors.port import Table, TableRef
 from ktx_cli.context.scan.describe.facts import ref_order
-from ktx_cli.context.scan.relationships.names import key_base, stem, table_words
+from ktx_cli.context.scan.relationships.names import key_base, stem, table_words, tokens
 
 PARENTS_PER_COLUMN: Final = 3
 PARENTS_PER_TABLE: Final = 12
@@ -47,7 +47,7 @@ def likely_parents(tables: Iterable[Table]) -> dict[TableRef, tuple[TableRef, ..
 
 def _key_columns(table: Table) -> set[str]:
     names = {name for key in (table.primary_key, *(key.columns for key in table.unique_keys)) for name in key}
-    return {name.casefold() for name in names if key_base(name)[0]}
+    return {name.casefold() for name in names if key_base(tokens(name))[0]}
 
 
 def _parents(
@@ -58,7 +58,7 @@ def _parents(
 ) -> tuple[TableRef, ...]:
     best: dict[TableRef, float] = {}
     for column in table.columns:
-        base, keyed = key_base(column.name)
+        base, keyed = key_base(tokens(column.name))
         said, least = frozenset(map(stem, base)), SHARED if keyed else 1.0
         found = dict.fromkeys(_rare(by_key.get(column.name.casefold(), ())), 1.0)
         for ref in {ref for word in said for ref in _rare(by_word.get(word, ()))}:

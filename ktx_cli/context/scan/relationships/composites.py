@@ -43,7 +43,7 @@ def find_composites(
     by_name: dict[str, list[ColumnFacts]] = defaultdict(list)
     for table in tables:
         for column in table.columns:
-            if column.base:
+            if column.base or column.keyed:
                 by_name[column.joined].append(column)
     found: dict[tuple[ColumnFacts, ...], CompositePair] = {}
     for parent, columns in _parents(tables, keys):
@@ -74,7 +74,7 @@ def _children(
     sets: list[set[TableFacts]] = []
     for column in columns:
         own = refers.get(column)
-        tables = {other.table for other in by_name.get(column.joined, ())}
+        tables = {other.table for name in _called(column) for other in by_name.get(name, ())}
         if own is not None:
             tables |= {child.table for child, pair in refers.items() if pair.key is own.key}
         sets.append(tables)
@@ -91,14 +91,24 @@ def _mappings(
         fitting = [
             other
             for other in child.columns
-            if other.family is column.family
-            and (
-                key_alike(other, column) >= 0.85 or other.parts == column.parts or _same_parent(refers.get(other), own)
-            )
+            if other.family is column.family and (_same_name(other, column) or _same_parent(refers.get(other), own))
         ]
         options.append(fitting)
     mappings = [each for each in product(*options) if len(set(each)) == len(each)]
     return mappings[:MOST_MAPPINGS]
+
+
+def _same_name(other: ColumnFacts, column: ColumnFacts) -> bool:
+    """Whether a column is called as a member of the key is, with the parent's name before it or without."""
+    if key_alike(other, column) >= 0.85 or other.parts == column.parts:
+        return True
+    return other.joined in _called(column)
+
+
+def _called(column: ColumnFacts) -> set[str]:
+    """Return how a reference to a member of a key may be called: as the member, alone or behind its table's name."""
+    spoken = column.table.words
+    return {column.joined, "".join(spoken) + column.joined, "".join(spoken[-1:]) + column.joined}
 
 
 def _same_parent(one: Pair | None, other: Pair | None) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.connectors.identifiers import column_list, quote, table_path, value_list
 from ktx_cli.connectors.port import Connector, Table
-from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family
+from ktx_cli.connectors.sampling import SampleLimits
+from ktx_cli.connectors.sampling.statements import value_of
+from ktx_cli.context.scan.profiling.counting import comparable, fold_of
+from ktx_cli.context.scan.relationships.facts import ColumnFacts
 from ktx_cli.context.scan.relationships.model import Check
 from ktx_cli.core.errors import SourceError
 
@@ -21,6 +24,8 @@ VALUES_A_STATEMENT = 1500
 
 EXACT_ROWS = 5_000_000
 """Tables with more rows are not joined to confirm an edge; what the sample says stands."""
+
+_MARK: Final = "ktx_found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,27 @@ class Overlap:
         return self.missing / self.rows if self.rows else 0.0
 
 
+SENTINELS: Final = frozenset({0, -1, "", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"})
+"""What programs write where there is no reference; no orphan where no key has it."""
+
+
 def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
-    """Compare a column with a key whose rows are all in the sample."""
+    """Compare a column with a key whose rows are all in the sample; a sentinel counts as NULL."""
     mine, theirs = child.counts, key.counts
     rows = child.profile.filled
     if mine.keys() <= theirs.keys():
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
-    missing = sum(mine[value] for value in lost)
-    return Overlap(rows, missing, len(mine), len(mine) - len(lost), child.table.complete)
+    hits = len(mine) - len(lost)
+    blanks = [value for value in lost if _is_sentinel(value)] if len(lost) < len(mine) else []
+    if len(blanks) == 1:
+        rows -= mine[blanks[0]]
+        lost = lost - set(blanks)
+    return Overlap(rows, sum(mine[value] for value in lost), hits + len(lost), hits, child.table.complete)
+
+
+def _is_sentinel(value: Any) -> bool:
+    return (value.strip().lower() if isinstance(value, str) else value) in SENTINELS
 
 
 class Prober:
@@ -59,6 +76,7 @@ class Prober:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
+        self._fold = fold_of(connector.dialect)
         self.statements = 0
         self.problems: list[str] = []
 
@@ -77,32 +95,41 @@ class Prober:
 
     def _look_up(self, key: ColumnFacts, children: Sequence[ColumnFacts]) -> dict[ColumnFacts, Overlap]:
         wanted = {child: _spread(child.counts, PROBED_VALUES) for child in children}
-        present: set[Any] = set(key.counts)
-        unknown = sorted({v for values in wanted.values() for v in values} - present, key=repr)
-        failed: set[Any] = set()
-        for start in range(0, len(unknown), VALUES_A_STATEMENT):
-            batch = unknown[start : start + VALUES_A_STATEMENT]
-            try:
-                present |= self._existing(key, batch)
-            except (SourceError, ValueError) as error:
-                if isinstance(error, SourceError) and error.code == "connection":
-                    raise
-                self.problems.append(f"values could not be looked up in {key}: {error}")
-                failed.update(batch)
-        return {
-            child: _probed(child, values, present)
-            for child, values in wanted.items()
-            if not failed.intersection(values)
-        }
+        known = set(key.counts)
+        unknown = sorted({value for values in wanted.values() for value in values} - known, key=repr)
+        try:
+            present = known | self._existing(key, unknown)
+        except (SourceError, ValueError) as error:
+            if isinstance(error, SourceError) and error.code == "connection":
+                raise
+            return self._one_by_one(key, children, error)
+        return {child: _probed(child, values, present) for child, values in wanted.items()}
+
+    def _one_by_one(
+        self, key: ColumnFacts, children: Sequence[ColumnFacts], error: Exception
+    ) -> dict[ColumnFacts, Overlap]:
+        """Look up each column alone, because the values of one made the statement of all fail."""
+        if len(children) == 1:
+            self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
+            return {}
+        return {child: overlap for each in children for child, overlap in self._look_up(key, [each]).items()}
 
     def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
+        """Return those of the values that the key has, spelled as the counts of samples are."""
+        present: set[Any] = set()
+        for start in range(0, len(values), VALUES_A_STATEMENT):
+            present |= self._found(key, values[start : start + VALUES_A_STATEMENT])
+        return present
+
+    def _found(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
         dialect = self._connector.dialect
-        name = quote(key.name, dialect)
+        read = value_of(key.column, dialect, SampleLimits().text)
         path = table_path(key.table.table.ref, dialect)
+        listed = value_list(values, dialect)
+        statement = f"SELECT DISTINCT {read} FROM {path} WHERE {quote(key.name, dialect)} IN ({listed})"
         self.statements += 1
-        statement = f"SELECT DISTINCT {name} FROM {path} WHERE {name} IN ({value_list(values, dialect)})"
         rows = self._connector.query(statement, max_rows=2 * len(values)).rows
-        return {_comparable(row[0], key) for row in rows}
+        return {comparable(row[0], self._fold) for row in rows}
 
 
 def check_in_database(
@@ -116,11 +143,12 @@ def check_in_database(
     own = [f"c.{quote(column, dialect)}" for column in columns]
     join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
+    # ClickHouse fills a row that finds nothing with zeros, not with NULL: the mark tells either.
     statement = (
-        f"SELECT count(*), sum(CASE WHEN p.{quote(keys[0], dialect)} IS NULL THEN 1 ELSE 0 END) "
+        f"SELECT count(*), sum(CASE WHEN p.{_MARK} = 1 THEN 0 ELSE 1 END) "
         f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
-        f"(SELECT DISTINCT {column_list(keys, dialect)} FROM {table_path(parent.ref, dialect)}) AS p ON {join} "
-        f"WHERE {given}"
+        f"(SELECT DISTINCT {column_list(keys, dialect)}, 1 AS {_MARK} FROM {table_path(parent.ref, dialect)}) AS p "
+        f"ON {join} WHERE {given}"
     )
     ((rows, missing),) = connector.query(statement, max_rows=1).rows
     return Check(int(rows), int(missing or 0), exact=True)
@@ -149,9 +177,3 @@ def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Ove
     missing = sum(child.counts[value] for value in values if value not in present)
     hits = sum(1 for value in values if value in present)
     return Overlap(rows, missing, len(values), hits, exact=False)
-
-
-def _comparable(value: Any, key: ColumnFacts) -> Any:
-    if key.family is Family.TEXT and not isinstance(value, str):
-        return str(value)
-    return value

@@ -11,7 +11,7 @@ from typing import Any
 
 from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
-from ktx_cli.context.scan.relationships.names import key_base, table_words, tokens, words
+from ktx_cli.context.scan.relationships.names import key_base, own_prefix, table_words, tokens, words
 
 LONGEST_KEY = 80
 """Texts longer than this, in characters, are prose and no keys."""
@@ -98,6 +98,8 @@ class TableFacts:
     columns: list[ColumnFacts] = field(default_factory=list)
     peculiar: frozenset[str] = frozenset()
     """Names of columns, run together, that few other tables have: `updated_at` everywhere says nothing."""
+    spread: Mapping[str, int] = field(default_factory=dict)
+    """Name of a column, run together -> how many tables of the database have one of that name."""
 
     @property
     def rows(self) -> int:
@@ -149,18 +151,21 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
     counts = Counter(name for table in tables for name in {column.joined for column in table.columns})
     most = max(2, len(tables) // 5)
     for table in tables:
+        table.spread = counts
         table.peculiar = frozenset(column.joined for column in table.columns if counts[column.joined] <= most)
 
 
 def _table(table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int) -> TableFacts:
     facts = TableFacts(table, sampled, spoken, number)
+    prefix = own_prefix(column.name for column in table.columns)
     for position, (column, profile) in enumerate(zip(table.columns, sampled.profile.columns, strict=True)):
-        base, keyed = key_base(column.name)
+        parts = tokens(column.name)
+        if len(parts) > len(prefix) and parts[: len(prefix)] == prefix:
+            parts = parts[len(prefix) :]
+        base, keyed = key_base(parts)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)
-        facts.columns.append(
-            ColumnFacts(facts, column, profile, counts, position, family, tokens(column.name), base, keyed)
-        )
+        facts.columns.append(ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed))
     return facts
 
 

@@ -11,7 +11,7 @@ from ktx_cli.context.scan.relationships.containment import Overlap
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family
 from ktx_cli.context.scan.relationships.keys import key_score, own_name
 from ktx_cli.context.scan.relationships.matching import Named
-from ktx_cli.context.scan.relationships.names import alike, words
+from ktx_cli.context.scan.relationships.names import alike
 
 FEATURES: Final = (
     "name_table",
@@ -47,6 +47,8 @@ FEATURES: Final = (
     "parent_rows",
     "parent_key",
     "parent_first",
+    "parent_keyed",
+    "name_spread",
     "tables_alike",
     "context",
     "clear_name",
@@ -117,7 +119,7 @@ def features(
         known.own_name,
         float(child.keyed),
         float(same_table),
-        float(same_table and bool(words("self") & set(child.parts))),
+        float(same_table and (child.says("self") or child.says("boss"))),
         float(child.says("measure")),
         float(child.says("flag")),
         float(child.says("time")),
@@ -141,6 +143,8 @@ def features(
         log10(1 + known.rows),
         known.score,
         float(key.position == 0),
+        float(key.keyed),
+        log2(1 + child.table.spread.get(child.joined, 1)),
         0.0 if same_table else _tables_alike(child, key),
         0.0 if same_table else context(child, key),
         min(named.best, known.own_name),
@@ -157,6 +161,8 @@ def context(child: ColumnFacts, key: ColumnFacts) -> float:
 
 def _tables_alike(child: ColumnFacts, key: ColumnFacts) -> float:
     """Return the share of the smaller table's other columns that the larger has too: copies of a table are no children."""
+    if child.joined != key.joined:
+        return 0.0
     mine, theirs = child.table.peculiar - {child.joined}, key.table.peculiar - {key.joined}
     smaller = min(len(mine), len(theirs))
     return len(mine & theirs) / smaller if smaller else 0.0

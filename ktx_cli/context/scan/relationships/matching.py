@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
-from ktx_cli.context.scan.relationships.names import alike, concepts, phrase_alike
+from ktx_cli.context.scan.relationships.names import alike, concepts, phrase_alike, words
 
 FAINTEST = 0.4
 """Below this a table is not what a name speaks of."""
+
+OWN = 0.8
+"""How clearly a column called `parent_id` or `reports_to` speaks of its own table."""
 
 MOST_TABLES = 12
 """How many tables a name may speak of."""
@@ -61,8 +64,8 @@ class NameIndex:
     def parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
         """Return the keys the column's name speaks of, and how clearly."""
         found: dict[ColumnFacts, Named] = {}
-        tables = self.tables(child.base)
-        meant = self._meant(child.base)
+        tables = self._tables_of(child)
+        meant = self.meant(child.base)
         for number in dict.fromkeys([*tables, *meant]):
             for key in self._keys.get(number, ()):
                 if key is not child:
@@ -73,15 +76,22 @@ class NameIndex:
                     found[key] = Named(tables.get(key.table.number, 0.0), key_alike(child, key))
         return found
 
-    def _meant(self, base: tuple[str, ...]) -> list[int]:
+    def meant(self, base: tuple[str, ...]) -> list[int]:
         """Return the tables that stand for what words may mean; none where there are many."""
         numbers = {number for concept in concepts(base) for number in self._by_concept.get(concept, ())}
         return sorted(numbers) if len(numbers) <= MOST_TABLES else []
 
     def named(self, child: ColumnFacts, key: ColumnFacts) -> Named:
         """Return how far the column's name speaks of one key."""
-        meaning = key.table.number in self._meant(child.base)
-        return Named(self.tables(child.base).get(key.table.number, 0.0), key_alike(child, key), meaning)
+        meaning = key.table.number in self.meant(child.base)
+        return Named(self._tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
+
+    def _tables_of(self, child: ColumnFacts) -> dict[int, float]:
+        """Return the tables a column speaks of: its own too, when it is called a parent or a manager."""
+        tables = self.tables(child.base)
+        if not _speaks_of_own(child):
+            return tables
+        return {**tables, child.table.number: max(OWN, tables.get(child.table.number, 0.0))}
 
     def tables(self, base: tuple[str, ...]) -> dict[int, float]:
         """Return number of table -> how far words speak of it, the clearest ones only."""
@@ -106,6 +116,14 @@ class NameIndex:
             near = [other for other in self._by_letter.get(word[0], ()) if alike(word, other) > 0]
             known = self._words[word] = {number for other in near for number in self._by_word[other]}
         return known
+
+
+def _speaks_of_own(child: ColumnFacts) -> bool:
+    """Whether a column is called something only rows of its own table can be: a parent, of people a manager."""
+    parts = set(child.parts)
+    if parts & words("self"):
+        return len(child.base) <= 2
+    return bool(parts & words("boss")) and "person" in concepts(child.table.words)
 
 
 def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:

@@ -63,7 +63,12 @@ def _concepts() -> Mapping[str, frozenset[str]]:
 
 @functools.lru_cache(maxsize=100_000)
 def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
-    """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing."""
+    """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing.
+
+    What was done by somebody (`approved by`) was done by a person.
+    """
+    if len(spoken) > 1 and spoken[-1] in words("agent"):
+        return frozenset({"person"})
     for word in reversed(spoken):
         known = _concepts().get(stem(word))
         if known:
@@ -156,8 +161,40 @@ def _run_together(word: str, parts: tuple[str, ...]) -> float:
 def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return name -> its words without layers (`dim_`, `tbl_`) and without prefixes that most tables share."""
     split = {name: tokens(name) for name in names}
+    split = _without_run_together(split)
     common = _common_prefixes(split.values())
     return {name: _core(parts, common) for name, parts in split.items()}
+
+
+def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the words with layers cut off that are written together with what follows: `dimcustomer`."""
+    flat = [parts[0] for parts in split.values() if len(parts) == 1]
+    layers = [
+        layer
+        for layer in words("layer")
+        if len(layer) >= 2 and sum(word.startswith(layer) and len(word) >= len(layer) + 3 for word in flat) >= 2
+    ]
+    shares = {layer: sum(word.startswith(layer) for word in flat) / max(1, len(flat)) for layer in layers}
+    cut = sorted((layer for layer in layers if shares[layer] >= 0.2), key=len, reverse=True)
+
+    def without(parts: tuple[str, ...]) -> tuple[str, ...]:
+        if len(parts) == 1:
+            for layer in cut:
+                if parts[0].startswith(layer) and len(parts[0]) >= len(layer) + 3:
+                    return (layer, parts[0][len(layer) :])
+        return parts
+
+    return {name: without(parts) for name, parts in split.items()}
+
+
+def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`), which says only whose they are."""
+    split = [tokens(name) for name in names]
+    firsts = Counter(parts[0] for parts in split if len(parts) > 1)
+    if len(split) < 3 or not firsts:
+        return ()
+    word, count = firsts.most_common(1)[0]
+    return (word,) if count >= 0.75 * len(split) and word not in words("key") else ()
 
 
 def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -176,11 +213,13 @@ def _core(parts: tuple[str, ...], common: frozenset[str]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=100_000)
-def key_base(name: str) -> tuple[tuple[str, ...], bool]:
-    """Return a column's words without those that mean a key, and whether there was one: `cust_no` -> (cust,), True."""
-    parts = tokens(name)
+def key_base(parts: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True."""
     rest = list(parts)
     found = False
+    if rest[0][:2] in ("fk", "pk") and len(rest[0]) >= 5:
+        rest[0] = rest[0][2:]
+        found = True
     while len(rest) > 1 and rest[-1] in words("key"):
         rest.pop()
         found = True
@@ -206,7 +245,7 @@ def key_base(name: str) -> tuple[tuple[str, ...], bool]:
         found = True
     if len(rest) == 1 and rest[0] in words("generic_key"):
         return (), True
-    if not found:
+    if not found or len(rest) == 1:
         for ending in ("id", "key", "code", "nr", "no", "uuid", "guid"):
             if rest[-1].endswith(ending) and len(rest[-1]) >= len(ending) + 3 and len(rest) == len(parts):
                 return (*rest[:-1], rest[-1][: -len(ending)]), ending in ("id", "key", "uuid", "guid")

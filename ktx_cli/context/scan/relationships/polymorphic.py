@@ -16,6 +16,11 @@ MOST_TYPES = 20
 """A discriminator has at most so many values."""
 
 TOLERATED = 0.08
+LEAST_NAMED = 0.6
+"""How clearly a value has to name a table; one that only means the same counts as so clear."""
+
+FEWEST_VALUES = 5
+"""So many different values have to stand beside a value that names no table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,8 @@ class Branch:
 def find_branches(tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex) -> list[Branch]:
     """Return the branches of every column whose values belong to different tables by the value of another column.
 
-    A value of the discriminator has to name the table, and there must be at least two such tables.
+    A value of the discriminator has to name the table, or one table alone has to hold what stands beside the value; and
+    there must be at least two such tables.
     """
     by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
     for key in keys:
@@ -49,7 +55,7 @@ def find_branches(tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], nam
 
 def _is_discriminator(column: ColumnFacts) -> bool:
     return (
-        column.family is Family.TEXT
+        column.family in (Family.TEXT, Family.INTEGER)
         and 2 <= column.distinct <= MOST_TYPES
         and not column.profile.unique
         and column.says("discriminator")
@@ -58,11 +64,12 @@ def _is_discriminator(column: ColumnFacts) -> bool:
 
 def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
     """Whether both are named alike (`owner_id`, `owner_type`), or the discriminator's name is nothing but `type`."""
-    if child.family not in (Family.INTEGER, Family.TEXT) or child.profile.unique or not child.keyed:
+    if child.family not in (Family.INTEGER, Family.TEXT) or child.profile.unique:
         return False
     first = [part for part in discriminator.parts if part not in ("type", "kind", "class", "name", "typ", "tipo")]
-    shared = set(child.parts) & set(first)
-    return bool(shared) or not child.base or not first
+    if set(child.parts) & set(first):
+        return child.keyed or child.family is Family.INTEGER
+    return child.keyed and (not child.base or not first)
 
 
 def _branches(
@@ -92,15 +99,41 @@ def _branch(
     by_table: Mapping[int, Sequence[ColumnFacts]],
     names: NameIndex,
 ) -> Branch | None:
-    spoken = names.tables(tokens(str(kind)))
-    for number, named in sorted(spoken.items(), key=lambda each: -each[1]):
-        if named < 0.6:
-            break
+    words = tokens(str(kind))
+    spoken = names.tables(words)
+    named = {number: score for number, score in spoken.items() if score >= LEAST_NAMED}
+    for number in names.meant(words):
+        named.setdefault(number, LEAST_NAMED)
+    for number, score in sorted(named.items(), key=lambda each: -each[1]):
         for key in by_table.get(number, ()):
-            if key.family is not child.family or not key.table.complete:
-                continue
-            missing = sum(1 for value in group if value not in key.counts)
-            check = Check(len(group), missing, exact=child.table.complete)
-            if check.violations <= TOLERATED:
-                return Branch(child, key, discriminator, kind, check, named)
-    return None
+            check = _check(child, key, group)
+            if check is not None:
+                return Branch(child, key, discriminator, kind, check, score)
+    return None if named else _by_values(child, discriminator, kind, group, by_table)
+
+
+def _by_values(
+    child: ColumnFacts,
+    discriminator: ColumnFacts,
+    kind: Any,
+    group: Sequence[Any],
+    by_table: Mapping[int, Sequence[ColumnFacts]],
+) -> Branch | None:
+    """Return the branch to the one table that holds what stands beside a value that names none; None for several."""
+    if len(set(group)) < FEWEST_VALUES:
+        return None
+    found = [(keys[0], _check(child, keys[0], group)) for keys in by_table.values() if keys]
+    fitting = [(key, check) for key, check in found if check is not None]
+    if len(fitting) != 1:
+        return None
+    ((key, check),) = fitting
+    return Branch(child, key, discriminator, kind, check, 0.0)
+
+
+def _check(child: ColumnFacts, key: ColumnFacts, group: Sequence[Any]) -> Check | None:
+    """Return what the rows say of a group of values and a key; None where too many are not in it."""
+    if key.family is not child.family or not key.table.complete:
+        return None
+    missing = sum(1 for value in group if value not in key.counts)
+    check = Check(len(group), missing, exact=child.table.complete)
+    return check if check.violations <= TOLERATED else None
