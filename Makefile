@@ -30,6 +30,8 @@ requirements: $(STAMP)  ## the requirements of the model runtime and the passing
 bench: $(STAMP)  ## the benchmarks; each prints a ratio and how it grows
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b || exit 1; done
 	$(BIN)/python benchmarks/crash.py
+	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/relationships.py --generated 20 --exclude-unconfirmable
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -40,6 +40,12 @@ def value_list(values: Sequence[Any], dialect: str) -> str:
 
     Raises `ValueError` for a value of a type that has no literal.
     """
+    return ", ".join(_literal(value, dialect) for value in values)
+
+
+def _literal(value: Any, dialect: str) -> str:
     from sqlglot import exp
 
-    return ", ".join(exp.convert(value).sql(dialect=dialect) for value in values)
+    if dialect == "tsql" and isinstance(value, str):
+        return exp.National(this=value).sql(dialect=dialect)  # without the N, other characters become `?`
+    return exp.convert(value).sql(dialect=dialect)

@@ -152,7 +152,7 @@ class ConnectionTest:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of a read-only query; `truncated` says that more rows were there than `max_rows`."""
+    """Rows of a read-only query; `truncated` says that there were more than `max_rows`, or than a session may hold."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

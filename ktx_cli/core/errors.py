@@ -62,7 +62,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "storage": (EXIT_FAILED, "A file of the project cannot be read or written; the message names the path."),
     "conflict": (EXIT_FAILED, "Two changes of the same thing that cannot be merged."),
     "query": (EXIT_FAILED, "A database refused a statement."),
-    "read_only": (EXIT_FAILED, "A statement would have written; the session refused it."),
+    "read_only": (EXIT_FAILED, "A statement would have written, or is not known to only read; it was not run."),
     "timeout": (EXIT_FAILED, "A statement took longer than it may."),
     "checks_failed": (EXIT_FAILED, "`ktx doctor` found something wrong."),
     "failed": (EXIT_FAILED, "Several things failed for different reasons; the message names them."),

@@ -82,9 +82,11 @@ def run_sql(
 ) -> SqlAnswer:
     """Run one statement of a person or an agent on a connection (the only database when it is None).
 
-    Raises `UsageError` (no such connection, which of several, `query_policy`), `StatementRefusedError` before the
-    connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`.
+    Raises `UsageError` (no such connection, which of several, `query_policy`, `max_rows`), `StatementRefusedError`
+    before the connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`.
     """
+    if not 1 <= max_rows <= MOST_ROWS:
+        raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
     chosen = connection or only_database(config)
     entry = _database(config, chosen)
     policy = StatementPolicy.of(chosen, entry.model_dump(by_alias=True))

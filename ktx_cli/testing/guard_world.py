@@ -192,9 +192,13 @@ class MySqlWorld(World):
     def _database(self) -> dict[str, Any]:
         import pymysql
 
-        address = {"host": self.server.host, "port": self.server.port}
         session = pymysql.connect(
-            **address, user=self.server.user, password=self.server.password, database=self.name, charset="utf8mb4"
+            host=self.server.host,
+            port=self.server.port,
+            user=self.server.user,
+            password=self.server.password,
+            database=self.name,
+            charset="utf8mb4",
         )
         with session, session.cursor() as cursor:
             found: dict[str, Any] = {}

@@ -37,6 +37,7 @@ MODES = {
 }
 
 ARGUMENTS = {
+    "sql": ("SELECT 1",),
     "connection add": ("new", "--driver", "sqlite", "--path", "shop.sqlite"),
     "connection remove": ("warehouse", "--yes"),
     "config get": ("llm.provider.backend",),

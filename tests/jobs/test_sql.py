@@ -80,6 +80,12 @@ def test_too_many_rows_are_cut(shop: Path) -> None:
     assert ask(shop, "SELECT a FROM t", max_rows=3).cut is None
 
 
+@pytest.mark.parametrize("max_rows", [0, -1, 100_001])
+def test_a_number_of_rows_that_cannot_be_asked_for(shop: Path, max_rows: int) -> None:
+    with pytest.raises(UsageError, match="rows cannot be asked for"):
+        ask(shop, "SELECT 1", max_rows=max_rows)
+
+
 def test_rows_that_are_too_large_are_cut(shop: Path) -> None:
     answer = ask(shop, "SELECT b FROM t ORDER BY a", max_bytes=10)
     assert (len(answer.rows), answer.cut) == (2, "bytes")

@@ -59,9 +59,9 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.project.config import load_config
         from ktx_cli.project.layout import Layout
 
-        text = _statement(statement, file)
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)
+        text = _statement(statement, file)
         session.warn(*loaded.warnings())
         answer = run_sql(layout, loaded.config, text, environ=os.environ, connection=connection, max_rows=max_rows)
         _warn_when_cut(session, answer)

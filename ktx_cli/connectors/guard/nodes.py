@@ -6,6 +6,7 @@ A class that is not named here is refused, so what a new release of the parser l
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.connectors.guard.errors import refused
@@ -50,6 +51,8 @@ _ARGUMENT_NAMES: Final = {
 }
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINTS: Final = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READPAST", "NOEXPAND"})
+_SAMPLES: Final = frozenset({"BERNOULLI", "SYSTEM", "RESERVOIR", "ROW", "BLOCK"})
+_PATTERN: Final = re.compile(r"(?:(?!--)[\w\s()*+?|{},^$-])*")
 _PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
 _SEQUENCE: Final = frozenset({"nextval", "currval"})
 
@@ -75,8 +78,8 @@ def require_node(node: exp.Expr, dialect: str) -> None:
     _require_arguments(node, name)
     if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
         raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
-    if name == "WithTableHint":
-        _require_hints(node)
+    if name in _LOOKED_INTO:
+        _LOOKED_INTO[name](node)
 
 
 def _require_arguments(node: exp.Expr, name: str) -> None:
@@ -87,7 +90,28 @@ def _require_arguments(node: exp.Expr, name: str) -> None:
             raise refused("construct", shown, "is not a part of a statement that only reads", hint="leave it out")
 
 
+def _require_sample(node: exp.Expr) -> None:
+    """Raise for a way of sampling that is not built in: on Postgres it is a function."""
+    method = node.args.get("method")
+    if method is not None and method.name.upper() not in _SAMPLES:
+        raise refused("construct", f"the sampling method {method.name}", "is not built in", hint="use BERNOULLI")
+
+
+def _require_pattern(node: exp.Expr) -> None:
+    """Raise for a row pattern of more than names and quantifiers: the parser keeps its text as it is."""
+    pattern = node.args.get("pattern")
+    if pattern is not None and not _PATTERN.fullmatch(pattern.name):
+        raise refused("construct", f"the row pattern `{pattern.name}`", "has more than names and quantifiers")
+
+
 def _require_hints(node: exp.Expr) -> None:
     for hint in node.expressions:
         if hint.sql().upper() not in _HINTS:
             raise refused("lock", f"the table hint {hint.sql()}", "may lock", hint="leave it out")
+
+
+_LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
+    "WithTableHint": _require_hints,
+    "TableSample": _require_sample,
+    "MatchRecognize": _require_pattern,
+}

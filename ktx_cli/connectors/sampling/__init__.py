@@ -1,6 +1,6 @@
-"""Bounded samples of tables: one statement a table, spread over it where the engine can, the same rows every time."""
+"""Bounded samples of tables: one statement for a small table, rows from all over a large one where the engine can."""
 
 from ktx_cli.connectors.sampling.model import Sample, SampleLimits, SampleMethod
-from ktx_cli.connectors.sampling.reading import read_sample
+from ktx_cli.connectors.sampling.reading import read_sample, why
 
-__all__ = ["Sample", "SampleLimits", "SampleMethod", "read_sample"]
+__all__ = ["Sample", "SampleLimits", "SampleMethod", "read_sample", "why"]

@@ -18,11 +18,15 @@ class SampleMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """At most so many rows, and bytes of values; texts are cut at `text` characters."""
+    """At most so many rows, and bytes of values; texts are cut at `text` characters.
+
+    `deadline`, of `core.clock.monotonic`: no statement begins after it.
+    """
 
     rows: int = 10_000
     bytes: int = 64 * 1024 * 1024
     text: int = 256
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Sample:
 
     `row_count`: the rows of the whole table, exact where `exact_count`, None when nobody knows. `opaque`: columns whose
     values are not read (JSON, geometry, bytes ...), with True for each row where there is a value. `failed`:
-    column -> why the database would not give its values.
+    column -> why the database would not give its values. `cut_by_bytes`: more rows would have taken too many bytes.
     """
 
     columns: tuple[str, ...]

@@ -2,178 +2,249 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ktx_cli.connectors.base import reason
 from ktx_cli.connectors.identifiers import table_path
-from ktx_cli.connectors.port import Column, Connector, Table
+from ktx_cli.connectors.port import Column, Connector, QueryResult, SemanticType, Table
 from ktx_cli.connectors.sampling.model import Sample, SampleLimits, SampleMethod
 from ktx_cli.connectors.sampling.statements import (
     RowRange,
     head,
     is_opaque,
     numbered,
-    spread,
+    sampled,
+    sampling_clause,
     stretches,
 )
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 
 FIRST_ROWS = 1000
 """How many rows are read to begin with: most tables are smaller, and they tell how wide a row is."""
 
-_EXACT_COUNTS = frozenset({"duckdb", "snowflake", "bigquery", "clickhouse"})
+FEWEST_ROWS = 10
+"""So many rows are read whatever their bytes."""
+
+_EXACT_COUNTS: Final = frozenset({"snowflake", "bigquery", "clickhouse"})
 """Dialects whose catalog knows how many rows a table has, not only about how many."""
+
+_COUNTING: Final = frozenset({"duckdb"})
+"""Dialects that count the rows of a table without reading them; DuckDB's catalog counts deleted rows too."""
+
+_TEXTS_AS_DATES: Final = frozenset({"mysql", "duckdb"})
+"""Dialects whose drivers give a date that Python has no value for (`0000-00-00`, `44-03-15 (BC)`) as text."""
+
+_REFUSED: Final = frozenset({"query", "read_only"})
+"""Codes of errors that a single column may be to blame for."""
+
+_VALUE_BYTES: Final = 32
+_TEXT_BYTES: Final = 50
+"""About how much memory a value takes, and a text beside its characters."""
+
+Shape = Callable[[Sequence[Column]], str]
+"""The SELECT of some rows, for any columns of the table."""
 
 
 def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, seed: int = 0) -> Sample:
     """Return at most `limits.rows` rows of a table, and fewer where their values would take more than `limits.bytes`.
 
-    A column the database cannot give costs only itself. Raises `SourceError` when the table cannot be read at all.
+    A column the database cannot give costs only itself. Raises `SourceError` when the table cannot be read at all, and
+    with the code `timeout` when `limits.deadline` is over; `details["statements"]` says how many were sent.
     """
-    return _Reading(connector, table, limits, seed).read()
+    reading = _Reading(connector, table, limits, seed, list(table.columns))
+    try:
+        return reading.read()
+    except SourceError as error:
+        error.details["statements"] = reading.statements
+        raise
+
+
+def why(error: SourceError) -> str:
+    """Return what a database said, on one short line, without the connection it was said on."""
+    where, _, message = error.message.partition("): ")
+    return reason(message if where.startswith("connection `") and message else error.message)
 
 
 @dataclass(slots=True)
 class _Reading:
+    """One table being read; `columns` are those that have not failed yet."""
+
     connector: Connector
     table: Table
     limits: SampleLimits
     seed: int
+    columns: list[Column]
+    failed: dict[str, str] = field(default_factory=dict)
     statements: int = 0
+    cut: bool = False
 
     def read(self) -> Sample:
-        columns = list(self.table.columns)
-        try:
-            return self._rows(columns)
-        except SourceError as error:
-            if error.code not in ("query", "read_only", "timeout") or len(columns) < 2:
-                raise
-            good, failed = self._isolated(columns, error)
-        return replace(self._rows(good), failed=failed, statements=self.statements)
-
-    def _rows(self, columns: Sequence[Column]) -> Sample:
-        first = min(FIRST_ROWS, self.limits.rows)
-        rows = self._ask(head(self.table, columns, self.connector.dialect, self.limits.text, first + 1), first + 1)
-        if len(rows) <= first:
-            return self._sample(columns, rows, SampleMethod.ALL, len(rows), exact=True)
-        wanted, cut = self._affordable(rows)
-        if wanted <= first and not cut:
-            return self._larger(columns, first, cut)
-        return self._larger(columns, wanted, cut)
-
-    def _larger(self, columns: Sequence[Column], wanted: int, cut: bool) -> Sample:
-        """Return `wanted` rows of a table that has more than the first ones."""
+        rows, whole = self._head(self._first())
+        if whole:
+            return self._all(rows)
+        wanted = self._affordable(rows)
         count, exact = self._count(wanted)
-        dialect, text = self.connector.dialect, self.limits.text
-        if count is not None and count <= wanted:
-            rows = self._ask(head(self.table, columns, dialect, text, wanted + 1), wanted + 1)
-            if len(rows) <= wanted:
-                return self._sample(columns, rows, SampleMethod.ALL, len(rows), exact=True)
-            return self._sample(columns, rows[:wanted], SampleMethod.HEAD, None, exact=False, cut=cut)
-        rows, method = self._spread(columns, wanted, count)
-        return self._sample(columns, rows, method, count, exact=exact, cut=cut)
+        if count is None or count > wanted:
+            found = self._spread(wanted, count)
+            if found is not None:
+                return self._sample(*found, count, exact=exact)
+        rows, whole = self._head(wanted)
+        if whole:
+            return self._all(rows)
+        known = None if count is None or count <= len(rows) else count
+        return self._sample(rows, SampleMethod.HEAD, known, exact=exact and known is not None)
 
-    def _spread(self, columns: Sequence[Column], wanted: int, count: int | None) -> tuple[list[Any], SampleMethod]:
+    def _first(self) -> int:
+        """Return how many rows to begin with: fewer of a table whose rows may be very wide."""
+        texts = sum(each.type is SemanticType.STRING and not is_opaque(each) for each in self.columns)
+        widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
+        fitting = max(FEWEST_ROWS, self.limits.bytes // max(widest, 1))
+        return min(FIRST_ROWS, self.limits.rows, fitting)
+
+    def _affordable(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Return how many rows fit into the limit on bytes, seen from the first ones, and note whether it limits."""
+        probe = rows[:: max(1, len(rows) // 200)]
+        width = sum(_size(value) for row in probe for value in row) / max(1, len(probe))
+        fitting = max(FEWEST_ROWS, int(self.limits.bytes / max(width, 1.0)))
+        self.cut = self.cut or fitting < self.limits.rows
+        return min(fitting, self.limits.rows)
+
+    def _head(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
+        """Return the first rows, and whether they are all."""
         dialect, text = self.connector.dialect, self.limits.text
-        number = numbered(self.table, dialect)
-        within = None if number is None else self._range(number)
+        result = self._rows(lambda columns: head(self.table, columns, dialect, text, count + 1), count + 1)
+        return result.rows[:count], len(result.rows) <= count and not result.truncated
+
+    def _spread(self, wanted: int, count: int | None) -> tuple[Sequence[tuple[Any, ...]], SampleMethod] | None:
+        """Return rows from all over the table, None where the engine has no way to them or it gives too few."""
+        for shape, method, enough in self._shapes(wanted, count):
+            try:
+                result = self._rows(shape, wanted)
+            except SourceError as error:
+                if error.code not in _REFUSED | {"timeout"}:
+                    raise
+                continue
+            if len(result.rows) >= enough or result.truncated:
+                self.cut = self.cut or result.truncated
+                return result.rows, method
+        return None
+
+    def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
+        """Give the ways to spread a sample, and how many rows are enough: a way may meet gaps or few pages."""
+        dialect, text, seed = self.connector.dialect, self.limits.text, self.seed
+        within = self._range()
         if within is not None:
-            blocks = stretches(self.table, columns, dialect, text, wanted, within=within, seed=self.seed)
-            rows = self._ask(blocks, wanted)
-            if len(rows) >= wanted // 2:
-                return rows, SampleMethod.BLOCKS
-        own = (
-            spread(self.table, columns, dialect, text, wanted, rows=count, seed=self.seed)
-            if count is not None
-            else None
-        )
-        if own is not None:
-            rows = self._ask(own[0], wanted)
-            if len(rows) >= wanted // 4:
-                return rows, own[1]
-        return self._ask(head(self.table, columns, dialect, text, wanted), wanted), SampleMethod.HEAD
+            yield (
+                lambda columns: stretches(self.table, columns, dialect, text, wanted, within=within, seed=seed),
+                SampleMethod.BLOCKS,
+                max(1, wanted // 2),
+            )
+        found = None if count is None else sampling_clause(self.table, dialect, wanted, rows=count, seed=seed)
+        if found is not None:
+            clause, method = found
+            shape: Shape = lambda columns: sampled(self.table, columns, dialect, text, wanted, clause)  # noqa: E731
+            yield shape, method, max(1, wanted // 4)
 
-    def _range(self, number: str) -> RowRange | None:
+    def _range(self) -> RowRange | None:
+        number = numbered(self.table, self.connector.dialect)
+        if number is None:
+            return None
         path = table_path(self.table.ref, self.connector.dialect)
         try:
-            ((low, high),) = self._ask(f"SELECT min({number}), max({number}) FROM {path}", 1)
+            ((low, high),) = self._ask(f"SELECT min({number}), max({number}) FROM {path}", 1).rows
         except SourceError as error:
-            if error.code != "query":  # a table without row numbers
+            if error.code not in _REFUSED | {"timeout"}:  # a table without row numbers
                 raise
             return None
         return None if low is None else RowRange(number, int(low), int(high))
 
     def _count(self, wanted: int) -> tuple[int | None, bool]:
         """Return the number of rows, and whether it is exact: the catalog's where that is good enough."""
-        known = self.table.row_estimate
-        exact = self.connector.dialect in _EXACT_COUNTS and self.table.ref.schema is not None
-        if known is not None and known > wanted:
-            return known, exact
+        known, dialect = self.table.row_estimate, self.connector.dialect
+        if known is not None and known > wanted and dialect not in _COUNTING:
+            return known, dialect in _EXACT_COUNTS
         try:
-            ((count,),) = self._ask(f"SELECT count(*) FROM {table_path(self.table.ref, self.connector.dialect)}", 1)
+            ((count,),) = self._ask(f"SELECT count(*) FROM {table_path(self.table.ref, dialect)}", 1).rows
         except SourceError as error:
-            if error.code != "timeout":
+            if error.code not in _REFUSED | {"timeout"}:
                 raise
             return known, False
         return int(count), True
 
-    def _affordable(self, rows: Sequence[Sequence[Any]]) -> tuple[int, bool]:
-        """Return how many rows fit into the limit on bytes, seen from the first ones, and whether it is what limits."""
-        probe = rows[:: max(1, len(rows) // 200)]
-        width = sum(_size(value) for row in probe for value in row) / len(probe)
-        fitting = max(100, int(self.limits.bytes / max(width, 1.0)))
-        return min(fitting, self.limits.rows), fitting < self.limits.rows
+    def _rows(self, shape: Shape, most: int) -> QueryResult:
+        """Return the rows of the columns that have not failed; those the database refuses now fail."""
+        try:
+            return self._ask(shape(self.columns), most)
+        except SourceError as error:
+            if error.code not in _REFUSED or not self.columns:
+                raise
+            problem = error
+        self._ask(shape(()), most)  # raises where no column is to blame
+        self.columns = self._halves(shape, most, self.columns, problem)
+        return self._ask(shape(self.columns), most)
 
-    def _isolated(self, columns: list[Column], error: SourceError) -> tuple[list[Column], dict[str, str]]:
-        """Return the columns that can be read, and why the others cannot: halves of the table are tried alone."""
+    def _halves(self, shape: Shape, most: int, columns: list[Column], error: SourceError) -> list[Column]:
+        """Return those of the refused columns that can be read, and note why the others cannot."""
         if len(columns) == 1:
-            return [], {columns[0].name: reason(error.message)}
-        good: list[Column] = []
-        failed: dict[str, str] = {}
+            self.failed[columns[0].name] = why(error)
+            return []
         middle = len(columns) // 2
-        for half in (columns[:middle], columns[middle:]):
-            try:
-                self._ask(head(self.table, half, self.connector.dialect, self.limits.text, FIRST_ROWS), FIRST_ROWS)
-                good += half
-            except SourceError as problem:
-                if problem.code not in ("query", "read_only", "timeout"):
-                    raise
-                within, bad = self._isolated(half, problem)
-                good += within
-                failed |= bad
-        return good, failed
+        return [
+            *self._readable(shape, most, columns[:middle]),
+            *self._readable(shape, most, columns[middle:]),
+        ]
 
-    def _ask(self, statement: str, rows: int) -> list[tuple[Any, ...]]:
+    def _readable(self, shape: Shape, most: int, columns: list[Column]) -> list[Column]:
+        try:
+            self._ask(shape(columns), most)
+        except SourceError as error:
+            if error.code not in _REFUSED:
+                raise
+            return self._halves(shape, most, columns, error)
+        return columns
+
+    def _ask(self, statement: str, rows: int) -> QueryResult:
+        if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
+            raise SourceError(
+                "the time for samples is over", hint="ktx config set scan.budget.seconds SECONDS", code="timeout"
+            )
         self.statements += 1
-        return list(self.connector.query(statement, max_rows=rows).rows)
+        return self.connector.query(statement, max_rows=rows)
+
+    def _all(self, rows: Sequence[tuple[Any, ...]]) -> Sample:
+        self.cut = False
+        return self._sample(rows, SampleMethod.ALL, len(rows), exact=True)
 
     def _sample(
-        self,
-        columns: Sequence[Column],
-        rows: list[tuple[Any, ...]],
-        method: SampleMethod,
-        count: int | None,
-        *,
-        exact: bool,
-        cut: bool = False,
+        self, rows: Sequence[tuple[Any, ...]], method: SampleMethod, count: int | None, *, exact: bool
     ) -> Sample:
-        plain = [each.name for each in columns if not is_opaque(each)]
-        opaque = [each.name for each in columns if is_opaque(each)]
-        lists = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in (*plain, *opaque)]
+        plain = [each for each in self.columns if not is_opaque(each)]
+        opaque = [each.name for each in self.columns if is_opaque(each)]
+        lists = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in self.columns]
+        values = zip(plain, lists, strict=False)
         return Sample(
-            columns=tuple(plain),
-            values=tuple(lists[: len(plain)]),
+            columns=tuple(each.name for each in plain),
+            values=tuple(_dates(each, found, self.connector.dialect) for each, found in values),
             rows=len(rows),
             method=method,
             row_count=count,
             exact_count=exact,
             opaque={name: [bool(each) for each in lists[len(plain) + at]] for at, name in enumerate(opaque)},
+            failed=self.failed,
             statements=self.statements,
-            cut_by_bytes=cut,
+            cut_by_bytes=self.cut,
         )
 
 
+def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:
+    """Return the values of a column, None where a date is none that Python knows."""
+    if column.type is not SemanticType.TIME or dialect not in _TEXTS_AS_DATES:
+        return values
+    return [None if isinstance(value, str) else value for value in values]
+
+
 def _size(value: Any) -> int:
-    return len(value) + 50 if isinstance(value, str | bytes) else 32
+    return len(value) + _TEXT_BYTES if isinstance(value, str | bytes) else _VALUE_BYTES

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ktx_cli.context.scan.describe.facts import GENERATED_KEYS
 from ktx_cli.context.scan.manifest import Entry
 from ktx_cli.context.scan.names import quoted
 
@@ -26,10 +27,11 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
     """Return the entry to write for a source.
 
     `old` None: not known (the file was written by another program); then what a scan generates is taken from `new`
-    and all else from `current`. `joinable` says whether a join to a source name may stay.
+    and all else from `current`; a text under a key of scans stays until `new` has one. `joinable` says whether a join
+    to a source name may stay.
     """
     if old is None:
-        old = _generated_part(current)
+        old = _generated_part(current, new)
     merged = _keep_mapping(
         {key: value for key, value in old.items() if key not in ("columns", "joins")},
         {key: value for key, value in current.items() if key not in ("columns", "joins")},
@@ -105,21 +107,32 @@ def _keep_joins(
     return kept
 
 
-def _generated_part(entry: Entry) -> Entry:
-    """Return what a scan may have generated of an entry nobody recorded."""
-    part: Entry = {"table": entry.get("table")}
-    if "db" in _mapping(entry.get("descriptions")):
-        part["descriptions"] = {"db": entry["descriptions"]["db"]}
-    part["columns"] = [_generated_column(column) for column in _by_name(entry).values()]
+def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
+    """Return what a scan may have generated of an entry nobody recorded; of its texts those that `new` replaces."""
+    part: Entry = {"table": entry.get("table"), **_generated_texts(entry, new)}
+    columns = None if new is None else _by_name(new)
+    part["columns"] = [
+        _generated_column(column, None if columns is None else columns.get(name, {}))
+        for name, column in _by_name(entry).items()
+    ]
     part["joins"] = [join for join in _by_join(entry).values() if join.get("source") not in KEPT_JOIN_SOURCES]
     return part
 
 
-def _generated_column(column: dict[str, Any]) -> dict[str, Any]:
+def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
     part: dict[str, Any] = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
-    if "db" in _mapping(column.get("descriptions")):
-        part["descriptions"] = {"db": column["descriptions"]["db"]}
-    return part
+    return {**part, **_generated_texts(column, new)}
+
+
+def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the `descriptions` under keys of scans; `new`: of the others than the database's own those it has."""
+    replaced = GENERATED_KEYS if new is None else {"db", *_mapping(new.get("descriptions"))}
+    texts = {
+        key: text
+        for key, text in _mapping(fields.get("descriptions")).items()
+        if key in GENERATED_KEYS and key in replaced
+    }
+    return {"descriptions": texts} if texts else {}
 
 
 def _by_name(entry: Entry) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome
+from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.project.state import transaction
 

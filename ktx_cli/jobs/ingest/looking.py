@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ktx_cli.connectors.port import Connector, Table
 from ktx_cli.context.scan.knowledge import Knowledge
+from ktx_cli.context.scan.profiling.model import SampledTable, TableProfile
 from ktx_cli.context.scan.profiling.profiler import Budget, Profiled, profile_tables
+from ktx_cli.context.scan.profiling.store import without_private, without_values
+from ktx_cli.context.scan.proposed import GivenHints, recorded_hints
 from ktx_cli.context.scan.relationships.discover import discover
 from ktx_cli.context.scan.relationships.model import Discovery
 from ktx_cli.context.scan.relationships.sources import ViewJoins
-from ktx_cli.context.scan.scan import Findings
+from ktx_cli.context.scan.looks import Findings
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
 from ktx_cli.core.text import listing, plural
+from ktx_cli.jobs.ingest.enriching import Enrichment
 from ktx_cli.project.config.scan import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class RowsLook:
-    """Profiles the tables of a connection and finds its keys and joins."""
+    """Profiles the tables of a connection and finds its keys and joins, also those `enrichment` proposes."""
 
     connection: str
-    settings: Scan
+    scan: Scan
     emit: Emit
+    enrichment: Enrichment | None = None
 
-    def __call__(self, connector: Connector, tables: Sequence[Table]) -> Findings:
+    def __call__(self, connector: Connector, tables: Sequence[Table], record: Knowledge) -> Findings:
         """Return what was found. Raises `SourceError` when the source is gone."""
         profiled = self._profile(connector, tables)
-        found = self._discover(connector, tables, profiled)
+        told = tuple(self._told(profiled.tables)) if self.enrichment is not None else ()
+        found = self._discover(connector, tables, profiled, self._hints(tables, told, record))
         problems = {each.profile.ref for each in profiled.tables if each.profile.problem is not None}
         return Findings(
             knowledge=Knowledge(found.keys, found.edges),
             unseen=frozenset(problems),
             warnings=(*_profile_warnings(self.connection, profiled), *_check_warnings(self.connection, found)),
             profiles=tuple(each.profile for each in profiled.tables),
+            told=told,
         )
+
+    def _told(self, sampled: Iterable[SampledTable]) -> Iterable[TableProfile]:
+        """Return the profiles as a model may see them: values of rows only where `scan.privacy` is `off`."""
+        return map(without_private if self.scan.privacy == "off" else without_values, sampled)
+
+    def _hints(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        if self.enrichment is None or not self.scan.relationships.enabled:
+            return GivenHints(recorded_hints(record))
+        return self.enrichment.propose(tables, told, record)
 
     def _profile(self, connector: Connector, tables: Sequence[Table]) -> Profiled:
         self.emit(StepStarted("profile", self.connection))
         started = monotonic()
         budget = Budget(
-            rows=self.settings.relationships.profile_sample_rows,
-            bytes=self.settings.budget.megabytes * 1024 * 1024,
-            seconds=float(self.settings.budget.seconds),
-            concurrency=self.settings.relationships.profile_concurrency,
+            rows=self.scan.relationships.profile_sample_rows,
+            bytes=self.scan.budget.megabytes * 1024 * 1024,
+            seconds=float(self.scan.budget.seconds),
+            concurrency=self.scan.relationships.profile_concurrency,
         )
         profiled = profile_tables(
             connector,
@@ -58,13 +74,15 @@ class RowsLook:
         self.emit(StepFinished("profile", summary, monotonic() - started, self.connection))
         return profiled
 
-    def _discover(self, connector: Connector, tables: Sequence[Table], profiled: Profiled) -> Discovery:
-        if not self.settings.relationships.enabled:
+    def _discover(
+        self, connector: Connector, tables: Sequence[Table], profiled: Profiled, hints: GivenHints
+    ) -> Discovery:
+        if not self.scan.relationships.enabled:
             return Discovery({}, ())
         self.emit(StepStarted("relationships", self.connection))
         started = monotonic()
-        sources = [ViewJoins(connector.dialect)]
-        found = discover(connector, tables, profiled.tables, self.settings.relationships, sources)
+        sources = [ViewJoins(connector.dialect), hints]
+        found = discover(connector, tables, profiled.tables, self.scan.relationships, sources)
         summary = f"{plural(len(found.accepted()), 'join')} among {plural(len(found.edges), 'candidate')}"
         self.emit(StepFinished("relationships", summary, monotonic() - started, self.connection))
         return found

@@ -7,7 +7,7 @@ import json
 import re
 
 from ktx_cli.connectors.port import ObjectProblem
-from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import listing, one_line, plural
 

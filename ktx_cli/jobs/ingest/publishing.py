@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
-from ktx_cli.context.scan.scan import folders
+from ktx_cli.context.scan.committed import folders
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.events import StepFinished, StepStarted

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
 from ktx_cli.context.scan.relationships.model import EdgeStatus
-from ktx_cli.context.scan.scan import ScanOutcome, TableChanges
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
 from ktx_cli.project.repository import held_hint

@@ -6,7 +6,8 @@ import contextlib
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from ktx_cli.context.scan.scan import PreviousScan, folders
+from ktx_cli.context.scan.committed import folders
+from ktx_cli.context.scan.outcome import PreviousScan
 from ktx_cli.core.clock import monotonic, new_run_id
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress

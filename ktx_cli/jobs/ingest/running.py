@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.ingest.depth import Depth

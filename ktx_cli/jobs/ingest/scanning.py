@@ -10,7 +10,10 @@ from pathlib import Path
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.context.scan.catalog import ParsedCopies
-from ktx_cli.context.scan.scan import Base, Look, PreviousScan, ScanOutcome, scan_connection
+from ktx_cli.context.scan.committed import Base
+from ktx_cli.context.scan.looks import Describe, Look
+from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
+from ktx_cli.context.scan.scan import scan_connection
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted

@@ -21,7 +21,8 @@ from ktx_cli.connectors.port import (
     UniqueKey,
 )
 from ktx_cli.context.scan.catalog import ParsedCopies, load_manifest, write_parsed_copies
-from ktx_cli.context.scan.scan import PreviousScan, ScanOutcome, scan_connection
+from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
+from ktx_cli.context.scan.scan import scan_connection
 from ktx_cli.context.scan.shards import HEADER
 from ktx_cli.context.scan.snapshot import read_table, table_file
 from ktx_cli.core import yaml

@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.connectors.port import ObjectProblem, TableRef
 from ktx_cli.connectors.scope import matches
-from ktx_cli.context.scan.scan import ScanOutcome
+from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core import yaml
 from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest

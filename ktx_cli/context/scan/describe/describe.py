@@ -68,14 +68,9 @@ async def describe(
     unless all calls fail; any other `LlmError` is raised when no call is under way any more. Values of rows are sent
     only where `privacy` is `off`.
     """
-    hashes = {each.ref: content_hash(each, prompt.version) for each in facts}
-    known = _known(hashes, recorded or {}, store)
+    known = answers_so_far(facts, prompt, recorded or {}, store)
+    works = open_works(facts, prompt, known, privacy)
     tables = table_labels(facts)
-    works = {
-        each.ref: Work(each, hashes[each.ref], tables.shown(each.ref), privacy)
-        for each in facts
-        if each.ref not in known
-    }
     asking = _Asking(runtime, store, prompt, tables, works, on_progress, done=len(known), total=len(facts))
     asking.answers = len(known)
     on_progress(asking.done, asking.total)
@@ -86,17 +81,30 @@ async def describe(
     return _outcome(facts, known, asking)
 
 
-def _known(
-    hashes: Mapping[TableRef, str], recorded: Mapping[TableRef, Described], store: EnrichmentStore
+def answers_so_far(
+    facts: Sequence[TableFacts], prompt: Prompt, recorded: Mapping[TableRef, Described], store: EnrichmentStore
 ) -> dict[TableRef, Described]:
+    """Return what is known without a question: the texts that `recorded` or the store has for a table's hash."""
     found: dict[TableRef, Described] = {}
-    for ref, digest in hashes.items():
-        record = recorded.get(ref)
+    for each in facts:
+        digest, record = content_hash(each, prompt.version), recorded.get(each.ref)
         if record is not None and record.source == "ai" and record.hash == digest:
-            found[ref] = record
-        elif (stored := from_json(ref, digest, store.get(KIND, digest))) is not None:
-            found[ref] = stored
+            found[each.ref] = record
+        elif (stored := from_json(each.ref, digest, store.get(KIND, digest))) is not None:
+            found[each.ref] = stored
     return found
+
+
+def open_works(
+    facts: Sequence[TableFacts], prompt: Prompt, known: Mapping[TableRef, Described], privacy: Privacy
+) -> dict[TableRef, Work]:
+    """Return what there is to ask about the tables that are not `known`."""
+    tables = table_labels(facts)
+    return {
+        each.ref: Work(each, content_hash(each, prompt.version), tables.shown(each.ref), privacy)
+        for each in facts
+        if each.ref not in known
+    }
 
 
 def _outcome(facts: Sequence[TableFacts], known: Mapping[TableRef, Described], asking: _Asking) -> Descriptions:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from ktx_cli.connectors.port import Table
+from ktx_cli.connectors.port import Column, SemanticType, Table
 from ktx_cli.connectors.sampling import Sample, SampleMethod
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, TableProfile, ValueKind
 
@@ -29,12 +28,26 @@ _KINDS: Final[Mapping[type, ValueKind]] = {
     datetime.timedelta: ValueKind.TIME,
 }
 _ORDERED: Final = (ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME)
+_AS_THEY_ARE: Final = frozenset(_KINDS) - {float, decimal.Decimal} | {type(None)}
+"""Types whose values Python compares as a database does; of the others some have to be changed."""
+
+_LONGEST_BYTES: Final = 128
+_FOLDING: Final = frozenset({"mysql", "tsql"})
+"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed."""
+
+Fold = Callable[[str], str]
+"""How a database makes texts alike before it compares them."""
 
 
-def count_sample(table: Table, sample: Sample, fold: Callable[[str], str] | None = None) -> SampledTable:
+def fold_of(dialect: str) -> Fold | None:
+    """Return how a dialect makes texts alike; None where it compares them as they are."""
+    return _folded if dialect in _FOLDING else None
+
+
+def count_sample(table: Table, sample: Sample, fold: Fold | None = None) -> SampledTable:
     """Return the profile of a sample, with the counts and values it rests on.
 
-    `fold`: how the database makes texts alike before it compares them, where it does (MySQL).
+    With `fold`, counts and values are of folded texts; the profile shows them as the table spells them.
     """
     values = dict(zip(sample.columns, sample.values, strict=True))
     counts: dict[str, dict[Any, int]] = {}
@@ -47,7 +60,7 @@ def count_sample(table: Table, sample: Sample, fold: Callable[[str], str] | None
             present = sample.opaque[name]
             columns.append(ColumnProfile(name, ValueKind.OPAQUE, len(present), nulls=present.count(False)))
         else:
-            counted_profile, counted = _count(name, values[name], fold)
+            counted_profile, counted = _count(column, values[name], fold)
             columns.append(counted_profile)
             if counted is None:
                 del values[name]
@@ -73,49 +86,75 @@ def unsampled(table: Table, problem: str) -> SampledTable:
     )
 
 
-def _count(
-    name: str, values: list[Any], fold: Callable[[str], str] | None
-) -> tuple[ColumnProfile, dict[Any, int] | None]:
+def comparable(value: Any, fold: Fold | None = None) -> Any:
+    """Return the value as others that equal it in the database look; NaN and infinities count as no value."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return value if value.is_finite() else None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value[:_LONGEST_BYTES]).hex()
+    if isinstance(value, str):
+        return fold(value) if fold else str(value)
+    return value if value is None or type(value) in _KINDS else str(value)
+
+
+def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[ColumnProfile, dict[Any, int] | None]:
     """Return the profile, and value -> count; None where the values cannot be compared. `values` is made uniform."""
     try:
         counted: Counter[Any] = Counter(values)
     except TypeError:  # lists and mappings of nested types
-        return ColumnProfile(name, ValueKind.OPAQUE, len(values), nulls=values.count(None)), None
+        return ColumnProfile(column.name, ValueKind.OPAQUE, len(values), nulls=values.count(None)), None
     types = set(map(type, counted))
-    if not types <= _KINDS.keys() | {type(None)} or float in types or (fold and str in types):
-        values[:] = [_plain(value, fold) for value in values]
+    spelled: dict[str, str] = {}
+    if not types <= _AS_THEY_ARE or (fold and str in types):
+        alike = {value: comparable(value, fold) for value in counted}
+        spelled = _spellings(alike) if fold else {}
+        values[:] = [alike[value] for value in values]
         counted = Counter(values)
-        types = set(map(type, counted))
     nulls = counted.pop(None, 0)
-    kind = _kind(types - {type(None)}, counted)
+    return _profile(column, len(values), nulls, counted, spelled), counted
+
+
+def _spellings(alike: Mapping[Any, Any]) -> dict[str, str]:
+    """Return folded text -> how the first of its rows spells it."""
+    spelled: dict[str, str] = {}
+    for value, folded in alike.items():
+        if isinstance(value, str):
+            spelled.setdefault(folded, value)
+    return spelled
+
+
+def _profile(column: Column, rows: int, nulls: int, counted: Counter[Any], spelled: Mapping[str, str]) -> ColumnProfile:
+    kind = _kind(column, counted)
     low, high = _ends(counted, kind)
-    lengths = [len(value) for value in counted] if kind is ValueKind.TEXT else []
-    return (
-        ColumnProfile(
-            name=name,
-            kind=kind,
-            rows=len(values),
-            nulls=nulls,
-            distinct=len(counted),
-            minimum=low,
-            maximum=high,
-            shortest=min(lengths, default=None),
-            longest=max(lengths, default=None),
-            top=tuple(counted.most_common(TOP_VALUES)) if len(counted) < len(values) - nulls else _first(counted),
-        ),
-        counted,
+    lengths = [len(spelled.get(value, value)) for value in counted] if kind is ValueKind.TEXT else []
+    top = counted.most_common(TOP_VALUES) if len(counted) < rows - nulls else _first(counted)
+    return ColumnProfile(
+        name=column.name,
+        kind=kind,
+        rows=rows,
+        nulls=nulls,
+        distinct=len(counted),
+        minimum=spelled.get(low, low),
+        maximum=spelled.get(high, high),
+        shortest=min(lengths, default=None),
+        longest=max(lengths, default=None),
+        top=tuple((spelled.get(value, value), count) for value, count in top),
     )
 
 
-def _first(counted: Mapping[Any, int]) -> tuple[tuple[Any, int], ...]:
-    return tuple((value, 1) for value, _ in zip(counted, range(TOP_VALUES), strict=False))
+def _first(counted: Iterable[Any]) -> list[tuple[Any, int]]:
+    return [(value, 1) for value, _ in zip(counted, range(TOP_VALUES), strict=False)]
 
 
-def _kind(types: set[type], counted: Mapping[Any, int]) -> ValueKind:
-    if not types:
+def _kind(column: Column, counted: Mapping[Any, int]) -> ValueKind:
+    kinds = {_KINDS.get(each, ValueKind.OPAQUE) for each in set(map(type, counted))}
+    if not kinds:
         return ValueKind.EMPTY
-    kinds = {_KINDS.get(each, ValueKind.OPAQUE) for each in types}
-    if kinds == {ValueKind.NUMBER} or kinds == {ValueKind.NUMBER, ValueKind.INTEGER}:
+    if column.type is SemanticType.BOOLEAN and counted.keys() <= {0, 1}:  # equal to False and True
+        return ValueKind.BOOLEAN
+    if kinds in ({ValueKind.NUMBER}, {ValueKind.NUMBER, ValueKind.INTEGER}):
         whole = all(type(value) is int or value == int(value) for value in counted)
         return ValueKind.INTEGER if whole else ValueKind.NUMBER
     return kinds.pop() if len(kinds) == 1 else ValueKind.MIXED
@@ -130,16 +169,5 @@ def _ends(counted: Mapping[Any, int], kind: ValueKind) -> tuple[Any, Any]:
         return None, None
 
 
-def _plain(value: Any, fold: Callable[[str], str] | None) -> Any:
-    """Return the value as others that equal it in the database look; NaN and infinities count as no value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, decimal.Decimal) and not value.is_finite():
-        return None
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    if isinstance(value, str):
-        return fold(value) if fold else str(value)
-    return value if type(value) in _KINDS or value is None else str(value)
+def _folded(text: str) -> str:
+    return text.rstrip(" ").casefold()

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ktx_cli.connectors.base import reason
 from ktx_cli.connectors.port import Connector, Table
-from ktx_cli.connectors.sampling import SampleLimits, read_sample
-from ktx_cli.context.scan.profiling.counting import count_sample, unsampled
+from ktx_cli.connectors.sampling import SampleLimits, read_sample, why
+from ktx_cli.context.scan.profiling.counting import count_sample, fold_of, unsampled
 from ktx_cli.context.scan.profiling.model import SampledTable
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
@@ -24,8 +23,6 @@ FEWEST_ROWS = 500
 OUT_OF_TIME = "the time for profiling was up"
 """Why a table has no profile when `scan.budget.seconds` ended it."""
 
-_FOLDING = frozenset({"mysql", "tsql"})
-"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed."""
 _ONE_AT_A_TIME = frozenset({"sqlite"})
 
 
@@ -63,14 +60,11 @@ def profile_tables(
     """Sample and count every table. Raises `SourceError` only when the source itself is gone."""
     columns = sum(len(table.columns) for table in tables)
     rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
-    limits = SampleLimits(rows=rows, bytes=budget.bytes)
-    deadline = monotonic() + budget.seconds
+    limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
     statements = late = 0
     found: list[SampledTable] = []
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        if monotonic() > deadline:
-            return unsampled(table, OUT_OF_TIME), 0
         return _profile(connector, table, limits)
 
     for done, (sampled, sent) in enumerate(_each(one, tables, connector, budget), start=1):
@@ -92,18 +86,15 @@ def _each(
 
 
 def _profile(connector: Connector, table: Table, limits: SampleLimits) -> tuple[SampledTable, int]:
+    """Return the profile of one table, and how many statements it took."""
     try:
         sample = read_sample(connector, table, limits, seed=_seed(table))
     except SourceError as error:
         if error.code == "connection":
             raise
-        return unsampled(table, reason(error.message)), 1
-    fold = _folded if connector.dialect in _FOLDING else None
-    return count_sample(table, sample, fold), sample.statements
-
-
-def _folded(text: str) -> str:
-    return text.rstrip(" ").casefold()
+        late = error.code == "timeout" and limits.deadline is not None and monotonic() >= limits.deadline
+        return unsampled(table, OUT_OF_TIME if late else why(error)), error.details.get("statements", 0)
+    return count_sample(table, sample, fold_of(connector.dialect)), sample.statements
 
 
 def _seed(table: Table) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
 from ktx_cli.context.scan.relationships.matching import key_alike
 from ktx_cli.context.scan.relationships.model import Check, KeyChoice
+from ktx_cli.context.scan.relationships.names import stem
 from ktx_cli.context.scan.relationships.pairs import Pair
 
 TOLERATED = 0.08
@@ -44,7 +45,8 @@ def find_composites(
     for table in tables:
         for column in table.columns:
             if column.base or column.keyed:
-                by_name[column.joined].append(column)
+                for name in {column.joined, "".join(column.base)}:
+                    by_name[name].append(column)
     found: dict[tuple[ColumnFacts, ...], CompositePair] = {}
     for parent, columns in _parents(tables, keys):
         for child in _children(parent, columns, by_name, refers):
@@ -100,15 +102,21 @@ def _mappings(
 
 def _same_name(other: ColumnFacts, column: ColumnFacts) -> bool:
     """Whether a column is called as a member of the key is, with the parent's name before it or without."""
-    if key_alike(other, column) >= 0.85 or other.parts == column.parts:
+    if key_alike(other, column) >= 0.7 or other.parts == column.parts:
         return True
-    return other.joined in _called(column)
+    return bool({other.joined, "".join(other.base)} & _called(column))
 
 
 def _called(column: ColumnFacts) -> set[str]:
-    """Return how a reference to a member of a key may be called: as the member, alone or behind its table's name."""
-    spoken = column.table.words
-    return {column.joined, "".join(spoken) + column.joined, "".join(spoken[-1:]) + column.joined}
+    """Return how a reference to a member of a key may be called: as the member, behind its table's name, or as both."""
+    spoken = "".join(column.table.words)
+    base = "".join(column.base)
+    names = {column.joined, spoken + column.joined, "".join(column.table.words[-1:]) + column.joined}
+    if base:
+        names |= {base, spoken + base}
+        if stem(base) == stem(spoken):
+            names |= {spoken, stem(spoken)}
+    return names
 
 
 def _same_parent(one: Pair | None, other: Pair | None) -> bool:

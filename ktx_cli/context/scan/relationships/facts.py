@@ -12,6 +12,7 @@ from typing import Any
 from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
 from ktx_cli.context.scan.relationships.names import key_base, own_prefix, table_words, tokens, words
+from ktx_cli.context.scan.relationships.splitting import Splitter, string_prefix, without_prefix
 
 LONGEST_KEY = 80
 """Texts longer than this, in characters, are prose and no keys."""
@@ -141,8 +142,13 @@ def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable
     """Return the facts of the tables that can take part; views only repeat what their tables hold."""
     pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
-    spoken = table_words(table.ref.name for table, _ in chosen)
-    found = [_table(table, sample, spoken[table.ref.name], number) for number, (table, sample) in enumerate(chosen)]
+    names = [table.ref.name for table, _ in chosen]
+    splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
+    spoken = table_words(names)
+    found = [
+        _table(table, sample, splitter.split(spoken[table.ref.name]), number, splitter)
+        for number, (table, sample) in enumerate(chosen)
+    ]
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
 
@@ -155,13 +161,17 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
         table.peculiar = frozenset(column.joined for column in table.columns if counts[column.joined] <= most)
 
 
-def _table(table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int) -> TableFacts:
+def _table(
+    table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int, splitter: Splitter
+) -> TableFacts:
     facts = TableFacts(table, sampled, spoken, number)
     prefix = own_prefix(column.name for column in table.columns)
+    letters = string_prefix([column.name for column in table.columns])
     for position, (column, profile) in enumerate(zip(table.columns, sampled.profile.columns, strict=True)):
         parts = tokens(column.name)
         if len(parts) > len(prefix) and parts[: len(prefix)] == prefix:
             parts = parts[len(prefix) :]
+        parts = splitter.split(without_prefix(parts, letters))
         base, keyed = key_base(parts)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)

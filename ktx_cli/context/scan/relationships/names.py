@@ -61,6 +61,11 @@ def _concepts() -> Mapping[str, frozenset[str]]:
     return {word: frozenset(concepts) for word, concepts in found.items()}
 
 
+def concept_words() -> Iterable[str]:
+    """Return all words that stand for a concept."""
+    return _concepts()
+
+
 @functools.lru_cache(maxsize=100_000)
 def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
     """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing.

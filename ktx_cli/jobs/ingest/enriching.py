@@ -1,0 +1,216 @@
+"""Descriptions and proposals of one connection: by rules, by the model, or in a dry run what the model would be asked.
+
+An error that ends all questions (no session, a limit, a budget) ends them for the whole run; what was answered before is
+kept, in the state database and in the commit, and the next run asks for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ktx_cli.connectors.port import Table, TableRef
+from ktx_cli.context.prompts import Prompt, load_prompt
+from ktx_cli.context.scan.describe.describe import Descriptions, answers_so_far, describe
+from ktx_cli.context.scan.describe.facts import Described, TableFacts, gather_facts
+from ktx_cli.context.scan.describe.rules import describe_by_rules
+from ktx_cli.context.scan.knowledge import Knowledge
+from ktx_cli.context.scan.looks import Seen
+from ktx_cli.context.scan.profiling.model import TableProfile
+from ktx_cli.context.scan.proposed import GivenHints, proposed_hints, recorded_hints
+from ktx_cli.context.scan.relationships.proposals import Proposals, propose
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
+from ktx_cli.core.text import one_line, plural
+from ktx_cli.jobs.ingest.enriched import Enriched
+from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.enrichment_store import EnrichmentStore
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of a run."""
+
+    describe: Prompt
+    propose: Prompt
+
+    @classmethod
+    def load(cls, folder: Path) -> Prompts:
+        """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
+        return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))
+
+
+class Enrichment(Protocol):
+    """Proposes and describes for one connection; `report` says what became of it."""
+
+    report: Enriched
+
+    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        """Return the joins somebody thinks likely."""
+        ...
+
+    def describe(self, seen: Seen) -> Sequence[Described]:
+        """See `context.scan.looks.Describe`."""
+        ...
+
+
+class ByRules:
+    """Describes by rules; proposes what an earlier scan had from the model."""
+
+    def __init__(self) -> None:
+        self.report = Enriched("deterministic")
+
+    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        """Return what is recorded."""
+        return GivenHints(recorded_hints(record))
+
+    def describe(self, seen: Seen) -> Sequence[Described]:
+        """Return what the rules say of every table."""
+        found = [describe_by_rules(facts) for facts in seen.facts()]
+        self.report.described = len(found)
+        return found
+
+
+class ByModel:
+    """Asks the model, for what no earlier answer is kept of."""
+
+    def __init__(
+        self,
+        connection: str,
+        config: KtxConfig,
+        prompts: Prompts,
+        store: EnrichmentStore,
+        models: Models,
+        emit: Emit,
+    ) -> None:
+        self.report = Enriched("llm")
+        self._connection = connection
+        self._config = config
+        self._prompts = prompts
+        self._store = store
+        self._models = models
+        self._emit = emit
+
+    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        """Return the model's proposals; with those of earlier scans where not all of it was answered."""
+        kept = recorded_hints(record)
+        if not self._config.scan.relationships.llm_proposals or len(tables) < 1:
+            return GivenHints(kept)
+        if self._models.stopped is not None:
+            self._stop(self._models.stopped)
+            self.report.unproposed = (self._models.stopped.message,)
+            return GivenHints(kept)
+        facts = gather_facts(tables, profiles={profile.ref: profile for profile in told})
+        with self._step("proposals") as step:
+            try:
+                found = self._ask_for_joins(facts, step.progress)
+            except LlmError as error:
+                self._stop(error)
+                self.report.unproposed = (error.message,)
+                step.summary = "stopped"
+                return GivenHints(kept)
+            step.summary = _said(found)
+        self.report.proposed = len(found.joins)
+        self.report.unproposed = tuple(dict.fromkeys(one_line(each.message) for each in found.failed))
+        return GivenHints((*proposed_hints(found.joins), *(kept if found.failed else ())))
+
+    def describe(self, seen: Seen) -> Sequence[Described]:
+        """Return the texts of all tables the model ever answered about as they are now."""
+        facts = seen.facts()
+        known = answers_so_far(facts, self._prompts.describe, seen.recorded, self._store)
+        waiting = [each.ref for each in facts if each.ref not in known]
+        if waiting and self._models.stopped is None:
+            known = self._described(seen, waiting)
+        elif waiting and self._models.stopped is not None:
+            self._stop(self._models.stopped)
+            self._fail(waiting, self._models.stopped.message)
+        self.report.described = len(known)
+        return list(known.values())
+
+    def _described(self, seen: Seen, waiting: Sequence[TableRef]) -> Mapping[TableRef, Described]:
+        facts, prompt = seen.facts(seen.texts()), self._prompts.describe
+        self.report.asked = len(waiting)
+        with self._step("describe") as step:
+            try:
+                found = self._ask_for_texts(facts, seen, step.progress)
+            except LlmError as error:
+                known = answers_so_far(facts, prompt, seen.recorded, self._store)
+                self._stop(error)
+                self._fail((ref for ref in waiting if ref not in known), error.message)
+                step.summary = f"stopped: {len(self.report.failed)} of {plural(len(facts), 'table')} left"
+                return known
+            for each in found.failed:
+                self._fail([each.ref], each.message)
+            step.summary = f"{plural(len(found.tables), 'table')}, {plural(found.calls, 'call')}"
+        return {each.ref: each for each in found.tables}
+
+    def _ask_for_joins(self, facts: Sequence[TableFacts], progress: Callable[[int, int], None]) -> Proposals:
+        return self._models.ask(
+            lambda runtime: propose(
+                runtime,
+                facts,
+                self._store,
+                prompt=self._prompts.propose,
+                privacy=self._config.scan.privacy,
+                tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
+                concurrency=self._config.ingest.work_units.max_concurrency,
+                on_progress=progress,
+            )
+        )
+
+    def _ask_for_texts(
+        self, facts: Sequence[TableFacts], seen: Seen, progress: Callable[[int, int], None]
+    ) -> Descriptions:
+        return self._models.ask(
+            lambda runtime: describe(
+                runtime,
+                facts,
+                self._store,
+                prompt=self._prompts.describe,
+                privacy=self._config.scan.privacy,
+                concurrency=self._config.ingest.work_units.max_concurrency,
+                recorded=seen.recorded,
+                on_progress=progress,
+            )
+        )
+
+    def _stop(self, error: LlmError) -> None:
+        self._models.stopped = self.report.stopped = error
+
+    def _fail(self, refs: Iterable[TableRef], why: str) -> None:
+        self.report.failed |= {str(ref): one_line(why) for ref in refs}
+
+    def _step(self, name: str) -> _Step:
+        return _Step(name, self._connection, self._emit)
+
+
+class _Step:
+    """The events of one step."""
+
+    def __init__(self, name: str, connection: str, emit: Emit) -> None:
+        self._name, self._connection, self._emit = name, connection, emit
+        self._started = monotonic()
+        self.summary = ""
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how far it is."""
+        self._emit(StepProgress(self._name, done, total, self._connection))
+
+    def __enter__(self) -> _Step:
+        self._emit(StepStarted(self._name, self._connection))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            seconds = monotonic() - self._started
+            self._emit(StepFinished(self._name, self.summary, seconds, self._connection))
+
+
+def _said(found: Proposals) -> str:
+    several = sum(len(each.join.child_columns) > 1 for each in found.joins)
+    note = f", {several} of several columns left out" if several else ""
+    return f"{plural(len(found.joins), 'join')} proposed{note}, {plural(found.calls, 'call')}"

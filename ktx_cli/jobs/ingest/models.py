@@ -1,0 +1,117 @@
+"""The model of one run: a runtime that is made at the first question and serves all connections.
+
+It lives in an event loop of its own, in a thread, which goes on between two questions: processes that Claude Code
+connects ahead must not wait for a scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.models.session import project_runtime
+from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.llm.usage import UsageFact
+from ktx_cli.llm.usage_store import record_usage
+from ktx_cli.project.state import translated
+
+Answer = TypeVar("Answer")
+Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
+
+
+class Models:
+    """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
+
+    `stopped`: the error after which nothing more is asked in this run.
+    """
+
+    def __init__(self, run: Run, database: sqlite3.Connection) -> None:
+        self.stopped: KtxError | None = None
+        self._run = run
+        self._database = database
+        self._thread: threading.Thread | None = None
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, LlmRuntime]] = Future()
+        self._closing: asyncio.Event | None = None
+        self._questions: set[asyncio.Task[Any]] = set()
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Models:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the runtime, after what is under way has ended."""
+        if self._thread is None:
+            return
+        if self._ready.exception() is None:
+            loop, _ = self._ready.result()
+            loop.call_soon_threadsafe(self._close)
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Return the answer to a question; an interrupt cancels it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
+            self._thread.start()
+        loop, runtime = self._ready.result()
+        asked = asyncio.run_coroutine_threadsafe(self._answer(question, runtime), loop)
+        try:
+            return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits: by `ask`, or on leaving
+            if self._ready.done():
+                self._failure = error
+            else:
+                self._ready.set_exception(error)
+
+    async def _answer(self, question: Question[Answer], runtime: LlmRuntime) -> Answer:
+        task = asyncio.create_task(question(runtime))
+        self._questions.add(task)
+        try:
+            return await task
+        finally:
+            self._questions.discard(task)
+
+    async def _serve(self) -> None:
+        run = self._run
+        self._closing = asyncio.Event()
+        async with project_runtime(
+            run.layout,
+            run.config,
+            run.request.environ,
+            command=run.request.command,
+            warn=run.warnings.append,
+            run_id=run.report.run_id,
+            usage_sink=self._store,
+            emit=run.request.emit,
+        ) as runtime:
+            self._ready.set_result((asyncio.get_running_loop(), runtime))
+            await self._closing.wait()
+            if self._questions:
+                await asyncio.wait(self._questions)
+
+    def _close(self) -> None:
+        for task in self._questions:
+            task.cancel()
+        if self._closing is not None:
+            self._closing.set()
+
+    def _store(self, fact: UsageFact) -> None:
+        with translated(self._run.layout.state):
+            record_usage(self._database, fact)
