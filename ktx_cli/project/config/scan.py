@@ -27,7 +27,7 @@ class Enrichment(Block):
     """Descriptions of tables and columns."""
 
     mode: Literal["none", "deterministic", "llm"] = setting(
-        "none", "Who writes descriptions: nobody, rules, or the model.", status="later"
+        "none", "Who writes descriptions: nobody, rules, or the model."
     )
     embeddings: Embeddings | None = setting(
         None, "Vectors of descriptions. Without it: those of `ingest.embeddings`.", status="later"
@@ -38,26 +38,26 @@ class Relationships(Block):
     """Joins that no key declares: proposed from names and values, then checked on the data."""
 
     enabled: bool = setting(True, "Look for relationships.")
-    llm_proposals: bool = setting(True, "Let the model propose some.", alias="llmProposals", status="later")
+    llm_proposals: bool = setting(True, "Let the model propose some.", alias="llmProposals")
     validation_required_for_manifest: bool = setting(
         True, "Keep only what the data confirmed.", alias="validationRequiredForManifest"
     )
     accept_threshold: float = setting(
-        0.85,
-        "Score, 0 to 1, from which a relationship is taken.",
+        0.7,
+        "Probability, 0 to 1, from which a relationship is taken.",
         alias="acceptThreshold",
         ge=0,
         le=1,
     )
     review_threshold: float = setting(
-        0.55,
-        "Score, 0 to 1, from which one is put up for review. At most `acceptThreshold`.",
+        0.4,
+        "Probability, 0 to 1, from which one is put up for review. At most `acceptThreshold`.",
         alias="reviewThreshold",
         ge=0,
         le=1,
     )
     max_llm_tables_per_batch: int = setting(
-        40, "Tables in one question to the model.", alias="maxLlmTablesPerBatch", status="later", gt=0
+        40, "Tables in one question to the model.", alias="maxLlmTablesPerBatch", gt=0
     )
     max_candidates_per_column: int = setting(
         25, "Targets considered for one column.", alias="maxCandidatesPerColumn", gt=0
@@ -101,8 +101,7 @@ class Scan(Block):
         "local",
         "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
         " machine, `strict`: they are not stored.",
-        status="later",
     )
-    enrichment: Enrichment = setting(Enrichment, "Descriptions.", status="later")
+    enrichment: Enrichment = setting(Enrichment, "Descriptions.")
     relationships: Relationships = setting(Relationships, "Joins that no key declares.")
     budget: ScanBudget = setting(ScanBudget, "What looking at rows may take.")

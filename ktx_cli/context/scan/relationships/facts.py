@@ -11,7 +11,7 @@ from typing import Any
 
 from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
-from ktx_cli.context.scan.relationships.names import key_base, own_prefix, table_words, tokens, words
+from ktx_cli.context.scan.relationships.names import key_base, local_key_words, own_prefix, table_words, tokens, words
 from ktx_cli.context.scan.relationships.splitting import Splitter, string_prefix, without_prefix
 
 LONGEST_KEY = 80
@@ -143,14 +143,25 @@ def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable
     pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
     names = [table.ref.name for table, _ in chosen]
+    local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
     spoken = table_words(names)
     found = [
-        _table(table, sample, splitter.split(spoken[table.ref.name]), number, splitter)
+        _table(table, sample, splitter.split(spoken[table.ref.name]), number, splitter, local)
         for number, (table, sample) in enumerate(chosen)
     ]
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
+
+
+def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:
+    """Return the words of the first column of each table that is unique in the sample."""
+    found = []
+    for table, sampled in chosen:
+        first = next((profile for profile in sampled.profile.columns[:2] if profile.unique and not profile.nulls), None)
+        if first is not None:
+            found.append(tokens(first.name))
+    return found
 
 
 def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
@@ -162,7 +173,12 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
 
 
 def _table(
-    table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int, splitter: Splitter
+    table: Table,
+    sampled: SampledTable,
+    spoken: tuple[str, ...],
+    number: int,
+    splitter: Splitter,
+    local: frozenset[str],
 ) -> TableFacts:
     facts = TableFacts(table, sampled, spoken, number)
     prefix = own_prefix(column.name for column in table.columns)
@@ -172,7 +188,7 @@ def _table(
         if len(parts) > len(prefix) and parts[: len(prefix)] == prefix:
             parts = parts[len(prefix) :]
         parts = splitter.split(without_prefix(parts, letters))
-        base, keyed = key_base(parts)
+        base, keyed = key_base(parts, local)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)
         facts.columns.append(ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed))

@@ -27,6 +27,8 @@ def own_name(column: ColumnFacts) -> float:
     """Return how far a column's name says that it is the key of its own table, 0 to 1."""
     parts = column.parts
     spoken = column.table.words
+    if not column.base and not column.keyed:
+        return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
     alike = max(weight * phrase_alike(column.base, each) for each, weight in _spellings(spoken))

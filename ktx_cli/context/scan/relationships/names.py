@@ -16,6 +16,9 @@ _LETTERS: Final = str.maketrans(
     {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "Ø": "O", "Ł": "L", "Đ": "D", "ı": "i"}
 )
 _VOWELS: Final = frozenset("aeiouy")
+_BLANKS: Final = frozenset(
+    {"col", "column", "field", "attr", "attribute", "fld", "var", "val", "dat", "spalte", "campo", "champ"}
+)
 _ENDINGS: Final = (
     "",
     "s",
@@ -202,6 +205,17 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
     return (word,) if count >= 0.75 * len(split) and word not in words("key") else ()
 
 
+def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    """Return the word that ends the names of most tables' first keys, where it is none of ours: another language's `id`."""
+    lists = [parts for parts in first_columns if len(parts) > 1]
+    if len(lists) < 4:
+        return frozenset()
+    word, count = Counter(parts[-1] for parts in lists).most_common(1)[0]
+    stems = {parts[:-1] for parts in lists if parts[-1] == word}
+    known = word in words("key") or word.isdigit()
+    return frozenset({word}) if not known and count >= 0.5 * len(lists) and len(stems) >= 3 else frozenset()
+
+
 def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
     lists = [parts for parts in split if len(parts) > 1]
     firsts = Counter(parts[0] for parts in lists)
@@ -218,10 +232,18 @@ def _core(parts: tuple[str, ...], common: frozenset[str]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=100_000)
-def key_base(parts: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-    """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True."""
+def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], bool]:
+    """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True.
+
+    `local`: words that mean a key in this database alone. Names that say nothing (`c1`, `col_07`) have no words.
+    """
+    if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
+        return (), False
     rest = list(parts)
     found = False
+    while len(rest) > 1 and rest[-1] in local:
+        rest.pop()
+        found = True
     if rest[0][:2] in ("fk", "pk") and len(rest[0]) >= 5:
         rest[0] = rest[0][2:]
         found = True

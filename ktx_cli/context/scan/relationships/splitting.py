@@ -81,4 +81,3 @@ def without_prefix(parts: tuple[str, ...], prefix: str) -> tuple[str, ...]:
     if prefix and len(parts) == 1 and parts[0].startswith(prefix) and len(parts[0]) > len(prefix) + 1:
         return (parts[0][len(prefix) :],)
     return parts
-
