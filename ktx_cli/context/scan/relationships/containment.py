@@ -25,8 +25,6 @@ VALUES_A_STATEMENT = 1500
 EXACT_ROWS = 5_000_000
 """Tables with more rows are not joined to confirm an edge; what the sample says stands."""
 
-_MARK: Final = "ktx_found"
-
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
@@ -76,7 +74,6 @@ class Prober:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._fold = fold_of(connector.dialect)
         self.statements = 0
         self.problems: list[str] = []
 
@@ -129,7 +126,8 @@ class Prober:
         statement = f"SELECT DISTINCT {read} FROM {path} WHERE {quote(key.name, dialect)} IN ({listed})"
         self.statements += 1
         rows = self._connector.query(statement, max_rows=2 * len(values)).rows
-        return {comparable(row[0], self._fold) for row in rows}
+        fold = fold_of(dialect, exact=key.name in key.table.sampled.exact)
+        return {comparable(row[0], fold) for row in rows}
 
 
 def check_in_database(
@@ -143,11 +141,12 @@ def check_in_database(
     own = [f"c.{quote(column, dialect)}" for column in columns]
     join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
+    mark = _unused(keys)
     # ClickHouse fills a row that finds nothing with zeros, not with NULL: the mark tells either.
     statement = (
-        f"SELECT count(*), sum(CASE WHEN p.{_MARK} = 1 THEN 0 ELSE 1 END) "
+        f"SELECT count(*), sum(CASE WHEN p.{mark} = 1 THEN 0 ELSE 1 END) "
         f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
-        f"(SELECT DISTINCT {column_list(keys, dialect)}, 1 AS {_MARK} FROM {table_path(parent.ref, dialect)}) AS p "
+        f"(SELECT DISTINCT {column_list(keys, dialect)}, 1 AS {mark} FROM {table_path(parent.ref, dialect)}) AS p "
         f"ON {join} WHERE {given}"
     )
     ((rows, missing),) = connector.query(statement, max_rows=1).rows
@@ -177,3 +176,11 @@ def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Ove
     missing = sum(child.counts[value] for value in values if value not in present)
     hits = sum(1 for value in values if value in present)
     return Overlap(rows, missing, len(values), hits, exact=False)
+
+
+def _unused(names: Sequence[str]) -> str:
+    """Return a name that is none of these."""
+    taken, mark = {name.lower() for name in names}, "found"
+    while mark in taken:
+        mark += "_"
+    return mark

@@ -32,7 +32,7 @@ from ktx_cli.context.scan.relationships.matching import NameIndex
 from ktx_cli.context.scan.relationships.model import Check, Discovery, Edge, EdgeStatus, KeyChoice
 from ktx_cli.context.scan.relationships.pairs import Pair, find_pairs
 from ktx_cli.context.scan.relationships.polymorphic import find_branches
-from ktx_cli.context.scan.relationships.ranker import Ranker, load_ranker
+from ktx_cli.context.scan.relationships.ranker import Ranker, load_ranker, with_hints
 from ktx_cli.context.scan.relationships.resolving import Resolved, resolve
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.scan import Relationships, Scan
@@ -112,8 +112,14 @@ class _Search:
             most=self.settings.max_candidates_per_column,
             spoken_for=self._declared(),
         )
+        known: dict[tuple[float, ...], float] = {}
         for pair in pairs:
-            pair.score = self.ranker.probability(pair.values, pair.sources)
+            facts = tuple(pair.values)
+            score = known.get(facts)
+            if score is None:
+                score = known[facts] = self.ranker.probability(facts)
+            hints = pair.sources - {"names", "values"}
+            pair.score = with_hints(score, hints) if hints else score
         self.queries += prober.statements
         self.problems += prober.problems
         return pairs

@@ -41,8 +41,8 @@ _DECLARED = {
 
 @dataclass(slots=True, eq=False)
 class ColumnFacts:
-    """One column. `counts`: value -> rows of the sample, empty where nothing can be compared; `base`: the words of its
-    name without those that mean a key, of which `keyed` says whether there were any."""
+    """One column. `counts`: value -> rows of the sample, empty where nothing can be compared; `parts`: the words of its
+    name, `joined` run together; `base`: without those that mean a key, of which `keyed` says whether there were any."""
 
     table: TableFacts
     column: Column
@@ -53,6 +53,7 @@ class ColumnFacts:
     parts: tuple[str, ...]
     base: tuple[str, ...]
     keyed: bool
+    joined: str
 
     @property
     def name(self) -> str:
@@ -73,11 +74,6 @@ class ColumnFacts:
     def unique(self) -> bool:
         """Whether no value of the sample stands twice, and no row is without one."""
         return self.profile.unique and self.profile.nulls == 0
-
-    @property
-    def joined(self) -> str:
-        """The words of its name, run together."""
-        return "".join(self.parts)
 
     def says(self, kind: str) -> bool:
         """Whether a word of its name is of a kind (`measure`, `flag` ...)."""
@@ -191,7 +187,9 @@ def _table(
         base, keyed = key_base(parts, local)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)
-        facts.columns.append(ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed))
+        facts.columns.append(
+            ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed, "".join(parts))
+        )
     return facts
 
 

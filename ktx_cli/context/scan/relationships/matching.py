@@ -15,6 +15,9 @@ FAINTEST = 0.4
 OWN = 0.8
 """How clearly a column called `parent_id` or `reports_to` speaks of its own table."""
 
+OTHER_KEY = 0.7
+"""A key that is not its table's likeliest has to be called so much as the column is."""
+
 MOST_TABLES = 12
 """How many tables a name may speak of."""
 
@@ -67,9 +70,13 @@ class NameIndex:
         tables = self._tables_of(child)
         meant = self.meant(child.base)
         for number in dict.fromkeys([*tables, *meant]):
+            likeliest: set[str] = set()
             for key in self._keys.get(number, ()):
-                if key is not child:
-                    found[key] = Named(tables.get(number, 0.0), key_alike(child, key), number in meant)
+                alike_key = key_alike(child, key)
+                if key is child or (key.family in likeliest and alike_key < OTHER_KEY):
+                    continue
+                likeliest.add(key.family)
+                found[key] = Named(tables.get(number, 0.0), alike_key, number in meant)
         for start in range(len(child.parts)):
             for key in self._by_parts.get(child.parts[start:], ()):
                 if key is not child and key not in found:

@@ -19,6 +19,7 @@ _VOWELS: Final = frozenset("aeiouy")
 _BLANKS: Final = frozenset(
     {"col", "column", "field", "attr", "attribute", "fld", "var", "val", "dat", "spalte", "campo", "champ"}
 )
+_TRAILERS: Final = frozenset({"tbl", "table", "dim", "fact", "master", "mst", "lkp"})
 _ENDINGS: Final = (
     "",
     "s",
@@ -135,6 +136,7 @@ def alike(one: str, other: str) -> float:
     return 0.0
 
 
+@functools.lru_cache(maxsize=400_000)
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     """Return how alike two runs of words are: word by word, run together, or one the other's initials."""
     if not one or not other:
@@ -171,7 +173,11 @@ def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     split = {name: tokens(name) for name in names}
     split = _without_run_together(split)
     common = _common_prefixes(split.values())
-    return {name: _core(parts, common) for name, parts in split.items()}
+    cores = {name: _core(parts, common) for name, parts in split.items()}
+    counts = Counter(cores.values())
+    return {
+        name: core if counts[core] == 1 else _core(split[name], common, numbered=True) for name, core in cores.items()
+    }
 
 
 def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -222,11 +228,12 @@ def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
     return frozenset(word for word, count in firsts.items() if count >= 4 and count > 0.6 * len(lists))
 
 
-def _core(parts: tuple[str, ...], common: frozenset[str]) -> tuple[str, ...]:
+def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
+    """Return the words without layers, common prefixes and, unless they tell tables apart, numbers at the end."""
     rest = parts
     while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
         rest = rest[1:]
-    while len(rest) > 1 and (rest[-1].isdigit() or rest[-1] in ("tbl", "table", "dim", "fact", "master", "mst", "lkp")):
+    while len(rest) > 1 and (rest[-1] in _TRAILERS or (rest[-1].isdigit() and not numbered)):
         rest = rest[:-1]
     return rest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktx_cli.context.scan.relationships.containment import Overlap, Prober, overlap_in_memory
@@ -19,6 +19,7 @@ TOLERATED_NAMED = 0.6
 """The same for a pair whose name is clear: a person should hear of it."""
 
 CLEAR_NAME = 0.75
+FAINT_NAME = 0.45
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +59,7 @@ def find_pairs(
     _measure(pairs, prober)
     kept = [pair for pair in pairs if _plausible(pair)]
     _describe(kept)
-    return kept
+    return [pair for pair in kept if pair.values]
 
 
 def can_refer(column: ColumnFacts) -> bool:
@@ -149,23 +150,42 @@ def _describe(pairs: Iterable[Pair]) -> None:
     for child, group in by_child.items():
         references[child.table] += any(_is_clear(pair) for pair in group)
     for child, group in by_child.items():
-        own = numbers(child)
-        by_name = sorted((pair.named.best for pair in group), reverse=True)
-        shares = sorted((_share(pair, numbers(pair.key)) for pair in group), reverse=True)
-        meant = sum(pair.named.meaning for pair in group)
-        rivals = sum(pair.overlap is not None and pair.overlap.violations <= 0.02 for pair in group)
-        for pair in group:
-            best_elsewhere = by_name[0] if pair.named.best < by_name[0] else by_name[1] if len(by_name) > 1 else 0.0
-            standing = Standing(
-                best_name_elsewhere=best_elsewhere,
-                name_rank=sum(name > pair.named.best for name in by_name),
-                rivals=rivals,
-                coverage_rank=sum(share > _share(pair, numbers(pair.key)) for share in shares),
-                meaning_rivals=meant - pair.named.meaning,
-                other_references=references[child.table] - any(_is_clear(each) for each in group),
-            )
-            overlap = pair.overlap or Overlap(0, 0, 0, 0, exact=False)
-            pair.values = features(child, pair.key, pair.named, overlap, standing, numbers(pair.key), own)
+        _describe_group(child, group, references, numbers)
+
+
+def _describe_group(
+    child: ColumnFacts,
+    group: Sequence[Pair],
+    references: Mapping[TableFacts, int],
+    numbers: Callable[[ColumnFacts], Numbers],
+) -> None:
+    """Fill in the features of one column's pairs; those a clear name leaves no chance keep none."""
+    own = numbers(child)
+    by_name = sorted((pair.named.best for pair in group), reverse=True)
+    shares = sorted((_share(pair, numbers(pair.key)) for pair in group), reverse=True)
+    rivals = sum(pair.overlap is not None and pair.overlap.violations <= 0.02 for pair in group)
+    meant = sum(pair.named.meaning for pair in group)
+    clear = any(_is_clear(pair) for pair in group)
+    for pair in group:
+        if clear and _is_hopeless(pair):
+            continue
+        best_elsewhere = by_name[0] if pair.named.best < by_name[0] else by_name[1] if len(by_name) > 1 else 0.0
+        share = _share(pair, numbers(pair.key))
+        standing = Standing(
+            best_name_elsewhere=best_elsewhere,
+            name_rank=sum(name > pair.named.best for name in by_name),
+            rivals=rivals,
+            coverage_rank=sum(other > share for other in shares),
+            meaning_rivals=meant - pair.named.meaning,
+            other_references=references[child.table] - clear,
+        )
+        overlap = pair.overlap or Overlap(0, 0, 0, 0, exact=False)
+        pair.values = features(child, pair.key, pair.named, overlap, standing, numbers(pair.key), own)
+
+
+def _is_hopeless(pair: Pair) -> bool:
+    """Whether a pair has nothing but values to speak for it, beside another whose name and values are clear."""
+    return pair.named.best < FAINT_NAME and not pair.named.meaning and not pair.sources - {"names", "values"}
 
 
 def _is_clear(pair: Pair) -> bool:

@@ -33,7 +33,7 @@ class Ranker:
     trees: tuple[tuple[Node, ...], ...]
     steps: tuple[tuple[float, float], ...]
 
-    def probability(self, values: Sequence[float], hints: Iterable[str] = ()) -> float:
+    def probability(self, values: Sequence[float]) -> float:
         """Return the probability, 0 to 1, for the numbers of `FEATURES`."""
         odds = self.base
         for tree in self.trees:
@@ -41,9 +41,7 @@ class Ranker:
             while feature >= 0:
                 feature, limit, low, high = tree[low if values[feature] <= limit else high]
             odds += limit
-        score = self._calibrated(1 / (1 + exp(-max(-30.0, min(30.0, odds)))))
-        added = sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints)
-        return score if not added else 1 / (1 + exp(-_odds(score) - added))
+        return self._calibrated(1 / (1 + exp(-max(-30.0, min(30.0, odds)))))
 
     def _calibrated(self, raw: float) -> float:
         if not self.steps:
@@ -73,6 +71,12 @@ def read_ranker(document: Mapping[str, Any]) -> Ranker:
         trees=tuple(tuple((int(f), float(t), int(a), int(b)) for f, t, a, b in tree) for tree in document["trees"]),
         steps=tuple((float(x), float(y)) for x, y in document["calibration"]),
     )
+
+
+def with_hints(probability: float, hints: Iterable[str]) -> float:
+    """Return the probability of an edge that other sources name too."""
+    added = sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints)
+    return 1 / (1 + exp(-_odds(probability) - added))
 
 
 def _odds(probability: float) -> float:

@@ -12,6 +12,11 @@ from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family
 NEAREST = 8
 """How many keys whose range covers a column's integers are looked at: those with the least to spare."""
 
+NEAREST_OF_FEW = 3
+"""The same for columns of at most `FEW` different values, which say little."""
+
+FEW = 3
+
 PROBES = 8
 """How many values of a text column are looked up."""
 
@@ -47,11 +52,12 @@ class ValueIndex:
 
     def _covering(self, child: ColumnFacts) -> list[ColumnFacts]:
         found: list[ColumnFacts] = []
+        most = NEAREST if child.distinct > FEW else NEAREST_OF_FEW
         low, high = int(child.profile.minimum), int(child.profile.maximum)
         for _, _, lowest, key in self._ranges[bisect_left(self._highest, high) :]:
             if lowest <= low and key.table is not child.table or lowest <= low and key is not child:
                 found.append(key)
-                if len(found) == NEAREST:
+                if len(found) == most:
                     break
         return found
 
