@@ -69,7 +69,7 @@ class Relationships(Block):
     )
     validation_budget: ValidationBudget | None = setting(
         None,
-        "Checks a scan may run, or `all`. Without it: twice the number of tables, at most 1000.",
+        "Checks a scan may run, or `all`. Without it: 1000.",
         alias="validationBudget",
         example="all",
     )

@@ -58,6 +58,7 @@ def find_uniques(tables: Iterable[TableFacts], confirm: Confirm) -> Uniques:
             if column in declared or table.complete or confirm(table, [column]) is not False:
                 kept.append(column)
         found[table] = kept
+        table.likeliest = kept[0] if kept else None
     return Uniques(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import log10, prod
@@ -36,10 +36,17 @@ class CompositePair:
     """References of single columns that lead where this one leads too, by way of the parent."""
 
 
+CheckRows = Callable[[Sequence[ColumnFacts], Sequence[ColumnFacts]], Check | None]
+"""Says what all rows of the database say of a reference; None where it does not tell."""
+
+
 def find_composites(
-    tables: Sequence[TableFacts], keys: Mapping[TableFacts, KeyChoice], accepted: Sequence[Pair]
+    tables: Sequence[TableFacts],
+    keys: Mapping[TableFacts, KeyChoice],
+    accepted: Sequence[Pair],
+    check_rows: CheckRows,
 ) -> list[CompositePair]:
-    """Return the composite references the rows bear out; both tables must be in their samples whole."""
+    """Return the composite references the rows bear out; `check_rows` for tables larger than their samples."""
     refers = {pair.child: pair for pair in accepted}
     by_name: dict[str, list[ColumnFacts]] = defaultdict(list)
     for table in tables:
@@ -51,7 +58,7 @@ def find_composites(
     for parent, columns in _parents(tables, keys):
         for child in _children(parent, columns, by_name, refers):
             for mapping in _mappings(child, columns, refers):
-                pair = _checked(mapping, columns, keys, refers)
+                pair = _checked(mapping, columns, keys, refers, check_rows)
                 if pair is not None and (mapping not in found or found[mapping].score < pair.score):
                     found[mapping] = pair
     return list(found.values())
@@ -62,7 +69,7 @@ def _parents(
 ) -> Iterable[tuple[TableFacts, tuple[ColumnFacts, ...]]]:
     for table in tables:
         choice = keys.get(table)
-        if choice is not None and len(choice.primary) > 1 and table.complete:
+        if choice is not None and len(choice.primary) > 1:
             yield table, tuple(table.column(name) for name in choice.primary)
 
 
@@ -81,7 +88,7 @@ def _children(
             tables |= {child.table for child, pair in refers.items() if pair.key is own.key}
         sets.append(tables)
     common = set.intersection(*sets) - {parent}
-    return sorted((table for table in common if table.complete), key=lambda table: table.number)
+    return sorted(common, key=lambda table: table.number)
 
 
 def _mappings(
@@ -128,18 +135,25 @@ def _checked(
     columns: tuple[ColumnFacts, ...],
     keys: Mapping[TableFacts, KeyChoice],
     refers: Mapping[ColumnFacts, Pair],
+    check_rows: CheckRows,
 ) -> CompositePair | None:
+    if _is_declared(mapping):
+        return None
     theirs = _tuples(columns)
     mine = [row for row in _tuples(mapping) if None not in row]
     if not mine or not theirs:
         return None
     present = set(theirs)
-    missing = sum(1 for row in mine if row not in present)
-    check = Check(len(mine), missing, exact=True)
-    if check.violations > TOLERATED or _points_the_other_way(mapping, columns, keys, set(mine), present):
+    if columns[0].table.complete and mapping[0].table.complete:
+        check: Check | None = Check(len(mine), sum(1 for row in mine if row not in present), exact=True)
+    else:
+        check = check_rows(mapping, columns)
+    if check is None or check.violations > TOLERATED:
         return None
-    chance = _chance(set(mine), columns, present)
-    score = 0.97 if chance >= SURE_CHANCE and not missing else 0.9 if chance >= SURE_CHANCE else 0.6
+    if _points_the_other_way(mapping, columns, keys, set(mine), present):
+        return None
+    chance = _chance(set(mine), columns, columns[0].table.rows)
+    score = 0.97 if chance >= SURE_CHANCE and not check.missing else 0.9 if chance >= SURE_CHANCE else 0.6
     implied = tuple(
         refers[own]
         for own, key in zip(mapping, columns, strict=True)
@@ -148,14 +162,19 @@ def _checked(
     return CompositePair(mapping, columns, check, score, implied)
 
 
+def _is_declared(mapping: tuple[ColumnFacts, ...]) -> bool:
+    names = {column.name for column in mapping}
+    return any(set(key.columns) == names for key in mapping[0].table.table.foreign_keys)
+
+
 def _tuples(columns: Sequence[ColumnFacts]) -> list[tuple[Any, ...]]:
     values = columns[0].table.sampled.values
     return list(zip(*(values[column.name] for column in columns), strict=True))
 
 
-def _chance(mine: set[Any], columns: Sequence[ColumnFacts], present: set[Any]) -> float:
+def _chance(mine: set[Any], columns: Sequence[ColumnFacts], rows: int) -> float:
     """Return how unlikely it is that so many combinations of the members' values all stand in the parent by chance."""
-    density = len(present) / max(1, prod(column.distinct for column in columns))
+    density = rows / max(1, prod(column.distinct for column in columns))
     return min(10.0, -len(mine) * log10(min(1.0, density))) if density < 1 else 0.0
 
 

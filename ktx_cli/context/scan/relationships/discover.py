@@ -26,7 +26,7 @@ from ktx_cli.context.scan.relationships.edges import (
     sampled_check,
     status_of,
 )
-from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, TableFacts, gather
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts, gather
 from ktx_cli.context.scan.relationships.hints import HintSource
 from ktx_cli.context.scan.relationships.matching import NameIndex
 from ktx_cli.context.scan.relationships.model import Check, Discovery, Edge, EdgeStatus, KeyChoice
@@ -36,6 +36,10 @@ from ktx_cli.context.scan.relationships.ranker import Ranker, load_ranker, with_
 from ktx_cli.context.scan.relationships.resolving import Resolved, resolve
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.scan import Relationships, Scan
+
+
+MOST_CHECKS = 1000
+"""How many references are checked on all rows unless `validationBudget` says otherwise."""
 
 
 def discover_database(
@@ -134,7 +138,7 @@ class _Search:
         uniques: Uniques,
         names: NameIndex,
     ) -> list[Edge]:
-        composites = find_composites(self.facts.tables, keys, accepted)
+        composites = find_composites(self.facts.tables, keys, accepted, self._check_rows)
         edges = [edge_of_composite(pair, self.settings) for pair in composites]
         implied = {
             id(single): f"reached through {pair.key[0].table.table.ref}"
@@ -160,7 +164,14 @@ class _Search:
         ]
 
     def _status(self, pair: Pair, check: Check | None) -> EdgeStatus:
-        return status_of(pair.score, check, self.settings)
+        status = status_of(pair.score, check, self.settings)
+        if (
+            status is EdgeStatus.ACCEPTED
+            and pair.child.family is Family.TIME
+            and pair.key is not pair.key.table.likeliest
+        ):
+            return EdgeStatus.REVIEW  # any date is found in a calendar
+        return status
 
     def _checks(self, pairs: Sequence[Pair]) -> dict[int, Check | None]:
         """Return what all rows say of the pairs that may be accepted, the likeliest first, and the samples of others."""
@@ -168,9 +179,9 @@ class _Search:
         open_ones = [pair for pair in pairs if self._worth_checking(pair, checks[id(pair)])]
         open_ones.sort(key=lambda pair: -pair.score)
         chosen = open_ones[: self._budget()]
-        self.queries += len(chosen)
         with ThreadPoolExecutor(self.settings.validation_concurrency, thread_name_prefix="ktx-check") as pool:
-            checks.update(zip(map(id, chosen), pool.map(self._check, chosen), strict=True))
+            found = pool.map(lambda pair: self._check_rows([pair.child], [pair.key]), chosen)
+            checks.update(zip(map(id, chosen), found, strict=True))
         return checks
 
     def _worth_checking(self, pair: Pair, sampled: Check | None) -> bool:
@@ -180,16 +191,20 @@ class _Search:
     def _budget(self) -> int:
         budget = self.settings.validation_budget
         if budget is None:
-            return min(1000, 2 * len(self.facts.tables))
+            return MOST_CHECKS
         return len(self.facts.columns) if budget == "all" else budget
 
-    def _check(self, pair: Pair) -> Check | None:
-        """Return what all rows say; None where the database refuses."""
-        child, key = pair.child, pair.key
+    def _check_rows(self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts]) -> Check | None:
+        """Return what all rows say of a reference; None where the database refuses, or there are too many."""
+        child, parent = columns[0].table, keys[0].table
+        if child.rows > EXACT_ROWS:
+            return None
+        self.queries += 1
+        names, others = [column.name for column in columns], [key.name for key in keys]
         try:
-            return check_in_database(self.connector, child.table.table, [child.name], key.table.table, [key.name])
+            return check_in_database(self.connector, child.table, names, parent.table, others)
         except SourceError as error:
-            self._note(f"{child} -> {key} could not be checked", error)
+            self._note(f"{', '.join(map(str, columns))} -> {parent.table.ref} could not be checked", error)
             return None
 
     def _confirm(self, table: TableFacts, columns: Sequence[ColumnFacts]) -> bool | None:

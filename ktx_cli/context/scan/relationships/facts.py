@@ -98,6 +98,9 @@ class TableFacts:
     spread: Mapping[str, int] = field(default_factory=dict)
     """Name of a column, run together -> how many tables of the database have one of that name."""
 
+    likeliest: ColumnFacts | None = None
+    """The unique column that is most plausible as its key; known once unique columns were looked for."""
+
     @property
     def rows(self) -> int:
         """How many rows the table has, as far as is known."""

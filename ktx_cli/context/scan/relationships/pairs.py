@@ -127,11 +127,23 @@ def _in_reach(pair: Pair) -> bool:
 def _plausible(pair: Pair) -> bool:
     if pair.key.empty and not pair.child.empty:
         return False
+    if pair.child.table is pair.key.table and _repeats_key(pair):
+        return False
     if pair.overlap is None:
         return pair.named.best >= CLEAR_NAME or bool(pair.sources - {"names", "values"})
     if pair.named.best >= CLEAR_NAME or pair.sources - {"names", "values"}:
         return pair.overlap.violations <= TOLERATED_NAMED
     return pair.overlap.violations <= TOLERATED
+
+
+def _repeats_key(pair: Pair) -> bool:
+    """Whether a column holds the key of its own row nearly everywhere: a copy of the key refers to nothing."""
+    values = pair.child.table.sampled.values
+    mine, keys = values.get(pair.child.name), values.get(pair.key.name)
+    if not mine or not keys:
+        return False
+    filled = [(value, key) for value, key in zip(mine, keys, strict=True) if value is not None]
+    return bool(filled) and sum(value == key for value, key in filled) > 0.9 * len(filled)
 
 
 def _describe(pairs: Iterable[Pair]) -> None:
