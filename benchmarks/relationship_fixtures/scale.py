@@ -11,17 +11,21 @@ from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Refere
 from benchmarks.relationship_fixtures.writing import new_database, quoted
 
 TABLES, COLUMNS, LINKS, ROWS = 400, 50, 1_900, 3
-_DIMENSIONS = 100
+_FOURTH = 4
+"""Every fourth table is a dimension."""
 _AREAS = listed("sales finance supply people web store plant fleet risk support")
 _THINGS = listed("account branch channel contract cohort device driver event item offer order party region shift unit")
 _MEASURES = listed("amount count ratio score flag label note rank span total")
 
 
-def write_scale(folder: Path, seed: int) -> Truth:
-    """Write the fixture into `folder`; dimensions come first, every other table refers to some of them."""
+def write_scale(folder: Path, seed: int, count: int = TABLES) -> Truth:
+    """Write the fixture into `folder`; dimensions come first, every other table refers to some of them.
+
+    `count`: another number of tables, with as many dimensions and links a table.
+    """
     dice = Dice(seed, "scale")
-    tables = _table_names(dice)
-    parents = _parents(dice)
+    tables = _table_names(dice, count)
+    parents = _parents(dice, count)
     folder.mkdir(parents=True, exist_ok=True)
     links: list[Reference] = []
     with closing(new_database(folder / DATA_FILE)) as connection:
@@ -40,20 +44,21 @@ def write_scale(folder: Path, seed: int) -> Truth:
     return truth
 
 
-def _table_names(dice: Dice) -> list[tuple[str, str]]:
+def _table_names(dice: Dice, count: int) -> list[tuple[str, str]]:
     """Return (table, its key) of all tables, the dimensions first."""
     words = [f"{area}_{thing}_{number}" for area in _AREAS for thing in _THINGS for number in range(1, 4)]
-    chosen = dice.sample(words, TABLES)
-    layers = ["dim" if number < _DIMENSIONS else "fct" for number in range(TABLES)]
+    chosen = dice.sample(words, count)
+    layers = ["dim" if number < count // _FOURTH else "fct" for number in range(count)]
     return [(f"{layer}_{word}", f"{word}_key") for layer, word in zip(layers, chosen, strict=True)]
 
 
-def _parents(dice: Dice) -> list[list[int]]:
-    """Return for each table the dimensions it refers to, `LINKS` together."""
-    facts = TABLES - _DIMENSIONS
-    base, more = divmod(LINKS, facts)
-    counts = [0] * _DIMENSIONS + [base + (number < more) for number in range(facts)]
-    return [dice.sample(range(_DIMENSIONS), count) for count in counts]
+def _parents(dice: Dice, count: int) -> list[list[int]]:
+    """Return for each table the dimensions it refers to: `LINKS` together where there are `TABLES` tables."""
+    dimensions = count // _FOURTH
+    facts = count - dimensions
+    base, more = divmod(LINKS * count // TABLES, facts)
+    counts = [0] * dimensions + [base + (number < more) for number in range(facts)]
+    return [dice.sample(range(dimensions), min(each, dimensions)) for each in counts]
 
 
 def _columns(dice: Dice, key: str, references: list[str]) -> list[str]:

@@ -31,7 +31,8 @@ class Overlap:
     """How the values of a column meet those of a key.
 
     `rows`, `missing`: rows of the child's sample (or of the probed values) with a value, and those that find none.
-    `hits`: different values that are found. `exact`: both tables were looked at whole.
+    `hits`: different values that are found. `exact`: both tables were looked at whole. `blank`: the value that stands
+    for NULL, and counts as it.
     """
 
     rows: int
@@ -39,6 +40,7 @@ class Overlap:
     distinct: int
     hits: int
     exact: bool
+    blank: Any = None
 
     @property
     def violations(self) -> float:
@@ -59,10 +61,11 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
     lost = mine.keys() - theirs.keys()
     hits = len(mine) - len(lost)
     blanks = [value for value in lost if _is_sentinel(value)] if len(lost) < len(mine) else []
-    if len(blanks) == 1:
-        rows -= mine[blanks[0]]
-        lost = lost - set(blanks)
-    return Overlap(rows, sum(mine[value] for value in lost), hits + len(lost), hits, child.table.complete)
+    blank = blanks[0] if len(blanks) == 1 else None
+    if blank is not None:
+        rows -= mine[blank]
+        lost = lost - {blank}
+    return Overlap(rows, sum(mine[value] for value in lost), hits + len(lost), hits, child.table.complete, blank)
 
 
 def _is_sentinel(value: Any) -> bool:
@@ -131,16 +134,24 @@ class Prober:
 
 
 def check_in_database(
-    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str]
+    connector: Connector,
+    child: Table,
+    columns: Sequence[str],
+    parent: Table,
+    keys: Sequence[str],
+    *,
+    blank: Any = None,
 ) -> Check:
     """Count the child's rows with a value in all columns, and those that find no row of the parent.
 
-    Raises `SourceError`, also when the two cannot be compared.
+    `blank`: a value that stands for NULL. Raises `SourceError`, also when the two cannot be compared.
     """
     dialect = connector.dialect
     own = [f"c.{quote(column, dialect)}" for column in columns]
     join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
+    if blank is not None:
+        given += "".join(f" AND {mine} <> {value_list([blank], dialect)}" for mine in own)
     mark = _unused(keys)
     # ClickHouse fills a row that finds nothing with zeros, not with NULL: the mark tells either.
     statement = (

@@ -102,7 +102,7 @@ class _Search:
             keys={table.table.ref: choice for table, choice in keys.items()},
             edges=tuple(sorted(edges, key=order)),
             queries=self.queries,
-            problems=tuple(self.problems),
+            problems=tuple(sorted(self.problems)),
         )
 
     def _ranked_pairs(self, uniques: Uniques, names: NameIndex) -> list[Pair]:

@@ -8,7 +8,7 @@ from ktx_cli.context.scan.relationships.features import FEATURES
 from ktx_cli.context.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus
 from ktx_cli.context.scan.relationships.pairs import Pair
 from ktx_cli.context.scan.relationships.polymorphic import Branch
-from ktx_cli.context.scan.relationships.wording import reason_of, share
+from ktx_cli.context.scan.relationships.wording import found_of, reason_of
 from ktx_cli.project.config.scan import Relationships
 
 MOST_VIOLATIONS = 0.08
@@ -22,10 +22,13 @@ def sampled_check(pair: Pair) -> Check | None:
     return Check(pair.overlap.rows, pair.overlap.missing, pair.overlap.exact)
 
 
-def status_of(score: float, check: Check | None, settings: Relationships) -> EdgeStatus:
-    """Return the status of an edge that won its column: what no row shows is for a person to accept."""
+def status_of(score: float, check: Check | None, settings: Relationships, *, empty: bool = False) -> EdgeStatus:
+    """Return the status of an edge that won its column: what no row shows is for a person to accept.
+
+    `empty`: one of the two has no values, so that nothing speaks against the edge either; such an edge is not rejected.
+    """
     if score < settings.review_threshold:
-        return EdgeStatus.REJECTED
+        return EdgeStatus.REVIEW if empty else EdgeStatus.REJECTED
     if score < settings.accept_threshold:
         return EdgeStatus.REVIEW
     if check is None:
@@ -33,8 +36,10 @@ def status_of(score: float, check: Check | None, settings: Relationships) -> Edg
     return EdgeStatus.ACCEPTED if check.violations <= MOST_VIOLATIONS else EdgeStatus.REVIEW
 
 
-def edge_of_pair(pair: Pair, status: EdgeStatus, check: Check | None, reason: str | None = None) -> Edge:
-    """Return the edge of one column."""
+def edge_of_pair(
+    pair: Pair, status: EdgeStatus, check: Check | None, reason: str | None = None, *, unique: bool = False
+) -> Edge:
+    """Return the edge of one column; `unique`: whether the child's values are known not to repeat in all its rows."""
     return Edge(
         child=pair.child.table.table.ref,
         child_columns=(pair.child.name,),
@@ -43,7 +48,7 @@ def edge_of_pair(pair: Pair, status: EdgeStatus, check: Check | None, reason: st
         status=status,
         score=round(pair.score, 3),
         reason=reason or reason_of(pair, check, status),
-        cardinality=_cardinality((pair.child,)),
+        cardinality=Cardinality.ONE_TO_ONE if unique else _cardinality((pair.child,)),
         sources=tuple(sorted(pair.sources)),
         check=check,
         features=dict(zip(FEATURES, pair.values, strict=True)),
@@ -52,7 +57,6 @@ def edge_of_pair(pair: Pair, status: EdgeStatus, check: Check | None, reason: st
 
 def edge_of_composite(pair: CompositePair, settings: Relationships) -> Edge:
     """Return the edge of several columns."""
-    found = "every row finds its parent" if not pair.check.missing else f"{share(1 - pair.check.violations)} of rows do"
     return Edge(
         child=pair.child[0].table.table.ref,
         child_columns=tuple(column.name for column in pair.child),
@@ -60,7 +64,7 @@ def edge_of_composite(pair: CompositePair, settings: Relationships) -> Edge:
         parent_columns=tuple(column.name for column in pair.key),
         status=status_of(pair.score, pair.check, settings),
         score=pair.score,
-        reason=f"{found}; the columns match the composite key",
+        reason=f"{found_of(pair.check)}; the columns match the composite key",
         cardinality=_cardinality(pair.child),
         sources=("names", "values"),
         check=pair.check,
@@ -77,11 +81,16 @@ def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:
         parent_columns=(branch.key.name,),
         status=status_of(score, branch.check, settings),
         score=score,
-        reason=f"{branch.discriminator.name} names the table, and {share(1 - branch.check.violations)} of its rows are found",
+        reason=_reason_of_branch(branch),
         sources=("values",),
         check=branch.check,
         condition=(branch.discriminator.name, branch.value),
     )
+
+
+def _reason_of_branch(branch: Branch) -> str:
+    said = "names the table" if branch.named else "goes with this table alone"
+    return f"{found_of(branch.check)}; {branch.discriminator.name} {said}"
 
 
 def order(edge: Edge) -> tuple[object, ...]:

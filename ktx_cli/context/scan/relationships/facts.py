@@ -86,13 +86,14 @@ class ColumnFacts:
 
 @dataclass(slots=True, eq=False)
 class TableFacts:
-    """One table; `words`: those of its name without layers and common prefixes."""
+    """One table; `words`: those of its name without layers, common prefixes and numbers at the end, which `numbered` has."""
 
     table: Table
     sampled: SampledTable
     words: tuple[str, ...]
     number: int
     columns: list[ColumnFacts] = field(default_factory=list)
+    numbered: tuple[str, ...] = ()
     peculiar: frozenset[str] = frozenset()
     """Names of columns, run together, that few other tables have: `updated_at` everywhere says nothing."""
     spread: Mapping[str, int] = field(default_factory=dict)
@@ -130,11 +131,6 @@ class DatabaseFacts:
     def columns(self) -> list[ColumnFacts]:
         """All columns, table by table."""
         return [column for table in self.tables for column in table.columns]
-
-    @cached_property
-    def by_ref(self) -> dict[Any, TableFacts]:
-        """Ref -> table."""
-        return {table.table.ref: table for table in self.tables}
 
 
 def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable]) -> DatabaseFacts:
@@ -180,6 +176,8 @@ def _table(
     local: frozenset[str],
 ) -> TableFacts:
     facts = TableFacts(table, sampled, spoken, number)
+    last = tokens(table.ref.name)[-1]
+    facts.numbered = (*spoken, last) if last.isdigit() and spoken[-1] != last else spoken
     prefix = own_prefix(column.name for column in table.columns)
     letters = string_prefix([column.name for column in table.columns])
     for position, (column, profile) in enumerate(zip(table.columns, sampled.profile.columns, strict=True)):

@@ -26,12 +26,11 @@ _SURROGATES = frozenset({"id", "uuid", "guid", "pk", "sk", "oid", "rowid"})
 def own_name(column: ColumnFacts) -> float:
     """Return how far a column's name says that it is the key of its own table, 0 to 1."""
     parts = column.parts
-    spoken = column.table.words
     if not column.base and not column.keyed:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    alike = max(weight * phrase_alike(column.base, each) for each, weight in _spellings(spoken))
+    alike = max(weight * phrase_alike(column.base, each) for each, weight in _spellings(column.table))
     if alike >= 0.5:
         return alike * (1.0 if column.keyed else 0.8)
     return 0.4 if column.keyed else 0.0
@@ -140,9 +139,10 @@ def _dense(column: ColumnFacts) -> bool:
     return width <= 2 * max(rows, 1)
 
 
-def _spellings(spoken: tuple[str, ...]) -> list[tuple[tuple[str, ...], float]]:
+def _spellings(table: TableFacts) -> list[tuple[tuple[str, ...], float]]:
     """Return the words of a table's name whole, and in part: `order header` is an order, `sales order` is one too."""
-    found = [(spoken, 1.0)]
+    spoken = table.words
+    found = [(spoken, 1.0), (table.numbered, 1.0)]
     if len(spoken) > 1:
         found.append((spoken[:-1], 0.9 if spoken[-1] in _HEADS else 0.5))
         found.append((spoken[-1:], 0.8))

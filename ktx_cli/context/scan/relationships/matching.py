@@ -113,7 +113,7 @@ class NameIndex:
         numbers: set[int] = set()
         for word in {*base, "".join(base)}:
             numbers |= self._matching(word)
-        scores = {number: table_alike(base, self._tables[number].words) for number in numbers}
+        scores = {number: _alike_table(base, self._tables[number]) for number in numbers}
         kept = sorted((each for each in scores.items() if each[1] >= FAINTEST), key=lambda each: (-each[1], each[0]))
         return dict(kept[:MOST_TABLES])
 
@@ -131,6 +131,11 @@ def _speaks_of_own(child: ColumnFacts) -> bool:
     if parts & words("self"):
         return len(child.base) <= 2
     return bool(parts & words("boss")) and "person" in concepts(child.table.words)
+
+
+def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
+    score = table_alike(base, table.words)
+    return score if table.numbered == table.words else max(score, table_alike(base, table.numbered))
 
 
 def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:

@@ -254,6 +254,8 @@ def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tup
     if rest[0][:2] in ("fk", "pk") and len(rest[0]) >= 5:
         rest[0] = rest[0][2:]
         found = True
+    if len(rest) > 2 and rest[-1].isdigit() and rest[-2] in words("key"):
+        rest.pop()  # the second of several: `contact_id_2`
     while len(rest) > 1 and rest[-1] in words("key"):
         rest.pop()
         found = True

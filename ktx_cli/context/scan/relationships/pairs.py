@@ -24,7 +24,7 @@ FAINT_NAME = 0.45
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """A column and a key it may refer to. `overlap` None: no rows to tell by."""
+    """A column and a key it may refer to. `overlap` None: no values to compare, or they were not compared."""
 
     child: ColumnFacts
     key: ColumnFacts
@@ -33,6 +33,11 @@ class Pair:
     overlap: Overlap | None = None
     values: list[float] = field(default_factory=list)
     score: float = 0.0
+
+    @property
+    def empty(self) -> bool:
+        """Whether one of the two has no values: no row can tell."""
+        return self.child.empty or self.key.empty
 
 
 def find_pairs(
@@ -83,16 +88,16 @@ def _of(
             found[key] = Pair(child, key, names.named(child, key))
         found[key].sources.add("values")
     for key, sources in hints.items():
-        if key not in found:
-            found[key] = Pair(child, key, names.named(child, key))
-        found[key].sources |= sources
+        if comparable(child, key):
+            found.setdefault(key, Pair(child, key, names.named(child, key))).sources |= sources
     ordered = sorted(
         found.values(),
         key=lambda pair: (-len(pair.sources & hints.get(pair.key, set())), -pair.named.best, pair.key.table.number),
     )
-    by_name = [pair for pair in ordered if "values" not in pair.sources][: max(1, most // 2)]
-    by_value = [pair for pair in ordered if "values" in pair.sources][: max(1, most - len(by_name))]
-    return [*by_name, *by_value]
+    spoken = [pair for pair in ordered if pair.sources == {"names"}]
+    others = [pair for pair in ordered if pair.sources != {"names"}]
+    by_name = spoken[: most // 2 or int(not others)]
+    return [*by_name, *others[: most - len(by_name)]]
 
 
 def comparable(child: ColumnFacts, key: ColumnFacts) -> bool:
@@ -103,7 +108,7 @@ def comparable(child: ColumnFacts, key: ColumnFacts) -> bool:
 def _measure(pairs: Sequence[Pair], prober: Prober) -> None:
     large = []
     for pair in pairs:
-        if pair.child.empty or pair.key.empty:
+        if pair.empty:
             continue
         if pair.key.table.complete:
             pair.overlap = overlap_in_memory(pair.child, pair.key)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.scan.relationships.facts import ColumnFacts
 from ktx_cli.context.scan.relationships.features import context
 from ktx_cli.context.scan.relationships.keys import own_name
@@ -28,7 +29,7 @@ def resolve(pairs: Sequence[Pair], threshold: float) -> Resolved:
     by_child: dict[ColumnFacts, list[Pair]] = defaultdict(list)
     for pair in pairs:
         by_child[pair.child].append(pair)
-    best = {child: max(group, key=_rank) for child, group in by_child.items()}
+    best = {child: _at_home(max(group, key=_rank), group) for child, group in by_child.items()}
     resolved = Resolved([])
     for child, group in by_child.items():
         winner = _nearest(best[child], group, best)
@@ -43,6 +44,19 @@ def resolve(pairs: Sequence[Pair], threshold: float) -> Resolved:
 def _rank(pair: Pair) -> tuple[float, float, float, int, int]:
     share = 0.0 if pair.overlap is None else pair.overlap.hits / max(1, pair.key.distinct)
     return (round(pair.score, 3), pair.named.best, share, -pair.key.table.number, -pair.key.position)
+
+
+def _at_home(winner: Pair, group: Sequence[Pair]) -> Pair:
+    """Return the winner's namesake in the child's own schema, where there is one that holds the values as well."""
+    schema = winner.child.table.table.ref.schema
+    namesakes = [
+        pair
+        for pair in group
+        if pair.key.table.table.ref == TableRef(schema, winner.key.table.table.ref.name)
+        and pair.key.name == winner.key.name
+        and _violations(pair) <= _violations(winner) + 0.001
+    ]
+    return namesakes[0] if namesakes else winner
 
 
 def _nearest(winner: Pair, group: Sequence[Pair], best: Mapping[ColumnFacts, Pair]) -> Pair:
@@ -86,26 +100,37 @@ def _violations(pair: Pair) -> float:
 def _break_circles(resolved: Resolved, by_child: Mapping[ColumnFacts, Sequence[Pair]], threshold: float) -> None:
     """Drop the weakest edge of every circle of keys that refer to one another: keys cannot all descend from another."""
     at = {pair.child: pair for pair in resolved.winners if pair.score >= threshold and pair.child is not pair.key}
-    for start in list(at):
-        path: list[Pair] = []
-        column = start
-        while column in at and all(pair.child is not column for pair in path):
-            path.append(at[column])
-            column = at[column].key
-        circle = [pair for number, pair in enumerate(path) if any(p.child is column for p in path[: number + 1])]
-        if column not in at or not circle:
-            continue
-        weakest = min(circle, key=_rank)
-        del at[weakest.child]
-        resolved.winners.remove(weakest)
-        resolved.lost[id(weakest)] = f"{weakest.key} refers to {weakest.child} already"
-        _second_choice(resolved, by_child[weakest.child], weakest, at, threshold)
+    for start in sorted(at, key=_place):
+        while circle := _circle_from(start, at):
+            weakest = min(circle, key=_rank)
+            del at[weakest.child]
+            resolved.winners.remove(weakest)
+            resolved.lost[id(weakest)] = f"{weakest.key} leads back to {weakest.child}"
+            _second_choice(resolved, by_child[weakest.child], at, threshold)
+
+
+def _place(column: ColumnFacts) -> tuple[int, int]:
+    return (column.table.number, column.position)
+
+
+def _circle_from(start: ColumnFacts, at: Mapping[ColumnFacts, Pair]) -> list[Pair]:
+    """Return the circle that following the edges from a column ends in; nothing where they end."""
+    path: list[Pair] = []
+    column = start
+    while column in at:
+        seen = next((number for number, pair in enumerate(path) if pair.child is column), None)
+        if seen is not None:
+            return path[seen:]
+        path.append(at[column])
+        column = at[column].key
+    return []
 
 
 def _second_choice(
-    resolved: Resolved, group: Sequence[Pair], weakest: Pair, at: dict[ColumnFacts, Pair], threshold: float
+    resolved: Resolved, group: Sequence[Pair], at: dict[ColumnFacts, Pair], threshold: float
 ) -> None:
-    rest = [pair for pair in group if pair is not weakest and at.get(pair.key, pair).key is not pair.child]
+    """Give a column whose edge was dropped its next best one that leads into no circle."""
+    rest = [pair for pair in group if not _leads_back(pair, at)]
     if not rest:
         return
     pair = max(rest, key=_rank)
@@ -113,3 +138,14 @@ def _second_choice(
     resolved.lost.pop(id(pair), None)
     if pair.score >= threshold:
         at[pair.child] = pair
+
+
+def _leads_back(pair: Pair, at: Mapping[ColumnFacts, Pair]) -> bool:
+    column = pair.key
+    for _ in range(len(at) + 1):
+        if column is pair.child:
+            return True
+        if column not in at:
+            return False
+        column = at[column].key
+    return False

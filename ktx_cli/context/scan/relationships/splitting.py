@@ -20,10 +20,9 @@ class Splitter:
     """Knows the words of a database and ours, and cuts run-together names into them."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        own = Counter(part for name in names for part in set(tokens(name)))
-        parts_of_names = {word for word, count in own.items() if len(word) >= 4 and word.isalpha() and count >= 1}
-        self._known = _our_words() | {word for word in parts_of_names if len(word) <= 12}
-        self._whole = frozenset(_our_words())
+        own = {part for name in names for part in tokens(name)}
+        self._known = _our_words() | {word for word in own if 4 <= len(word) <= 12 and word.isalpha()}
+        self._whole = _our_words()
 
     def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the words, those of them cut that are several known ones written together."""

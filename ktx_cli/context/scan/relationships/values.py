@@ -55,7 +55,7 @@ class ValueIndex:
         most = NEAREST if child.distinct > FEW else NEAREST_OF_FEW
         low, high = int(child.profile.minimum), int(child.profile.maximum)
         for _, _, lowest, key in self._ranges[bisect_left(self._highest, high) :]:
-            if lowest <= low and key.table is not child.table or lowest <= low and key is not child:
+            if lowest <= low and key is not child:
                 found.append(key)
                 if len(found) == most:
                     break

@@ -9,18 +9,15 @@ from ktx_cli.context.scan.relationships.pairs import Pair
 def reason_of(pair: Pair, check: Check | None, status: EdgeStatus) -> str:
     """Return what speaks for and against an edge."""
     parts = [_values(pair, check), _name(pair)]
-    if status is EdgeStatus.REVIEW and check is None:
+    if status is EdgeStatus.REVIEW and pair.empty:
         parts.append("the rows cannot tell")
     return "; ".join(part for part in parts if part)
 
 
 def _values(pair: Pair, check: Check | None) -> str:
-    if check is None or pair.overlap is None:
-        return "no values to compare"
-    if not check.missing:
-        found = "every value is found"
-    else:
-        found = f"{share(1 - check.violations)} of rows are found"
+    if check is None:
+        return "no values to compare" if pair.empty else "the values could not be compared"
+    found = found_of(check)
     return found if check.exact else f"{found} (sample)"
 
 
@@ -32,6 +29,11 @@ def _name(pair: Pair) -> str:
     return "the name is near" if pair.named.best >= 0.4 else "the name says nothing"
 
 
-def share(value: float) -> str:
-    """Return a share as per cent, never rounded up to all of it: `99.9 %`."""
-    return f"{int(value * 1000) / 10:g} %"
+def found_of(check: Check) -> str:
+    """Return how many rows find their parent."""
+    return "every value is found" if not check.missing else f"{_share(check)} of rows are found"
+
+
+def _share(check: Check) -> str:
+    """Return the share that is found as per cent, never rounded up to all of it: `99.9 %`."""
+    return f"{(check.rows - check.missing) * 1000 // check.rows / 10:g} %"
