@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
 from ktx_cli.context.scan.relationships.keys import (
     composite_keys,
+    counts_rows,
     is_unique,
     key_score,
     own_name,
@@ -22,6 +24,12 @@ from ktx_cli.context.scan.relationships.pairs import Pair
 
 PARENTS_A_TABLE = 3
 """How many unique columns of a table others may refer to: its likely key, and names of it such as codes."""
+
+SURE_SCORE = 2.2
+"""A single column with a higher score is the key, whatever sets are unique."""
+
+OWN_NAMED = 0.9
+"""From so clear a name on a column is called as its table's own number is."""
 
 LEAST_PLAUSIBLE = 0.3
 """A unique column with a lower score is unique by accident."""
@@ -123,18 +131,35 @@ def _options(
         score -= 1.6 if column in refers else 0.0
         options.append((score, (column,)))
     junction = _junction(table, refers)
-    if junction is not None and not any(
-        column.name in {c.name for c in columns} and column not in refers for column in columns
-    ):
+    if junction is not None and not any(column in columns and column not in refers for column in table.columns):
         options.append((3.0, junction))
-    if max((score for score, _ in options), default=-9.0) < 1.5:
-        likely = {column.name for column in refers}
-        options += [(0.6 * set_score(group, likely), group) for group in composite_keys(table, likely)[:3]]
+    if max((score for score, _ in options), default=-9.0) < SURE_SCORE:
+        options += _composites(table, columns, refers)
     return options
 
 
+def _composites(
+    table: TableFacts, columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair]
+) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
+    """Return the sets that may be the key, with scores one can compare with those of single columns."""
+    likely = {column.name for column in refers}
+    own = {column for column in table.columns if own_name(column) >= OWN_NAMED and column not in columns}
+    groups = composite_keys(table, likely)
+    named = [group for group in groups if own & set(group)]
+    found = [(0.6 * set_score(group, likely), group) for group in groups[:3]]
+    found += [(0.6 * set_score(group, likely) + 1.5, group) for group in named[:2]]
+    for column in columns:
+        numbers = [
+            each for each in table.columns if counts_rows(each) and each is not column and not each.profile.nulls
+        ]
+        if column in refers and numbers:
+            pair = (column, numbers[0]) if column.position < numbers[0].position else (numbers[0], column)
+            found.append((0.6 * set_score(pair, likely), pair))
+    return found
+
+
 def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Pair]) -> tuple[ColumnFacts, ...] | None:
-    """Return the columns of a table that only ties others together, where they identify its rows."""
+    """Return the columns of a table that only ties others together, as few as identify its rows."""
     members = sorted(refers, key=lambda column: column.position)
     parents = {refers[column].key for column in members}
     others = [c for c in table.columns if c not in refers and c.family is not Family.OTHER and not c.says("time")]
@@ -145,9 +170,11 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Pair]) -> tuple[Co
     if not 2 <= len(members) <= 3 or len(parents) != len(members) or (len(others) > 1 and spoken < 2):
         return None
     rows = table.sampled.profile.rows
-    if any(column.profile.nulls for column in members) or not is_unique(members, rows):
+    if any(column.profile.nulls for column in members):
         return None
-    return tuple(members)
+    sizes = range(2, len(members) + 1)
+    groups = (group for size in sizes for group in combinations(members, size))
+    return next((group for group in groups if is_unique(group, rows)), None)
 
 
 def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:

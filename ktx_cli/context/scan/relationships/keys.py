@@ -23,6 +23,27 @@ MEMBERS = 10
 _SURROGATES = frozenset({"id", "uuid", "guid", "pk", "sk", "oid", "rowid"})
 
 
+_COUNTERS = frozenset(
+    {
+        "seq",
+        "line",
+        "position",
+        "pos",
+        "sequence",
+        "row",
+        "item",
+        "rank",
+        "step",
+        "lfd",
+        "zeile",
+        "linea",
+        "ligne",
+        "riga",
+    }
+    | {"linha", "regel", "pozycja", "wiersz", "lin", "ordinal"}
+)
+
+
 def own_name(column: ColumnFacts) -> float:
     """Return how far a column's name says that it is the key of its own table, 0 to 1."""
     parts = column.parts
@@ -98,19 +119,21 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
     score += 1.2 if column.keyed else 0.0
     score += 0.8 / (1 + column.position)
     score += {Family.INTEGER: 0.5, Family.TEXT: 0.2, Family.TIME: 0.3, Family.OTHER: -3.0}[column.family]
-    if any(
-        part
-        in ("seq", "line", "position", "pos", "sequence", "row", "item", "lfd", "linea", "ligne", "riga", "pozycja")
-        for part in column.parts
-    ):
+    if _COUNTERS & set(column.parts):
         score += 1.0
     elif column.says("measure"):
         score -= 1.2
     score -= 0.8 if column.says("text") else 0.0
     score -= 0.5 if column.says("flag") else 0.0
+    score -= 0.4 if column.says("time") else 0.0
     if column.family is Family.TEXT and (column.profile.longest or 0) > 40:
         score -= 1.0
     return score
+
+
+def counts_rows(column: ColumnFacts) -> bool:
+    """Whether a column is called as a number is that counts rows within another's: a line, a position, a sequence."""
+    return column.family is Family.INTEGER and bool(_COUNTERS & set(column.parts))
 
 
 def set_score(group: Sequence[ColumnFacts], expected: set[str]) -> float:
