@@ -7,6 +7,7 @@ from pathlib import Path
 
 CONFIG_NAME = "ktx.yaml"
 PRIVATE_NAME = ".ktx"
+PROMPTS_NAME = "prompts"
 SEMANTIC_NAME = "semantic-layer"
 RAW_NAME = "raw-sources"
 SCHEMA_NAME = "_schema"
@@ -24,6 +25,11 @@ class Layout:
     def config(self) -> Path:
         """`ktx.yaml`."""
         return self.root / CONFIG_NAME
+
+    @property
+    def prompts(self) -> Path:
+        """The project's own prompts, in place of the packaged ones."""
+        return self.root / PROMPTS_NAME
 
     @property
     def private(self) -> Path:

@@ -90,12 +90,12 @@ def test_dry_run_writes_nothing(ktx: Run, project: Path, git: Git) -> None:
 def test_dry_run_says_what_would_change_and_that_nothing_was_written(ktx: Run, project: Path) -> None:
     answer = ktx("ingest", "--dry-run", "warehouse")
     lines = answer.out.splitlines()
-    assert "warehouse\tplanned\t3 tables, 9 columns; 3 added" in lines
+    assert "warehouse\tplanned\t3 tables, 9 columns, 0 joins found; 3 added" in lines
     assert [line for line in lines if "\tadd table\t" in line] == [
         f"warehouse\tadd table\t{name}" for name in ('"Order Lines"', "customers", "orders")
     ]
     assert "warehouse\twrite file\tsemantic-layer/warehouse/_schema/main.yaml" in lines
-    assert lines[-2:] == ["a run would: write 5 files, remove 0", "written now: nothing, this was a dry run"]
+    assert lines[-2:] == ["a run would: write 6 files, remove 0", "written now: nothing, this was a dry run"]
     assert "done" not in answer.out
     assert answer.err.splitlines()[-1] == "next: ktx ingest warehouse"
 
@@ -130,7 +130,7 @@ def test_dry_run_caps_the_text_and_not_the_json(ktx: Run, project: Path) -> None
     assert "warehouse\tadd table\t... and 13 more; --verbose names them all" in text
     assert ktx("ingest", "--dry-run", "--verbose").out.count("\tadd table\t") == 33
     (connection,) = ktx("ingest", "--dry-run", "--json").data["connections"]
-    assert (len(connection["changes"]["added"]), len(connection["files"]["written"])) == (33, 35)
+    assert (len(connection["changes"]["added"]), len(connection["files"]["written"])) == (33, 36)
 
 
 def test_the_users_work_survives(ktx: Run, project: Path, git: Git) -> None:

@@ -161,6 +161,8 @@ def test_an_api_key_is_no_session(
     )
     assert backend not in (project / "ktx.yaml").read_text(), "nothing was saved"
     configure(backend)
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("scan: {enrichment: {mode: llm}}\n")
     for args in (("ingest",), ("scan",), ("llm", "probe"), ("llm", "ask", "x")):
         answer = ktx(*args, "--json")
         error = answer.envelope["error"]

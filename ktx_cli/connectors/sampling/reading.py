@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.connectors.base import reason
+from ktx_cli.connectors.base import LOCKED, reason
 from ktx_cli.connectors.identifiers import table_path
 from ktx_cli.connectors.port import Column, Connector, QueryResult, SemanticType, Table
 from ktx_cli.connectors.sampling.model import Sample, SampleLimits, SampleMethod
@@ -23,7 +23,7 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 
 FIRST_ROWS = 1000
-"""How many rows are read to begin with: most tables are smaller, and they tell how wide a row is."""
+"""How many rows are read of a table nothing is known of: most are smaller, and they tell how wide a row is."""
 
 FEWEST_ROWS = 10
 """So many rows are read whatever their bytes."""
@@ -82,10 +82,12 @@ class _Reading:
     cut: bool = False
 
     def read(self) -> Sample:
-        rows, whole = self._head(self._first())
-        if whole:
-            return self._all(rows)
-        wanted = self._affordable(rows)
+        wanted, first = self.limits.rows, self._first()
+        if first:
+            rows, whole = self._head(first)
+            if whole:
+                return self._all(rows)
+            wanted = self._affordable(rows)
         count, exact = self._count(wanted)
         if count is None or count > wanted:
             found = self._spread(wanted, count)
@@ -98,11 +100,13 @@ class _Reading:
         return self._sample(rows, SampleMethod.HEAD, known, exact=exact and known is not None)
 
     def _first(self) -> int:
-        """Return how many rows to begin with: fewer of a table whose rows may be very wide."""
+        """Return how many rows to begin with: all where they fit and are said to be few, none where they are many."""
         texts = sum(each.type is SemanticType.STRING and not is_opaque(each) for each in self.columns)
         widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
-        fitting = max(FEWEST_ROWS, self.limits.bytes // max(widest, 1))
-        return min(FIRST_ROWS, self.limits.rows, fitting)
+        fitting, known = self.limits.bytes // max(widest, 1), self.table.row_estimate
+        if known is None or fitting < self.limits.rows:
+            return min(FIRST_ROWS, self.limits.rows, max(FEWEST_ROWS, fitting))
+        return self.limits.rows if known <= self.limits.rows else 0
 
     def _affordable(self, rows: Sequence[Sequence[Any]]) -> int:
         """Return how many rows fit into the limit on bytes, seen from the first ones, and note whether it limits."""
@@ -124,7 +128,7 @@ class _Reading:
             try:
                 result = self._rows(shape, wanted)
             except SourceError as error:
-                if error.code not in _REFUSED | {"timeout"}:
+                if not _leaves_another_way(error):
                     raise
                 continue
             if len(result.rows) >= enough or result.truncated:
@@ -133,9 +137,14 @@ class _Reading:
         return None
 
     def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
-        """Give the ways to spread a sample, and how many rows are enough: a way may meet gaps or few pages."""
+        """Give the ways to spread a sample, and how many rows are enough: a way may meet gaps or few pages.
+
+        None where the numbers of the rows show that all are wanted, whatever the catalog counts.
+        """
         dialect, text, seed = self.connector.dialect, self.limits.text, self.seed
         within = self._range()
+        if within is not None and within.span <= wanted:
+            return
         if within is not None:
             yield (
                 lambda columns: stretches(self.table, columns, dialect, text, wanted, within=within, seed=seed),
@@ -156,7 +165,7 @@ class _Reading:
         try:
             ((low, high),) = self._ask(f"SELECT min({number}), max({number}) FROM {path}", 1).rows
         except SourceError as error:
-            if error.code not in _REFUSED | {"timeout"}:  # a table without row numbers
+            if not _leaves_another_way(error):  # a table without row numbers
                 raise
             return None
         return None if low is None else RowRange(number, int(low), int(high))
@@ -169,7 +178,7 @@ class _Reading:
         try:
             ((count,),) = self._ask(f"SELECT count(*) FROM {table_path(self.table.ref, dialect)}", 1).rows
         except SourceError as error:
-            if error.code not in _REFUSED | {"timeout"}:
+            if not _leaves_another_way(error):
                 raise
             return known, False
         return int(count), True
@@ -237,6 +246,11 @@ class _Reading:
             statements=self.statements,
             cut_by_bytes=self.cut,
         )
+
+
+def _leaves_another_way(error: SourceError) -> bool:
+    """Whether other rows, or none, may be read although these were refused: a lock would only be waited for again."""
+    return error.code in _REFUSED or (error.code == "timeout" and LOCKED not in error.message)
 
 
 def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:

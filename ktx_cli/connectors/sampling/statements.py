@@ -57,14 +57,19 @@ class RowRange:
     low: int
     high: int
 
+    @property
+    def span(self) -> int:
+        """How many rows there are at most."""
+        return self.high - self.low + 1
+
 
 def is_opaque(column: Column) -> bool:
     """Whether a column's values are not comparable, or no business of a profile: JSON, XML, geometry, bytes, arrays."""
     spelled = _spelled(column)
     if spelled.endswith("]") or spelled.startswith("_"):
         return True
-    word = re.match(r"[a-z_0-9]*", spelled)
-    base = word.group() if word else ""
+    word = re.match(r'"?([a-z_0-9]*)', spelled)  # Postgres spells a `bit` of any length in quotes
+    base = word[1] if word else ""
     if base == "bit":
         return column.type is not SemanticType.BOOLEAN
     if base == "timestamp":  # of SQL Server: a counter of changes
@@ -154,7 +159,7 @@ def stretches(
     No row can come twice. Fewer rows come where there are gaps in the numbers.
     """
     chance = random.Random(seed)
-    number, span = within.column, within.high - within.low + 1
+    number, span = within.column, within.span
     blocks = max(1, min(BLOCKS, count, span))
     path = table_path(table.ref, dialect)
     parts = []

@@ -38,9 +38,7 @@ def _described(ref: TableRef, entry: Entry) -> Described | None:
         key = TEXT_KEYS[source]
         text = _text(entry, key)
         listed = entry.get("columns")
-        texts = {
-            str(column.get("name")): _text(column, key) for column in (listed if isinstance(listed, list) else [])
-        }
+        texts = {str(column.get("name")): _text(column, key) for column in (listed if isinstance(listed, list) else [])}
         columns = {name: said for name, said in texts.items() if said is not None}
         if text is not None or columns:
             return Described(ref, "", source, text, columns)

@@ -68,9 +68,7 @@ class Records:
     def entries(self, tables: Iterable[Table], names: Mapping[TableRef, str]) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table."""
         generated = entries(tables, names, self.knowledge)
-        return {
-            ref: descriptions.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()
-        }
+        return {ref: descriptions.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:

@@ -30,12 +30,13 @@ class Enriched:
 
     @property
     def summary(self) -> str:
-        """A few words for a person, without failures."""
+        """A few words for a person."""
         ask = self.to_ask
         if ask is not None and ask.calls:
             tables = f"{plural(ask.tables, 'table')} to describe"
             return f"the model would be asked: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
-        return f"{self.described} described" + (f", {self.asked} asked about" if self.by == "llm" else "")
+        asked = f", {self.asked:,} asked about" if self.by == "llm" else ""
+        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
 
     def left_out(self) -> list[str]:
         """Return what the next run has to do again."""

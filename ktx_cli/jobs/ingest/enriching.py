@@ -1,18 +1,15 @@
 """Descriptions and proposals of one connection: by rules, by the model, or in a dry run what the model would be asked.
 
-An error that ends all questions (no session, a limit, a budget) ends them for the whole run; what was answered before is
-kept, in the state database and in the commit, and the next run asks for the rest.
+An error that ends all questions (no session, a limit, a budget) ends them for the whole run; what was answered before
+is kept, in the state database and in the commit, and the next run asks for the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from ktx_cli.connectors.port import Table, TableRef
-from ktx_cli.context.prompts import Prompt, load_prompt
 from ktx_cli.context.scan.describe.describe import Descriptions, answers_so_far, describe
 from ktx_cli.context.scan.describe.facts import Described, TableFacts, gather_facts
 from ktx_cli.context.scan.describe.rules import describe_by_rules
@@ -22,26 +19,15 @@ from ktx_cli.context.scan.profiling.model import TableProfile
 from ktx_cli.context.scan.proposed import GivenHints, proposed_hints, recorded_hints
 from ktx_cli.context.scan.relationships.proposals import Proposals, propose
 from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
 from ktx_cli.core.text import one_line, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.enrichment_store import EnrichmentStore
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """The prompts of a run."""
-
-    describe: Prompt
-    propose: Prompt
-
-    @classmethod
-    def load(cls, folder: Path) -> Prompts:
-        """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
-        return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))
 
 
 class Enrichment(Protocol):
@@ -98,11 +84,11 @@ class ByModel:
     def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
         """Return the model's proposals; with those of earlier scans where not all of it was answered."""
         kept = recorded_hints(record)
-        if not self._config.scan.relationships.llm_proposals or len(tables) < 1:
+        if not self._config.scan.relationships.llm_proposals or not tables:
             return GivenHints(kept)
         if self._models.stopped is not None:
             self._stop(self._models.stopped)
-            self.report.unproposed = (self._models.stopped.message,)
+            self.report.unproposed = (one_line(self._models.stopped.message),)
             return GivenHints(kept)
         facts = gather_facts(tables, profiles={profile.ref: profile for profile in told})
         with self._step("proposals") as step:
@@ -121,6 +107,7 @@ class ByModel:
     def describe(self, seen: Seen) -> Sequence[Described]:
         """Return the texts of all tables the model ever answered about as they are now."""
         facts = seen.facts()
+        known: Mapping[TableRef, Described]
         known = answers_so_far(facts, self._prompts.describe, seen.recorded, self._store)
         waiting = [each.ref for each in facts if each.ref not in known]
         if waiting and self._models.stopped is None:
@@ -178,7 +165,7 @@ class ByModel:
             )
         )
 
-    def _stop(self, error: LlmError) -> None:
+    def _stop(self, error: KtxError) -> None:
         self._models.stopped = self.report.stopped = error
 
     def _fail(self, refs: Iterable[TableRef], why: str) -> None:

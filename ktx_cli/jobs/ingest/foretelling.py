@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,20 +19,19 @@ from ktx_cli.context.scan.profiling.model import TableProfile
 from ktx_cli.context.scan.proposed import GivenHints, proposed_hints, recorded_hints
 from ktx_cli.context.scan.relationships.proposals import Proposals, propose
 from ktx_cli.jobs.ingest.enriched import Enriched
-from ktx_cli.jobs.ingest.enriching import Prompts
+from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import read_state
 
 Answers = Mapping[tuple[str, str], str]
 """Kind and key -> JSON."""
 
 
-def kept_answers(layout: Layout) -> Answers:
-    """Return what models have answered to earlier runs, {} without a state database. Raises `StorageError`."""
-    rows = read_state(layout, lambda found: found.execute("SELECT kind, key, value FROM enrichment").fetchall())
-    return {(kind, key): value for kind, key, value in rows or ()}
+def kept_answers(database: sqlite3.Connection) -> Answers:
+    """Return what models have answered to earlier runs, for `read_state`."""
+    rows = database.execute("SELECT kind, key, value FROM enrichment")
+    return {(kind, key): value for kind, key, value in rows}
 
 
 class _KeptAnswers:
@@ -88,10 +88,10 @@ class Foretold:
                 tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
             )
 
-    def _questions(self, facts: Sequence[TableFacts], missed: int, answered: int) -> Estimate:
+    def _questions(self, facts: Sequence[TableFacts], missed: int, batches: int) -> Estimate:
         whole = estimate(facts, {}, prompt=self._prompts.propose, privacy=self._config.scan.privacy)
         prompt = estimated_tokens(self._prompts.propose.text)
-        tokens = (whole.tokens - whole.calls * prompt) * missed // (missed + answered)
+        tokens = (whole.tokens - whole.calls * prompt) * missed // batches
         return Estimate(0, missed, tokens + missed * prompt)
 
     def describe(self, seen: Seen) -> Sequence[Described]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from ktx_cli.connectors.port import Connector, Table
 from ktx_cli.context.scan.knowledge import Knowledge
+from ktx_cli.context.scan.looks import Findings
 from ktx_cli.context.scan.profiling.model import SampledTable, TableProfile
 from ktx_cli.context.scan.profiling.profiler import Budget, Profiled, profile_tables
 from ktx_cli.context.scan.profiling.store import without_private, without_values
 from ktx_cli.context.scan.proposed import GivenHints, recorded_hints
 from ktx_cli.context.scan.relationships.discover import discover
+from ktx_cli.context.scan.relationships.hints import HintSource
 from ktx_cli.context.scan.relationships.model import Discovery
 from ktx_cli.context.scan.relationships.sources import ViewJoins
-from ktx_cli.context.scan.looks import Findings
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
@@ -81,7 +82,7 @@ class RowsLook:
             return Discovery({}, ())
         self.emit(StepStarted("relationships", self.connection))
         started = monotonic()
-        sources = [ViewJoins(connector.dialect), hints]
+        sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
         found = discover(connector, tables, profiled.tables, self.scan.relationships, sources)
         summary = f"{plural(len(found.accepted()), 'join')} among {plural(len(found.edges), 'candidate')}"
         self.emit(StepFinished("relationships", summary, monotonic() - started, self.connection))

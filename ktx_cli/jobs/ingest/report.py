@@ -12,6 +12,7 @@ from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
 from ktx_cli.context.scan.relationships.model import EdgeStatus
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
+from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.project.repository import held_hint
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
@@ -43,7 +44,7 @@ class ConnectionReport:
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
     `problems` are single objects that could not be read. `edges`: how many joins nobody declared there are by status;
-    None when the rows were not looked at.
+    None when the rows were not looked at. `enriched`: what became of the descriptions; None: nobody was to write any.
     """
 
     connection: str
@@ -55,16 +56,20 @@ class ConnectionReport:
     files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
     edges: dict[str, int] | None = None
+    enriched: Enriched | None = None
     seconds: float = 0.0
     error: KtxError | None = None
 
     @classmethod
-    def of(cls, outcome: ScanOutcome, seconds: float, *, dry_run: bool = False) -> ConnectionReport:
+    def of(
+        cls, outcome: ScanOutcome, seconds: float, *, enriched: Enriched | None = None, dry_run: bool = False
+    ) -> ConnectionReport:
         """Return the report of a scan that went through."""
+        asks = enriched is not None and enriched.to_ask is not None and enriched.to_ask.calls > 0
         return cls(
             connection=outcome.connection,
             driver=outcome.driver,
-            status=UNCHANGED if outcome.unchanged else PLANNED if dry_run else DONE,
+            status=UNCHANGED if outcome.unchanged and not asks else PLANNED if dry_run else DONE,
             tables=outcome.tables,
             columns=outcome.columns,
             changes=outcome.difference,
@@ -73,8 +78,14 @@ class ConnectionReport:
                 for p in outcome.problems
             ],
             edges={s.value: outcome.knowledge.count(s) for s in EdgeStatus} if outcome.looked else None,
+            enriched=enriched,
             seconds=seconds,
         )
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the connection was not done, though the connection was scanned."""
+        return [] if self.enriched is None else self.enriched.left_out()
 
     @property
     def summary(self) -> str:
@@ -85,7 +96,8 @@ class ConnectionReport:
         parts = [f"{len(names)} {what}" for what, names in self._named() if names]
         changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
-        return f"{counts}{self._found()}; {changed}{bad}"
+        texts = f"; {self.enriched.summary}" if self.enriched is not None else ""
+        return f"{counts}{self._found()}; {changed}{texts}{bad}"
 
     def _found(self) -> str:
         if not self.edges:
@@ -109,6 +121,7 @@ class ConnectionReport:
             "files": self.files.to_json(),
             "problems": self.problems,
             "relationships": self.edges,
+            "descriptions": None if self.enriched is None else self.enriched.to_json(),
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
         }
@@ -143,14 +156,17 @@ class IngestReport:
         failed = [c for c in self.connections if c.error is not None]
         if failed and len(failed) == len(self.connections):
             return FAILED
-        if failed or self.held:
+        if failed or self.held or any(c.left_out for c in self.connections):
             return "partial"
         if any(c.status == PLANNED for c in self.connections):
             return PLANNED
         return DONE if self.commit or self.ignored else UNCHANGED
 
     def error(self) -> KtxError | None:
-        """Return what the command ends with: the one error, or a partial one that names what was left out."""
+        """Return what the command ends with: the one error, or a partial one that names what was left out.
+
+        Where nothing went wrong but that the model could not be asked to the end, it is the model's own error.
+        """
         failed = [c.error for c in self.connections if c.error is not None]
         if failed and len(failed) == len(self.connections):
             if len({error.code for error in failed}) == 1:
@@ -159,13 +175,22 @@ class IngestReport:
                 f"no connection could be scanned: {listing(error.message for error in failed)}",
                 hint=failed[0].hint,
             )
+        unasked = [f"{each} ({c.connection})" for c in self.connections for each in c.left_out]
         if not failed and not self.held:
-            return None
+            return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
         left = [f"connection `{c.connection}`: {c.error.message}" for c in self.connections if c.error is not None]
+        left += unasked
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (
             failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
         )
+        return self._partial(left, hint or f"run `{self.command}` again")
+
+    def _stopped(self) -> KtxError | None:
+        """Return the error after which the model was not asked any more."""
+        return next((c.enriched.stopped for c in self.connections if c.enriched and c.enriched.stopped), None)
+
+    def _partial(self, left: list[str], hint: str) -> PartialError:
         did = "looked at" if self.dry_run else "done"
         return PartialError(f"{did} in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
 

@@ -15,11 +15,15 @@ from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.depth import choose_depth, needs_model
+from ktx_cli.jobs.ingest.enrichments import enriched, foretold
+from ktx_cli.jobs.ingest.foretelling import Answers, kept_answers
+from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.problems import problem_warnings
+from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.publishing import changes_of, commit, remember, report_files, write_report
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
-from ktx_cli.jobs.ingest.scanning import ScanContext, scan_target
+from ktx_cli.jobs.ingest.scanning import Enrich, ScanContext, scan_target
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
 from ktx_cli.project.config import load_config
@@ -44,8 +48,9 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     depth = choose_depth(loaded.config, request.depth, no_llm=request.no_llm)
     report.depth = depth.value
-    run = Run(request, layout, loaded.config, targets, report, depth, loaded.warnings())
     asks = needs_model(loaded.config, depth, no_llm=request.no_llm)
+    prompts = Prompts.load(layout.prompts) if asks else None
+    run = Run(request, layout, loaded.config, targets, report, depth, loaded.warnings(), prompts)
     probes = _require_models(run) if asks or not (request.no_llm or request.databases_only) else ProbeRun()
     started = monotonic()
     try:
@@ -77,22 +82,25 @@ def _dry_run(run: Run) -> None:
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
     ids = [target.connection for target in run.targets]
-    previous = _previous_or_none(run, ids)
+    previous, answers = _state_or_none(run, ids)
     base = ProjectBase(run.layout, repository, commit)
-    _scan(run, base, previous)
+    _scan(run, base, previous, foretold(run, answers))
     report_files(run, changes_of(run, base))
     if repository is not None:
         _name_absent(run, repository, base)
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
 
 
-def _previous_or_none(run: Run, connections: Sequence[str]) -> Mapping[str, PreviousScan]:
-    """Return what the last scans left; a state database that cannot be read is named and counts as none."""
+def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers]:
+    """Return what earlier runs left; a state database that cannot be read is named and counts as none."""
     try:
-        return read_state(run.layout, lambda database: ledger.previous_scans(database, connections)) or {}
+        found = read_state(
+            run.layout, lambda database: (ledger.previous_scans(database, connections), kept_answers(database))
+        )
     except KtxError as error:
         run.warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
-        return {}
+        found = None
+    return found or ({}, {})
 
 
 def _work(run: Run, probes: ProbeRun) -> None:
@@ -141,7 +149,8 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
     base = ProjectBase(run.layout, repository, head.commit)
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
-    _scan(run, base, previous)
+    with Models(run, database) as models:
+        _scan(run, base, previous, enriched(run, models, database))
     _name_absent(run, repository, base)
     commit(run, repository, base, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
@@ -157,15 +166,25 @@ def _recover(run: Run, repository: Repository) -> None:
         run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
-def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan]) -> None:
+def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enrich: Enrich) -> None:
     request = run.request
     context = ScanContext(
-        run.layout, run.config, request.environ, base, previous, request.emit, run.depth, dry_run=request.dry_run
+        run.layout,
+        run.config,
+        request.environ,
+        base,
+        previous,
+        request.emit,
+        run.depth,
+        enrich,
+        dry_run=request.dry_run,
     )
     for done, target in enumerate(run.targets, start=1):
         report, outcome = scan_target(context, target)
         request.emit(StepProgress("scan", done, len(run.targets)))
         run.report.connections.append(report)
+        if report.enriched is not None:
+            run.warnings.extend(report.enriched.warnings(target.connection))
         if outcome is not None:
             run.outcomes.append(outcome)
             run.warnings.extend(outcome.warnings)

@@ -10,6 +10,7 @@ from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.ingest.depth import Depth
+from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.project.config import KtxConfig
@@ -37,7 +38,7 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run while it lasts."""
+    """The state of one run while it lasts. `prompts` None: no model is to be asked."""
 
     request: IngestRequest
     layout: Layout
@@ -46,4 +47,5 @@ class Run:
     report: IngestReport
     depth: Depth
     warnings: list[ResultWarning]
+    prompts: Prompts | None = None
     outcomes: list[ScanOutcome] = field(default_factory=list)

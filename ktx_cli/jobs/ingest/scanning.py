@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base
-from ktx_cli.context.scan.looks import Describe, Look
+from ktx_cli.context.scan.looks import Look
 from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.context.scan.scan import scan_connection
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.jobs.ingest.depth import Depth
+from ktx_cli.jobs.ingest.enriching import Enrichment
 from ktx_cli.jobs.ingest.looking import RowsLook
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
@@ -26,6 +27,10 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 
 log = logging.getLogger(__name__)
+
+
+Enrich = Callable[[str], Enrichment | None]
+"""Makes what describes the tables of a connection; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class ScanContext:
     previous: Mapping[str, PreviousScan]
     emit: Emit
     depth: Depth
+    enrich: Enrich
     dry_run: bool = False
 
     @property
@@ -55,8 +61,10 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
     try:
         if target.error is not None:
             raise target.error
-        outcome = _scan(context, target)
-        report = ConnectionReport.of(outcome, monotonic() - started, dry_run=context.dry_run)
+        enrichment = context.enrich(target.connection)
+        outcome = _scan(context, target, enrichment)
+        enriched = None if enrichment is None else enrichment.report
+        report = ConnectionReport.of(outcome, monotonic() - started, enriched=enriched, dry_run=context.dry_run)
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on
         error = problem if isinstance(problem, KtxError) else _internal(target, problem)
         report = ConnectionReport(target.connection, target.driver, FAILED, seconds=monotonic() - started, error=error)
@@ -73,7 +81,7 @@ def _internal(target: Target, problem: Exception) -> KtxError:
     )
 
 
-def _scan(context: ScanContext, target: Target) -> ScanOutcome:
+def _scan(context: ScanContext, target: Target, enrichment: Enrichment | None) -> ScanOutcome:
     connector, scope = open_connection(
         context.config, target.connection, project_dir=context.project_dir, environ=context.environ
     )
@@ -86,17 +94,18 @@ def _scan(context: ScanContext, target: Target) -> ScanOutcome:
             base=context.base,
             previous=context.previous.get(target.connection),
             copies=ParsedCopies(context.layout, target.connection),
-            look=_look(context, target),
+            look=_look(context, target, enrichment),
+            describe=None if enrichment is None else enrichment.describe,
         )
         if not outcome.tables:
             outcome.warnings += _nothing_to_read(context, target, connector.test(scope))
     return outcome
 
 
-def _look(context: ScanContext, target: Target) -> Look | None:
+def _look(context: ScanContext, target: Target, enrichment: Enrichment | None) -> Look | None:
     if context.depth is Depth.STRUCTURAL:
         return None
-    return RowsLook(target.connection, context.config.scan, context.emit)
+    return RowsLook(target.connection, context.config.scan, context.emit, enrichment)
 
 
 def _nothing_to_read(context: ScanContext, target: Target, test: ConnectionTest) -> tuple[ResultWarning, ...]:

@@ -72,7 +72,7 @@ class KtxConfig(Block):
     ] = setting({}, "Databases and context sources, by id.")
     llm: Llm = setting(Llm, "Models.")
     ingest: Ingest = setting(Ingest, "How a run works.")
-    scan: Scan = setting(Scan, "How databases are read.", status="later")
+    scan: Scan = setting(Scan, "How databases are read.")
     storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
     agent: Agent = setting(Agent, "Of other versions.", status="dead")
     memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")

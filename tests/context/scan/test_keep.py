@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.scan.keep import keep_entry
+from ktx_cli.context.scan.keep import has_text, keep_entry
 
 
 def entry(**fields: Any) -> dict[str, Any]:
@@ -81,3 +81,38 @@ def test_joins(old: Any, current: Any, new: Any, kept: Any) -> None:
 
 def test_a_manual_join_to_a_source_that_is_gone_goes() -> None:
     assert "joins" not in keep(entry(), entry(joins=[MANUAL]), entry(), joinable=False)
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "kept"),
+    [
+        ({"ai": "theirs"}, {"ai": "ours"}, {"ai": "ours"}),
+        ({"ai": "theirs"}, None, {"ai": "theirs"}),
+        ({"ai": "theirs", "ktx": "rule"}, {"ai": "ours"}, {"ai": "ours", "ktx": "rule"}),
+        ({"ai": "theirs", "user": "mine", "db": "stale"}, {"ai": "ours"}, {"ai": "ours", "user": "mine"}),
+    ],
+    ids=["replaced", "stays", "other-key-stays", "persons-stays"],
+)
+def test_without_a_record_texts_of_scans_stay_until_there_are_new_ones(current: Any, new: Any, kept: Any) -> None:
+    def described(texts: Any) -> dict[str, Any]:
+        texts = {} if texts is None else {"descriptions": texts}
+        return entry(columns=[{"name": "id", "type": "number", **texts}], **texts)
+
+    made = keep(None, described(current), described(new))
+    assert made["descriptions"] == kept
+    assert made["columns"][0]["descriptions"] == kept
+
+
+@pytest.mark.parametrize(
+    ("old", "texts", "expected"),
+    [
+        (None, {"ai": "a", "ktx": "b", "db": "c"}, False),
+        (None, {"ai": "a", "user": "b"}, True),
+        ({"ai": "a"}, {"ai": "a"}, False),
+        ({"ai": "a"}, {"ai": "b"}, True),
+        ({}, {}, False),
+    ],
+)
+def test_what_people_wrote_is_told_from_what_scans_did(old: Any, texts: Any, expected: bool) -> None:
+    before = None if old is None else entry(descriptions=old)
+    assert has_text(before, entry(descriptions=texts)) is expected

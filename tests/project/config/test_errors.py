@@ -79,10 +79,10 @@ ERRORS: list[tuple[str, str, int, str | None, str | None]] = [
         "reviewThreshold",
     ),
     (
-        "scan: {relationships: {acceptThreshold: 0.5}}",
+        "scan: {relationships: {acceptThreshold: 0.3}}",
         "scan.relationships.acceptThreshold",
         1,
-        "is 0.5, less than",
+        "is 0.3, less than",
         None,
     ),
     ("storage: {git: {author: ''}}", "storage.git.author", 1, "is empty", None),

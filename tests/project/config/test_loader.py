@@ -120,7 +120,6 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert {i.path for i in loaded.issues if i.code == "not_yet"} == {
         "connections.warehouse.context.queryHistory.enabled",
         "ingest.embeddings.dimensions",
-        "scan.relationships.validationBudget",
     }
 
 
@@ -225,7 +224,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ("storage: {git: {auto_commit: false}}", {"storage.git.auto_commit": "no_effect"}),
     ("connections: {a: {driver: sqlite, path: x, historicSql: {}}}", {"connections.a.historicSql": "no_effect"}),
     ("scan: {privacy: local}", {}),
-    ("scan: {privacy: strict}", {"scan.privacy": "not_yet"}),
+    ("scan: {privacy: strict}", {}),
     ("setup: {database_connection_ids: [wh]}", {"setup.database_connection_ids.0": "unknown_connection"}),
     (
         "connections: {a: {driver: documents, path: x}}\nsetup: {database_connection_ids: [a]}",
@@ -274,16 +273,16 @@ def test_warnings(text: str, expected: dict[str, str]) -> None:
 
 
 def test_warnings_without_effect_yet_are_one_warning_of_a_command() -> None:
-    loaded = load("scan: {privacy: strict}\ningest: {workUnits: {stepBudget: 3, failureMode: abort}}\nzzz: 1\n")
+    loaded = load("ingest: {profile: true, workUnits: {stepBudget: 3, failureMode: abort}}\nzzz: 1\n")
     warnings = loaded.warnings()
     assert [w.code for w in warnings] == ["config_unknown_key", "config_not_yet"]
-    assert warnings[1].message.startswith("3 settings of ktx.yaml have no effect in this version yet: scan.privacy, ")
+    assert warnings[1].message.startswith("3 settings of ktx.yaml have no effect in this version yet: ingest.profile, ")
     assert warnings[1].to_json()["paths"] == [
-        "scan.privacy",
+        "ingest.profile",
         "ingest.workUnits.stepBudget",
         "ingest.workUnits.failureMode",
     ]
-    assert warnings[0].to_json()["line"] == 3
+    assert warnings[0].to_json()["line"] == 2
     warnings.clear()
     assert loaded.warnings()
 

@@ -66,8 +66,8 @@ DEFAULTS: dict[str, Any] = {
     "scan.relationships.enabled": True,
     "scan.relationships.llmProposals": True,
     "scan.relationships.validationRequiredForManifest": True,
-    "scan.relationships.acceptThreshold": 0.85,
-    "scan.relationships.reviewThreshold": 0.55,
+    "scan.relationships.acceptThreshold": 0.7,
+    "scan.relationships.reviewThreshold": 0.4,
     "scan.relationships.maxLlmTablesPerBatch": 40,
     "scan.relationships.maxCandidatesPerColumn": 25,
     "scan.relationships.profileSampleRows": 10000,
@@ -146,7 +146,10 @@ def test_what_this_version_reads() -> None:
     used = {path for path, entry in ENTRIES.items() if entry.status == "used"}
     blocks = ("llm.", "ingest.rateLimit.")
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
-    assert rest == {"setup.database_connection_ids", "ingest.workUnits.maxConcurrency", "storage.git.author"}
+    scan = {path for path in rest if path.startswith("scan.")}
+    assert rest - scan == {"setup.database_connection_ids", "ingest.workUnits.maxConcurrency", "storage.git.author"}
+    unread = {path for path, entry in ENTRIES.items() if path.startswith("scan.") and entry.status != "used"}
+    assert all(path.startswith("scan.enrichment.embeddings.") for path in unread)
     assert all(entry.status == "used" for path, entry in ENTRIES.items() if path.startswith(blocks))
     assert {path.split(".")[1] for path in used if path.startswith("connections.")} == set(SUPPORTED_DRIVERS)
 

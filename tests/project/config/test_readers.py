@@ -4,7 +4,7 @@ What counts as reading, outside `project/config`:
 * a setting of a block: the attribute on its block's attribute, as in `config.storage.git.author`;
 * a field of a connection: its key as a text in the code of the connectors (`options.get("host")`), which get fields by
   key; `READERS` says which folders read the fields of which drivers.
-A new reader that follows neither way belongs in one of the two tables below.
+A new reader that follows neither way belongs in one of the tables below.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ PACKAGE = Path(ktx_cli.__file__).parent
 ROOT_NAMES = ("config",)
 """What a configuration is called where it is used."""
 
+OTHER_NAMES = {("context/scan/relationships", "settings"): "relationships"}
+"""Folder of the package, and what a block is called in it -> its name in the configuration."""
+
 READERS = dict.fromkeys(SUPPORTED_DRIVERS, ("connectors",))
 """Driver -> folders of the package that read a connection's fields by key."""
 
@@ -39,7 +42,12 @@ def trees() -> dict[Path, ast.Module]:
 @cache
 def attribute_pairs() -> frozenset[tuple[str, str]]:
     """Return (name or attribute, attribute) of every `x.y` and `?.x.y`."""
-    return frozenset(pair for tree in trees().values() for node in ast.walk(tree) for pair in _pair(node))
+    return frozenset(
+        (OTHER_NAMES.get((path.parent.as_posix(), name), name), attribute)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        for name, attribute in _pair(node)
+    )
 
 
 def _pair(node: ast.AST) -> Iterator[tuple[str, str]]:

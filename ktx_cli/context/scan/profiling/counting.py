@@ -28,26 +28,33 @@ _KINDS: Final[Mapping[type, ValueKind]] = {
     datetime.timedelta: ValueKind.TIME,
 }
 _ORDERED: Final = (ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME)
-_AS_THEY_ARE: Final = frozenset(_KINDS) - {float, decimal.Decimal} | {type(None)}
+_FRACTIONS: Final = frozenset({float, decimal.Decimal})
+_AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
 """Types whose values Python compares as a database does; of the others some have to be changed."""
 
 _LONGEST_BYTES: Final = 128
 _FOLDING: Final = frozenset({"mysql", "tsql"})
-"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed."""
+"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed and unless a column says otherwise."""
 
 Fold = Callable[[str], str]
 """How a database makes texts alike before it compares them."""
 
 
-def fold_of(dialect: str) -> Fold | None:
-    """Return how a dialect makes texts alike; None where it compares them as they are."""
-    return _folded if dialect in _FOLDING else None
+def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
+    """Return how a dialect makes texts alike, None where it compares them as they are.
+
+    `exact`: of a column that tells capital letters from small ones.
+    """
+    if dialect not in _FOLDING:
+        return None
+    return _trimmed if exact else _folded
 
 
-def count_sample(table: Table, sample: Sample, fold: Fold | None = None) -> SampledTable:
+def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozenset[str] = frozenset()) -> SampledTable:
     """Return the profile of a sample, with the counts and values it rests on.
 
-    With `fold`, counts and values are of folded texts; the profile shows them as the table spells them.
+    Where the dialect takes texts for equal that differ, counts and values are of folded ones; the profile shows them as
+    the table spells them. `exact`: columns that tell capital letters from small ones.
     """
     values = dict(zip(sample.columns, sample.values, strict=True))
     counts: dict[str, dict[Any, int]] = {}
@@ -60,7 +67,7 @@ def count_sample(table: Table, sample: Sample, fold: Fold | None = None) -> Samp
             present = sample.opaque[name]
             columns.append(ColumnProfile(name, ValueKind.OPAQUE, len(present), nulls=present.count(False)))
         else:
-            counted_profile, counted = _count(column, values[name], fold)
+            counted_profile, counted = _count(column, values[name], fold_of(dialect, exact=name in exact))
             columns.append(counted_profile)
             if counted is None:
                 del values[name]
@@ -75,7 +82,7 @@ def count_sample(table: Table, sample: Sample, fold: Fold | None = None) -> Samp
         columns=tuple(columns),
         cut_by_bytes=sample.cut_by_bytes,
     )
-    return SampledTable(profile, counts, values)
+    return SampledTable(profile, counts, values, exact)
 
 
 def unsampled(table: Table, problem: str) -> SampledTable:
@@ -107,13 +114,23 @@ def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[Column
         return ColumnProfile(column.name, ValueKind.OPAQUE, len(values), nulls=values.count(None)), None
     types = set(map(type, counted))
     spelled: dict[str, str] = {}
-    if not types <= _AS_THEY_ARE or (fold and str in types):
+    if (not types <= _AS_THEY_ARE and not _finite_numbers(types, counted)) or (fold and str in types):
         alike = {value: comparable(value, fold) for value in counted}
         spelled = _spellings(alike) if fold else {}
         values[:] = [alike[value] for value in values]
         counted = Counter(values)
+    elif str in types and 2 * len(counted) < len(values):
+        one = {value: value for value in counted}  # equal texts take their memory once
+        values[:] = [one[value] for value in values]
     nulls = counted.pop(None, 0)
     return _profile(column, len(values), nulls, counted, spelled), counted
+
+
+def _finite_numbers(types: set[type], counted: Iterable[Any]) -> bool:
+    """Whether the numbers among the values, all that might have to be changed, are none but finite ones."""
+    if not types <= _AS_THEY_ARE | _FRACTIONS:
+        return False
+    return all(map(math.isfinite, (value for value in counted if type(value) in _FRACTIONS)))
 
 
 def _spellings(alike: Mapping[Any, Any]) -> dict[str, str]:
@@ -170,4 +187,9 @@ def _ends(counted: Mapping[Any, int], kind: ValueKind) -> tuple[Any, Any]:
 
 
 def _folded(text: str) -> str:
-    return text.rstrip(" ").casefold()
+    # Not `casefold`: no server takes `ß` and `ss` for equal.
+    return text.rstrip(" ").lower()
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip(" ")

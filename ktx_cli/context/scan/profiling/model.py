@@ -82,9 +82,11 @@ class SampledTable:
     """A profile with the values it was counted from, for as long as relationships are looked for.
 
     `counts`: column -> value -> how often; only columns whose values can be compared. `values`: column -> its values,
-    row by row, NULL as None.
+    row by row, NULL as None. `exact`: columns whose texts are compared letter by letter although others of the
+    database are not.
     """
 
     profile: TableProfile
     counts: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
     values: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    exact: frozenset[str] = frozenset()

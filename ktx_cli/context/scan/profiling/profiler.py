@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ktx_cli.connectors.port import Connector, Table
-from ktx_cli.connectors.sampling import SampleLimits, read_sample, why
-from ktx_cli.context.scan.profiling.counting import count_sample, fold_of, unsampled
+from ktx_cli.connectors.sampling import SampleLimits, exact_texts, read_sample, why
+from ktx_cli.context.scan.profiling.counting import count_sample, unsampled
 from ktx_cli.context.scan.profiling.model import SampledTable
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
@@ -61,11 +61,12 @@ def profile_tables(
     columns = sum(len(table.columns) for table in tables)
     rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
     limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
-    statements = late = 0
+    exact, statements = exact_texts(connector, tables) if budget.seconds > 0 else ({}, 0)
+    late = 0
     found: list[SampledTable] = []
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        return _profile(connector, table, limits)
+        return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
 
     for done, (sampled, sent) in enumerate(_each(one, tables, connector, budget), start=1):
         found.append(sampled)
@@ -85,7 +86,9 @@ def _each(
         yield from pool.map(one, tables)
 
 
-def _profile(connector: Connector, table: Table, limits: SampleLimits) -> tuple[SampledTable, int]:
+def _profile(
+    connector: Connector, table: Table, limits: SampleLimits, exact: frozenset[str]
+) -> tuple[SampledTable, int]:
     """Return the profile of one table, and how many statements it took."""
     try:
         sample = read_sample(connector, table, limits, seed=_seed(table))
@@ -94,7 +97,7 @@ def _profile(connector: Connector, table: Table, limits: SampleLimits) -> tuple[
             raise
         late = error.code == "timeout" and limits.deadline is not None and monotonic() >= limits.deadline
         return unsampled(table, OUT_OF_TIME if late else why(error)), error.details.get("statements", 0)
-    return count_sample(table, sample, fold_of(connector.dialect)), sample.statements
+    return count_sample(table, sample, connector.dialect, exact), sample.statements
 
 
 def _seed(table: Table) -> int:

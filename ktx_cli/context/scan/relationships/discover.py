@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
 
 from ktx_cli.connectors.port import Connector, DatabaseSchema, Table
 from ktx_cli.context.scan.profiling.model import SampledTable
@@ -36,7 +38,6 @@ from ktx_cli.context.scan.relationships.ranker import Ranker, load_ranker, with_
 from ktx_cli.context.scan.relationships.resolving import Resolved, resolve
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.scan import Relationships, Scan
-
 
 MOST_CHECKS = 1000
 """How many references are checked on all rows unless `validationBudget` says otherwise."""
@@ -88,6 +89,7 @@ class _Search:
     ranker: Ranker
     queries: int = 0
     problems: list[str] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
 
     def run(self) -> Discovery:
         uniques = find_uniques(self.facts.tables, self._confirm)
@@ -148,15 +150,15 @@ class _Search:
         }
         branches = find_branches(self.facts.tables, uniques.keys, names)
         split = {branch.child for branch in branches}
+        identifying = set(uniques.keys)
         edges += [edge_of_branch(branch, self.settings) for branch in branches]
         for pair in resolved.winners:
             if pair.child in split:
                 continue
             check = checks[id(pair)]
-            if id(pair) in implied:
-                edges.append(edge_of_pair(pair, EdgeStatus.REJECTED, check, implied[id(pair)]))
-            else:
-                edges.append(edge_of_pair(pair, self._status(pair, check), check))
+            status = EdgeStatus.REJECTED if id(pair) in implied else self._status(pair, check)
+            unique = pair.child in identifying
+            edges.append(edge_of_pair(pair, status, check, implied.get(id(pair)), unique=unique))
         return edges + [
             edge_of_pair(pair, EdgeStatus.REJECTED, sampled_check(pair), resolved.lost[id(pair)])
             for pair in pairs
@@ -164,7 +166,7 @@ class _Search:
         ]
 
     def _status(self, pair: Pair, check: Check | None) -> EdgeStatus:
-        status = status_of(pair.score, check, self.settings)
+        status = status_of(pair.score, check, self.settings, empty=pair.empty)
         if (
             status is EdgeStatus.ACCEPTED
             and pair.child.family is Family.TIME
@@ -180,13 +182,17 @@ class _Search:
         open_ones.sort(key=lambda pair: -pair.score)
         chosen = open_ones[: self._budget()]
         with ThreadPoolExecutor(self.settings.validation_concurrency, thread_name_prefix="ktx-check") as pool:
-            found = pool.map(lambda pair: self._check_rows([pair.child], [pair.key]), chosen)
-            checks.update(zip(map(id, chosen), found, strict=True))
+            checks.update(zip(map(id, chosen), pool.map(self._check_pair, chosen), strict=True))
         return checks
 
     def _worth_checking(self, pair: Pair, sampled: Check | None) -> bool:
-        worth = pair.score >= self.settings.accept_threshold and pair.child.table.rows <= EXACT_ROWS
-        return worth and sampled is not None and not sampled.exact
+        if pair.empty or pair.score < self.settings.accept_threshold or (sampled is not None and sampled.exact):
+            return False
+        return _is_small_enough(pair.child.table, pair.key.table)
+
+    def _check_pair(self, pair: Pair) -> Check | None:
+        blank = None if pair.overlap is None else pair.overlap.blank
+        return self._check_rows([pair.child], [pair.key], blank)
 
     def _budget(self) -> int:
         budget = self.settings.validation_budget
@@ -194,15 +200,18 @@ class _Search:
             return MOST_CHECKS
         return len(self.facts.columns) if budget == "all" else budget
 
-    def _check_rows(self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts]) -> Check | None:
+    def _check_rows(
+        self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts], blank: Any = None
+    ) -> Check | None:
         """Return what all rows say of a reference; None where the database refuses, or there are too many."""
         child, parent = columns[0].table, keys[0].table
-        if child.rows > EXACT_ROWS:
+        if not _is_small_enough(child, parent):
             return None
-        self.queries += 1
+        with self.lock:
+            self.queries += 1
         names, others = [column.name for column in columns], [key.name for key in keys]
         try:
-            return check_in_database(self.connector, child.table, names, parent.table, others)
+            return check_in_database(self.connector, child.table, names, parent.table, others, blank=blank)
         except SourceError as error:
             self._note(f"{', '.join(map(str, columns))} -> {parent.table.ref} could not be checked", error)
             return None
@@ -243,3 +252,8 @@ class _Search:
             if len(key.columns) == 1
             for name in key.columns
         }
+
+
+def _is_small_enough(child: TableFacts, parent: TableFacts) -> bool:
+    """Whether two tables may be joined whole."""
+    return max(child.rows, parent.rows) <= EXACT_ROWS

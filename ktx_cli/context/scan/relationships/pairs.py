@@ -132,7 +132,7 @@ def _in_reach(pair: Pair) -> bool:
 def _plausible(pair: Pair) -> bool:
     if pair.key.empty and not pair.child.empty:
         return False
-    if pair.child.table is pair.key.table and _repeats_key(pair):
+    if _repeats_key(pair) if pair.child.table is pair.key.table else _is_copy(pair):
         return False
     if pair.overlap is None:
         return pair.named.best >= CLEAR_NAME or bool(pair.sources - {"names", "values"})
@@ -149,6 +149,15 @@ def _repeats_key(pair: Pair) -> bool:
         return False
     filled = [(value, key) for value, key in zip(mine, keys, strict=True) if value is not None]
     return bool(filled) and sum(value == key for value, key in filled) > 0.9 * len(filled)
+
+
+def _is_copy(pair: Pair) -> bool:
+    """Whether a column is the key of the same table in another schema: those of tenants do not refer to each other."""
+    one, other = pair.child.table, pair.key.table
+    if one.table.ref.name != other.table.ref.name or pair.child.name != pair.key.name or not pair.child.profile.unique:
+        return False
+    mine, theirs = ({column.name for column in table.columns} for table in (one, other))
+    return 2 * len(mine & theirs) > min(len(mine), len(theirs))
 
 
 def _describe(pairs: Iterable[Pair]) -> None:

@@ -126,9 +126,7 @@ def _circle_from(start: ColumnFacts, at: Mapping[ColumnFacts, Pair]) -> list[Pai
     return []
 
 
-def _second_choice(
-    resolved: Resolved, group: Sequence[Pair], at: dict[ColumnFacts, Pair], threshold: float
-) -> None:
+def _second_choice(resolved: Resolved, group: Sequence[Pair], at: dict[ColumnFacts, Pair], threshold: float) -> None:
     """Give a column whose edge was dropped its next best one that leads into no circle."""
     rest = [pair for pair in group if not _leads_back(pair, at)]
     if not rest:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from ktx_cli.connectors.port import Table, TableRef
@@ -57,11 +58,16 @@ class _Known:
         columns = {table.ref: {column.name.lower(): column.name for column in table.columns} for table in tables}
         return cls(by_name, columns)
 
-    def find(self, name: str, schema: str) -> TableRef | None:
+    def find(self, name: str, schema: str, home: str) -> TableRef | None:
+        """Return the table a view of the schema `home` means; None where that is not clear."""
         found = self.by_name.get(name.lower(), [])
-        if schema:
-            found = [table for table in found if (table.ref.schema or "").lower() == schema.lower()] or found
+        near = [table for table in found if (table.ref.schema or "").lower() == (schema or home).lower()]
+        found = near or ([] if schema and any(table.ref.schema for table in found) else found)
         return found[0].ref if len(found) == 1 else None
+
+
+End = tuple[TableRef, str]
+"""A table and one of its columns."""
 
 
 def _hints_of(text: str, dialect: str, view: TableRef, known: _Known) -> Iterator[Hint]:
@@ -69,56 +75,66 @@ def _hints_of(text: str, dialect: str, view: TableRef, known: _Known) -> Iterato
     from sqlglot import exp
 
     tree = sqlglot.parse_one(text, dialect=dialect)
+    local = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     for select in tree.find_all(exp.Select):
-        scope = _tables_of(select, known)
-        for left, right in _equalities(select, scope, known):
+        for left, right in _equalities(select, _tables_of(select, known, view.schema or "", local), known):
             if left[0] != right[0]:
                 why = f"joined in the view {view}"
                 yield Hint(left[0], (left[1],), right[0], (right[1],), "view", why)
                 yield Hint(right[0], (right[1],), left[0], (left[1],), "view", why)
 
 
-def _tables_of(select: Any, known: _Known) -> dict[str, TableRef]:
-    """Return alias -> table of those a SELECT names itself."""
+def _tables_of(select: Any, known: _Known, home: str, local: Set[str]) -> dict[str, TableRef]:
+    """Return alias -> table of those a SELECT names itself, not in a subquery; `local`: names of its WITH."""
     from sqlglot import exp
 
-    sources = [select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])]
     found: dict[str, TableRef] = {}
-    for source in filter(None, sources):
-        for table in source.find_all(exp.Table):
-            ref = known.find(table.name, table.db)
-            if ref is not None:
-                found[table.alias_or_name.lower()] = ref
+    for table in _from(select, exp.Table):
+        ref = None if not table.db and table.name.lower() in local else known.find(table.name, table.db, home)
+        if ref is not None:
+            found[table.alias_or_name.lower()] = ref
     return found
 
 
-def _equalities(
-    select: Any, scope: Mapping[str, TableRef], known: _Known
-) -> Iterator[tuple[tuple[TableRef, str], tuple[TableRef, str]]]:
+def _from(select: Any, kind: type) -> Iterator[Any]:
+    """Return the nodes of a kind in what a SELECT reads from: Postgres writes its joins in brackets."""
+    for source in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])):
+        if source is not None:
+            yield from _outside_subqueries(source, kind)
+
+
+def _outside_subqueries(node: Any, kind: type) -> Iterator[Any]:
     from sqlglot import exp
 
-    places = [join.args.get("on") for join in select.args.get("joins") or []] + [select.args.get("where")]
-    for place in filter(None, places):
-        for equality in place.find_all(exp.EQ):
-            left, right = equality.left.unnest(), equality.right.unnest()
-            if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-                ends = _end(left, scope, known), _end(right, scope, known)
-                if ends[0] is not None and ends[1] is not None:
-                    yield ends[0], ends[1]
-    for join in select.args.get("joins") or []:
+    inner = (exp.Select, exp.SetOperation)
+    return (each for each in node.walk(prune=lambda each: isinstance(each, inner)) if isinstance(each, kind))
+
+
+def _equalities(select: Any, scope: Mapping[str, TableRef], known: _Known) -> Iterator[tuple[End, End]]:
+    from sqlglot import exp
+
+    joins = list(_from(select, exp.Join))
+    for place in filter(None, [*(join.args.get("on") for join in joins), select.args.get("where")]):
+        for equality in _outside_subqueries(place, exp.EQ):
+            ends = [_end(side.unnest(), scope, known) for side in (equality.left, equality.right)]
+            if ends[0] is not None and ends[1] is not None:
+                yield ends[0], ends[1]
+    for join in joins:
         for name in join.args.get("using") or []:
-            holders = [ref for ref in dict.fromkeys(scope.values()) if name.name.lower() in known.columns[ref]]
-            if len(holders) == 2:
-                columns = [(ref, known.columns[ref][name.name.lower()]) for ref in holders]
-                yield columns[0], columns[1]
+            yield from pairwise(_holders(name.name, scope.values(), known))
 
 
-def _end(column: Any, scope: Mapping[str, TableRef], known: _Known) -> tuple[TableRef, str] | None:
-    name = column.name.lower()
-    if column.table:
-        ref = scope.get(column.table.lower())
-        holders = [] if ref is None else [ref]
-    else:
-        holders = list(dict.fromkeys(scope.values()))
-    holders = [ref for ref in holders if name in known.columns[ref]]
-    return (holders[0], known.columns[holders[0]][name]) if len(holders) == 1 else None
+def _end(column: Any, scope: Mapping[str, TableRef], known: _Known) -> End | None:
+    from sqlglot import exp
+
+    if not isinstance(column, exp.Column):
+        return None
+    tables = [ref for name, ref in scope.items() if not column.table or name == column.table.lower()]
+    holders = _holders(column.name, tables, known)
+    return holders[0] if len(holders) == 1 else None
+
+
+def _holders(name: str, tables: Iterable[TableRef], known: _Known) -> list[End]:
+    """Return the tables that have a column of a name, each once."""
+    found = [(ref, known.columns[ref].get(name.lower())) for ref in dict.fromkeys(tables)]
+    return [(ref, column) for ref, column in found if column is not None]

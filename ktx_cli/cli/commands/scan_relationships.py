@@ -1,0 +1,235 @@
+"""`ktx scan relationships`: the joins a scan found that nobody declared, and a person's word on them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.ingesting import IDS, WAIT
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.errors import CancelledError, KtxError, UsageError
+from ktx_cli.core.text import one_line, plural
+
+if TYPE_CHECKING:
+    from ktx_cli.context.scan.review import ReviewedEdge, Standing
+    from ktx_cli.jobs.decided import Choice, DecisionReport
+    from ktx_cli.project.layout import Layout
+
+
+class Status(StrEnum):
+    """Which relationships to list."""
+
+    ACCEPTED = "accepted"
+    REVIEW = "review"
+    REJECTED = "rejected"
+    MANUAL = "manual"
+    DISABLED = "disabled"
+    ALL = "all"
+
+
+def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of edges that begin with what was typed; none where there is no readable project."""
+    from ktx_cli.jobs.relationships import edge_names
+    from ktx_cli.project.resolve import find_project
+
+    try:
+        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
+        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return []
+    known = connection_ids(ctx, "")
+    wanted = [id for id in ctx.params.get("ids") or () if id in known]
+    names = [] if folder is None else edge_names(folder, wanted or known)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the command to the group."""
+
+    @command(commands, "relationships", schema="scan-relationships")
+    def relationships(
+        session: Session,
+        ids: IDS = None,
+        status: Annotated[
+            list[Status] | None,
+            typer.Option(
+                "--status",
+                help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
+                show_default=False,
+            ),
+        ] = None,
+        table: Annotated[
+            str | None, typer.Option("--table", metavar="NAME", help="Only those of this table, on either side.")
+        ] = None,
+        review: Annotated[bool, typer.Option("--review", help="Ask about one after the other.")] = False,
+        accept: Annotated[
+            list[str] | None,
+            typer.Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names),
+        ] = None,
+        reject: Annotated[
+            list[str] | None,
+            typer.Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names),
+        ] = None,
+        accept_all_above: Annotated[
+            float | None,
+            typer.Option(
+                "--accept-all-above", metavar="SCORE", min=0, help="Accept those to review with at least this score."
+            ),
+        ] = None,
+        wait: WAIT = None,
+    ) -> Result:
+        """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
+        from ktx_cli.context.scan.decisions import Decision
+        from ktx_cli.context.scan.review import Standing
+        from ktx_cli.jobs.decided import Choice
+        from ktx_cli.jobs.relationships import SHOWN
+        from ktx_cli.project.layout import Layout
+
+        named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
+        named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
+        _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
+        layout = Layout(session.require_project())
+        open_only = frozenset({Standing.REVIEW})
+        if named or accept_all_above is not None:
+            if accept_all_above is not None:
+                edges = _listed(session, layout, ids, open_only, table)
+                named += _all_above(session, edges, accept_all_above)
+            return _decided(session, layout, ids, named, wait)
+        statuses = _standings(status) if status else open_only if review else SHOWN
+        edges = _listed(session, layout, ids, statuses, table)
+        if review:
+            return _decided(session, layout, ids, _asked(edges), wait)
+        steps = ["ktx scan relationships --review"] if any(e.standing is Standing.REVIEW for e in edges) else []
+        return Result(_data(edges, None), [_table(edges)], next_steps=steps)
+
+
+def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
+    """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
+    if review and deciding:
+        raise UsageError("--review asks; it does not go with decisions", hint="ktx scan relationships --review")
+    if status and deciding:
+        raise UsageError("--status is for listing and --review", hint="leave --status out")
+    if review and not session.settings.interactive:
+        raise UsageError(
+            "--review asks on a terminal, and there is none, or questions are forbidden",
+            hint="ktx scan relationships --accept EDGE, --reject EDGE, or --accept-all-above 0.8 --yes",
+        )
+
+
+def _standings(status: Sequence[Status]) -> frozenset[Standing]:
+    from ktx_cli.context.scan.review import Standing
+
+    return frozenset(Standing) if Status.ALL in status else frozenset(Standing(each.value) for each in status)
+
+
+def _listed(
+    session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[Standing], table: str | None
+) -> list[ReviewedEdge]:
+    from ktx_cli.jobs.relationships import list_relationships
+
+    edges, warnings = list_relationships(layout, ids or (), statuses=statuses, table=table)
+    session.warn(*warnings)
+    return edges
+
+
+def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:
+    from ktx_cli.context.scan.decisions import Decision
+    from ktx_cli.jobs.decided import Choice
+
+    chosen = [edge for edge in edges if edge.edge.score >= score]
+    if chosen:
+        if session.settings.interactive and not session.settings.yes:
+            streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.score:g})\n" for edge in chosen))
+        session.confirm(f"Accept {plural(len(chosen), 'relationship')}?")
+    return [Choice(edge.name, Decision.ACCEPT, edge.connection) for edge in chosen]
+
+
+def _asked(edges: Sequence[ReviewedEdge]) -> list[Choice]:
+    """Ask about each edge until one answer is to quit; what was said until then counts."""
+    from ktx_cli.context.scan.decisions import Decision
+    from ktx_cli.jobs.decided import Choice
+
+    decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}
+    choices = []
+    for number, edge in enumerate(edges, start=1):
+        streams.write_err(_shown(edge, f"{number} of {len(edges)}"))
+        answer = _answer()
+        if answer == "q":
+            break
+        if answer in decisions:
+            choices.append(Choice(edge.name, decisions[answer], edge.connection))
+    return choices
+
+
+def _shown(reviewed: ReviewedEdge, position: str) -> str:
+    edge = reviewed.edge
+    facts = f"{reviewed.standing.value}, score {edge.score:g}, {edge.cardinality.value}"
+    found = f"{facts}, from {', '.join(edge.sources)}" if edge.sources else facts
+    title = f"{position}: {reviewed.name} ({reviewed.connection})"
+    return f"{one_line(title, 400)}\n  {one_line(found)}\n  {one_line(edge.reason)}\n"
+
+
+def _answer() -> str:
+    """Return a, r, s or q; asks again for anything else. `CancelledError` when the input is at its end."""
+    while True:
+        streams.write_err("[a]ccept  [r]eject  [s]kip  [q]uit: ")
+        typed = sys.stdin.readline()
+        if not typed:
+            raise CancelledError("the input ended, nothing was changed", hint="ktx scan relationships --review")
+        word = typed.strip().casefold()
+        if word and any(full.startswith(word) for full in ("accept", "reject", "skip", "quit")):
+            return word[0]
+
+
+def _decided(
+    session: Session, layout: Layout, ids: Sequence[str] | None, choices: Sequence[Choice], wait: float | None
+) -> Result:
+    from ktx_cli.jobs.deciding import DecideRequest, decide
+
+    if not choices:
+        return Result(_data((), None), [Fields((("decided", "nothing"), ("commit", "none")))])
+    request = DecideRequest(layout.root, tuple(choices), tuple(ids or ()), wait or 0.0, session.emitter())
+    report, warnings = decide(request)
+    session.warn(*warnings)
+    return Result(_data((), report), _report_blocks(report), report.error())
+
+
+def _data(edges: Sequence[ReviewedEdge], report: DecisionReport | None) -> dict[str, object]:
+    return {
+        "relationships": [edge.to_json() for edge in edges],
+        "decided": None if report is None else report.to_json(),
+    }
+
+
+def _table(edges: Sequence[ReviewedEdge]) -> Table:
+    """Return a row an edge; the connection only where there are several."""
+    several = len({edge.connection for edge in edges}) > 1
+    columns = ("edge", "status", "score", "relationship", "reason")
+    rows = (
+        (e.name, e.standing.value, f"{e.edge.score:g}", e.edge.cardinality.value, e.edge.reason, e.connection)
+        for e in edges
+    )
+    if several:
+        return Table(("connection", *columns), tuple((row[-1], *row[:-1]) for row in rows))
+    return Table(columns, tuple(row[:-1] for row in rows))
+
+
+def _report_blocks(report: DecisionReport) -> list[Block]:
+    rows = tuple((each.edge.name, each.decision.value, each.result) for each in report.decided)
+    committed = f"{report.commit[:10]} ({plural(len(report.committed), 'file')})" if report.commit else "none"
+    facts = [("run", report.run_id), ("status", report.status), ("commit", committed)]
+    facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
+    facts += [("not committed", path) for path in report.ignored]
+    return [Table(("edge", "decision", "result"), rows), Fields(tuple(facts))]

@@ -1,0 +1,267 @@
+"""`ktx scan relationships`."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.cli.commands.scan_relationships import Status
+from ktx_cli.context.scan.review import Standing
+
+Run = Callable[..., Any]
+Git = Callable[..., str]
+
+KTX = Path(sys.executable).with_name("ktx")
+COMMAND = ("scan", "relationships")
+CUSTOMER, PARCEL = (
+    "orders.customer_id->customers.id", "shipments.(order_id,line_no)->order_lines.(order_id,line_no)",
+)  # fmt: skip
+SHARD = "semantic-layer/warehouse/_schema/main.yaml"
+THRESHOLDS = "scan:\n  relationships:\n    acceptThreshold: 0.9\n    reviewThreshold: 0\n"
+
+
+@pytest.fixture
+def unscanned(work: Path, ktx: Run) -> Path:
+    """A project over four tables without a key; thresholds far from what their joins score."""
+    chance = random.Random(3)
+    database = sqlite3.connect(work / "shop.sqlite")
+    database.executescript(
+        """
+        CREATE TABLE customers (id INTEGER, name TEXT);
+        CREATE TABLE orders (id INTEGER, customer_id INTEGER);
+        CREATE TABLE order_lines (order_id INTEGER, line_no INTEGER, amount REAL);
+        CREATE TABLE shipments (id INTEGER, order_id INTEGER, line_no INTEGER);
+        """
+    )
+    lines = [(order, line, chance.random()) for order in range(1000, 1300) for line in (1, 2, 3)]
+    database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"n{n}") for n in range(1, 101)])
+    database.executemany("INSERT INTO orders VALUES (?, ?)", [(n, chance.randint(1, 100)) for n in range(1000, 1300)])
+    database.executemany("INSERT INTO order_lines VALUES (?, ?, ?)", lines)
+    database.executemany(
+        "INSERT INTO shipments VALUES (?, ?, ?)", [(n, *line[:2]) for n, line in enumerate(chance.sample(lines, 250))]
+    )
+    database.commit()
+    database.close()
+    assert ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite").code == 0
+    (work / "ktx.yaml").write_text((work / "ktx.yaml").read_text() + THRESHOLDS)
+    return work
+
+
+@pytest.fixture
+def scanned(unscanned: Path, ktx: Run) -> Path:
+    answer = ktx("scan", "--depth", "profile")
+    assert answer.code == 0, answer
+    return unscanned
+
+
+def statuses(ktx: Run) -> dict[str, str]:
+    rows = ktx(*COMMAND, "--status", "all", "--json").data["relationships"]
+    return {row["edge"]: row["status"] for row in rows}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_lists_what_was_found_and_changes_nothing(ktx: Run, scanned: Path) -> None:
+    before = files(scanned)
+    answer = ktx(*COMMAND)
+    assert answer.code == 0
+    lines = [line.split("\t") for line in answer.out.splitlines()]
+    assert lines[0] == ["edge", "status", "score", "relationship", "reason"]
+    found = {line[0]: line for line in lines[1:]}
+    assert (found[CUSTOMER][1], found[CUSTOMER][3]) == ("accepted", "many_to_one")
+    assert found[PARCEL][1] == "review"
+    assert answer.err == "next: ktx scan relationships --review\n"
+    assert files(scanned) == before
+
+
+def test_the_envelope(ktx: Run, scanned: Path) -> None:
+    answer = ktx(*COMMAND, "warehouse", "--table", "customers", "--json")
+    assert (answer.envelope["schema"], answer.data["decided"]) == ("ktx/scan-relationships/v1", None)
+    (row,) = answer.data["relationships"]
+    assert row.pop("score") > 0.9
+    assert row.pop("reason") and row.pop("sources")
+    assert row == {
+        "connection": "warehouse", "edge": CUSTOMER, "status": "accepted", "found": "accepted",
+        "relationship": "many_to_one", "from": {"table": "orders", "columns": ["customer_id"]},
+        "to": {"table": "customers", "columns": ["id"]}, "when": None,
+    }  # fmt: skip
+
+
+def test_every_standing_can_be_asked_for() -> None:
+    assert {each.value for each in Status} == {each.value for each in Standing} | {"all"}
+
+
+def test_of_one_status(ktx: Run, scanned: Path) -> None:
+    assert ktx(*COMMAND, "--reject", CUSTOMER).code == 0
+    (disabled,) = ktx(*COMMAND, "--status", "disabled", "--json").data["relationships"]
+    assert disabled["edge"] == CUSTOMER
+    both = ktx(*COMMAND, "--status", "disabled", "--status", "review", "--json").data["relationships"]
+    assert {row["status"] for row in both} == {"disabled", "review"}
+
+
+def test_accept_and_reject_are_one_commit(ktx: Run, scanned: Path, git: Git) -> None:
+    answer = ktx(*COMMAND, "--accept", PARCEL, "--reject", "orders.customer_id", "--json")
+    assert answer.code == 0, answer
+    decided = answer.data["decided"]
+    assert [(each["edge"], each["decision"], each["result"]) for each in decided["decisions"]] == [
+        (PARCEL, "accept", "done"), (CUSTOMER, "reject", "done"),
+    ]  # fmt: skip
+    assert git(scanned, "rev-parse", "HEAD").strip() == decided["commit"]
+    assert git(scanned, "log", "-1", "--format=%s").strip() == "ktx scan relationships: accept 1, reject 1"
+    found = statuses(ktx)
+    assert (found[PARCEL], found[CUSTOMER]) == ("manual", "disabled")
+    tip = git(scanned, "rev-parse", "HEAD")
+    assert ktx("scan", "--depth", "profile").code == 0
+    assert (git(scanned, "rev-parse", "HEAD"), statuses(ktx)) == (tip, found)
+
+
+def test_an_edited_file_is_exit_7_with_the_command_that_helps(ktx: Run, scanned: Path) -> None:
+    shard = scanned / SHARD
+    shard.write_bytes(shard.read_bytes() + b"# mine\n")
+    answer = ktx(*COMMAND, "--accept", PARCEL, "--json")
+    assert answer.code == 7
+    assert answer.data["decided"]["held"] == [{"path": SHARD, "reason": "modified"}]
+    assert answer.envelope["error"]["hint"].startswith(f"commit your changes of {SHARD}")
+    assert "result\n" in ktx(*COMMAND, "--accept", PARCEL).out
+
+
+def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git) -> None:
+    tip = git(scanned, "rev-parse", "HEAD")
+    answer = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines", "--json")
+    assert (answer.code, answer.envelope["error"]["hint"]) == (2, "add --yes")
+    assert git(scanned, "rev-parse", "HEAD") == tip
+    answer = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines", "--yes", "--json")
+    assert [each["edge"] for each in answer.data["decided"]["decisions"]] == [PARCEL]
+    again = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines")
+    assert (again.code, again.out) == (0, "decided: nothing\ncommit: none\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (("--review",), "asks on a terminal", "--accept EDGE"),
+        (("--review", "--json"), "asks on a terminal", "--accept EDGE"),
+        (("--review", "--accept", CUSTOMER), "does not go with decisions", "ktx scan relationships --review"),
+        (("--status", "review", "--accept", CUSTOMER), "--status is for listing", "leave --status out"),
+        (("--accept", "orders.customer"), "no scan found", f"ktx scan relationships warehouse --accept '{CUSTOMER}'"),
+        (("--table", "order"), "no relationship of a table `order`", "--table orders"),
+        (("--status", "open"), "`open` is none of accepted", "--status"),
+        (("--accept-all-above", "-1"), "is not a number", "--accept-all-above"),
+        (("nowhere",), "nowhere", "ktx"),
+    ],
+)
+def test_wrong_words_are_exit_2(ktx: Run, scanned: Path, words: tuple[str, ...], message: str, hint: str) -> None:
+    answer = ktx(*COMMAND, *words)
+    error, said = answer.err.splitlines()[:2]
+    assert (answer.code, answer.out) in ((2, ""), (2, answer.out))
+    assert error.startswith("error: ") and message in error
+    assert said.startswith("hint: ") and hint in said
+
+
+@pytest.mark.parametrize("words", [(), ("--accept", CUSTOMER), ("--accept-all-above", "0.5", "--yes")])
+def test_before_the_first_scan_it_is_exit_3(ktx: Run, unscanned: Path, words: tuple[str, ...]) -> None:
+    answer = ktx(*COMMAND, *words, "--json")
+    assert (answer.code, answer.envelope["error"]["hint"]) == (3, "ktx scan")
+
+
+def at_a_terminal(folder: Path, typed: str, *words: str) -> tuple[int, str, str]:
+    """Run the program with a terminal as stdin and stderr; return its exit code, stdout, and what the terminal got."""
+    ours, theirs = os.openpty()
+    environ = {name: value for name, value in os.environ.items() if name != "CI"} | {"NO_COLOR": "1"}
+    os.write(ours, typed.encode())
+    program = subprocess.Popen(
+        [KTX, *COMMAND, *words, "--progress", "none"],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, cwd=folder, env=environ, text=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # Linux: nobody has the other end any more
+        pass
+    out, _ = program.communicate()
+    os.close(ours)
+    return program.returncode, out, shown.decode().replace("\r\n", "\n")
+
+
+def test_review_asks_about_one_after_the_other(ktx: Run, scanned: Path, git: Git) -> None:
+    code, out, shown = at_a_terminal(
+        scanned, "what\na\nreject\n", "--review", "--table", "order_lines", "--status", "all"
+    )
+    assert code == 0, shown
+    assert "1 of 2: order_lines.order_id->orders.id (warehouse)\n  accepted, score " in shown
+    assert "from names, values" in shown
+    assert shown.count("[a]ccept  [r]eject  [s]kip  [q]uit: ") == 3
+    assert "accept\tdone" in out
+    found = statuses(ktx)
+    assert (found["order_lines.order_id->orders.id"], found[PARCEL]) == ("manual", "disabled")
+    assert git(scanned, "log", "-1", "--format=%s").strip() == "ktx scan relationships: accept 1, reject 1"
+
+
+@pytest.mark.parametrize("typed", ["s\nq\n", "q\n", "s\ns\n"])
+def test_review_that_says_nothing_changes_nothing(ktx: Run, scanned: Path, git: Git, typed: str) -> None:
+    tip = git(scanned, "rev-parse", "HEAD")
+    code, out, _ = at_a_terminal(scanned, typed, "--review", "--table", "order_lines", "--status", "all")
+    assert (code, out) == (0, "decided: nothing\ncommit: none\n")
+    assert git(scanned, "rev-parse", "HEAD") == tip
+
+
+def test_what_was_said_before_quitting_counts(ktx: Run, scanned: Path) -> None:
+    code, _, _ = at_a_terminal(scanned, "r\nq\n", "--review", "--table", "order_lines", "--status", "all")
+    assert code == 0
+    assert statuses(ktx)["order_lines.order_id->orders.id"] == "disabled"
+
+
+def test_an_interrupted_review_changes_nothing(scanned: Path, git: Git) -> None:
+    tip = git(scanned, "rev-parse", "HEAD")
+    code, _, shown = at_a_terminal(scanned, "r\n\x04", "--review", "--status", "all")
+    assert code == 130
+    assert "error: the input ended, nothing was changed" in shown
+    assert git(scanned, "rev-parse", "HEAD") == tip
+
+
+def test_a_confirmation_on_a_terminal_names_what_it_is_about(ktx: Run, scanned: Path) -> None:
+    words = ("--accept-all-above", "0.5", "--table", "order_lines")
+    code, _, shown = at_a_terminal(scanned, "n\n", *words)
+    assert code == 130 and f"  {PARCEL} (" in shown
+    assert statuses(ktx)[PARCEL] == "review"
+    assert at_a_terminal(scanned, "y\n", *words)[0] == 0
+    assert statuses(ktx)[PARCEL] == "manual"
+
+
+@pytest.mark.parametrize(("typed", "found"), [("orders.", [CUSTOMER]), ("shipments.(", [PARCEL]), ("nothing", [])])
+def test_completes_names(
+    installed: Run, scanned: Path, monkeypatch: pytest.MonkeyPatch, typed: str, found: list[str]
+) -> None:
+    monkeypatch.setenv("_KTX_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", f"ktx scan relationships --accept {typed}")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    before = files(scanned)
+    answer = installed()
+    assert (answer.out.splitlines(), answer.err) == (found, "")
+    assert files(scanned) == before
+
+
+def test_completes_nothing_without_a_readable_project(
+    installed: Run, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_KTX_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "ktx scan relationships --accept o")
+    monkeypatch.setenv("COMP_CWORD", "4")
+    assert (installed().out.strip(), installed().err) == ("", "")
+    (work / "ktx.yaml").write_text("connections: {warehouse: {driver: sqlite, path: shop.sqlite}}\n")
+    raw = work / "raw-sources" / "warehouse" / "live-database"
+    raw.mkdir(parents=True)
+    (raw / "relationships.json").write_text("{")
+    assert (installed().out.strip(), installed().err) == ("", "")

@@ -1,0 +1,309 @@
+"""Listing and deciding in a project that was scanned for real: a SQLite database that declares nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.context.scan.decisions import Decision
+from ktx_cli.context.scan.review import Standing
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, UsageError
+from ktx_cli.jobs.decided import Choice, DecisionReport
+from ktx_cli.jobs.deciding import DecideRequest, decide
+from ktx_cli.jobs.ingest.depth import Depth
+from ktx_cli.jobs.ingest.run import IngestRequest, ingest
+from ktx_cli.jobs.relationships import edge_names, list_relationships
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.state import read_state
+
+Change = Callable[..., None]
+
+SHARD = "semantic-layer/shop/_schema/main.yaml"
+ORDERS, CUSTOMERS = "semantic-layer/shop/orders.yaml", "semantic-layer/shop/customers.yaml"
+CUSTOMER, LINE, WHO = (
+    "orders.customer_id->customers.id", "order_lines.order_id->orders.id", "shipments.who->customers.id",
+)  # fmt: skip
+PARCEL = "shipments.(order_id,line_no)->order_lines.(order_id,line_no)"
+
+
+def fill(path: Path) -> None:
+    """Write five tables without a key; `shipments` refers to lines by two columns, and `who` says nothing."""
+    path.unlink()
+    chance = random.Random(3)
+    database = sqlite3.connect(path)
+    database.executescript(
+        """
+        CREATE TABLE customers (id INTEGER, name TEXT);
+        CREATE TABLE orders (id INTEGER, customer_id INTEGER, placed_on DATE);
+        CREATE TABLE order_lines (order_id INTEGER, line_no INTEGER, amount REAL);
+        CREATE TABLE shipments (id INTEGER, order_id INTEGER, line_no INTEGER, who INTEGER);
+        """
+    )
+    lines = [(order, line, chance.random()) for order in range(1000, 1300) for line in (1, 2, 3)]
+    parcels = [(n, *line[:2], chance.randint(1, 90)) for n, line in enumerate(chance.sample(lines, 250))]
+    orders = [(n, chance.randint(1, 100), f"2024-01-{n % 28 + 1:02}") for n in range(1000, 1300)]
+    database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"n{n}") for n in range(1, 101)])
+    database.executemany("INSERT INTO orders VALUES (?, ?, ?)", orders)
+    database.executemany("INSERT INTO order_lines VALUES (?, ?, ?)", lines)
+    database.executemany("INSERT INTO shipments VALUES (?, ?, ?, ?)", parcels)
+    database.commit()
+    database.close()
+
+
+@pytest.fixture
+def project(shop_project: Path) -> Path:
+    """The project, scanned once; thresholds far from what its joins score, whatever the ranker learns."""
+    config = shop_project / "ktx.yaml"
+    config.write_text(config.read_text() + "scan: {relationships: {acceptThreshold: 0.9, reviewThreshold: 0}}\n")
+    fill(shop_project / "shop.sqlite")
+    assert scan(shop_project) is not None
+    return shop_project
+
+
+def scan(project: Path) -> str | None:
+    """Scan and return the commit; None when nothing changed."""
+    request = IngestRequest(project, os.environ, command="ktx scan", databases_only=True, depth=Depth.PROFILE)
+    report, _ = ingest(request)
+    assert report.error() is None
+    return report.commit
+
+
+def said(project: Path, accept: tuple[str, ...] = (), reject: tuple[str, ...] = (), **more: Any) -> DecisionReport:
+    choices = [Choice(edge, Decision.ACCEPT) for edge in accept] + [Choice(edge, Decision.REJECT) for edge in reject]
+    return decide(DecideRequest(project, choices, **more))[0]
+
+
+def standings(project: Path) -> dict[str, str]:
+    edges, _ = list_relationships(Layout(project), statuses=frozenset(Standing))
+    return {edge.name: edge.standing.value for edge in edges}
+
+
+def git(project: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=U", "-c", "user.email=u@example.com", *words],
+        cwd=project, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def manual_joins(project: Path) -> set[tuple[str, str]]:
+    tables = yaml.load((project / SHARD).read_bytes(), where=SHARD)["tables"]
+    return {
+        (source, join["on"])
+        for source, entry in tables.items()
+        for join in entry.get("joins", ())
+        if join["source"] == "manual"
+    }
+
+
+def snapshot(project: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(project)): p.read_bytes() for p in sorted(project.rglob("*")) if p.is_file()}
+
+
+def test_a_scan_finds_what_is_listed(project: Path) -> None:
+    before = snapshot(project)
+    found = standings(project)
+    assert {found[CUSTOMER], found[LINE]} == {"accepted"}
+    assert {found[PARCEL], found[WHO]} == {"review"}
+    shown, warnings = list_relationships(Layout(project))
+    assert {edge.name for edge in shown} == {name for name, status in found.items() if status != "rejected"}
+    assert warnings == []
+    assert snapshot(project) == before, "listing writes nothing"
+
+
+def test_listing_runs_no_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert standings(project)[CUSTOMER] == "accepted"
+
+
+@pytest.mark.parametrize(("table", "count"), [("shipments", 3), ("order_lines", 2), ("customers", 2)])
+def test_of_one_table(project: Path, table: str, count: int) -> None:
+    edges, _ = list_relationships(Layout(project), statuses=frozenset(Standing), table=table)
+    assert len(edges) == count
+    with pytest.raises(UsageError) as raised:
+        list_relationships(Layout(project), table=f"{table}x")
+    assert raised.value.hint == f"ktx scan relationships --table {table}"
+
+
+def test_one_commit_of_exactly_the_changed_files(project: Path) -> None:
+    (project / "mine.txt").write_text("mine")
+    git(project, "add", "mine.txt")
+    report = said(project, (PARCEL,), (CUSTOMER,))
+    assert report.status == "done"
+    assert set(report.committed) == {SHARD, ORDERS, CUSTOMERS}
+    assert git(project, "show", "--name-only", "--format=%s", "HEAD").split("\n\n")[0] == (
+        "ktx scan relationships: accept 1, reject 1"
+    )
+    assert set(git(project, "show", "--name-only", "--format=", "HEAD").split()) == set(report.committed)
+    assert git(project, "status", "--porcelain", "mine.txt", "semantic-layer", "raw-sources") == "A  mine.txt\n"
+    runs = read_state(Layout(project), lambda d: d.execute("SELECT command, status, commit_id FROM runs").fetchall())
+    assert runs is not None and runs[-1] == ("ktx scan relationships", "done", report.commit)
+
+
+def test_what_holds_already_is_no_commit(project: Path) -> None:
+    said(project, (PARCEL,), (CUSTOMER,))
+    tip = git(project, "rev-parse", "HEAD")
+    report = said(project, (PARCEL,), (CUSTOMER,))
+    assert (report.status, report.commit, report.error()) == ("unchanged", None, None)
+    assert {each.result for each in report.decided} == {"unchanged"}
+    assert git(project, "rev-parse", "HEAD") == tip
+
+
+def test_a_scan_after_a_review_changes_nothing(project: Path) -> None:
+    said(project, (PARCEL, WHO), (CUSTOMER,))
+    tip = git(project, "rev-parse", "HEAD")
+    assert scan(project) is None
+    assert scan(project) is None
+    assert git(project, "rev-parse", "HEAD") == tip
+
+
+def test_decisions_survive_scans_whose_evidence_says_otherwise(project: Path, change: Change) -> None:
+    said(project, (PARCEL, WHO, LINE), (CUSTOMER,))
+    kept = {PARCEL: "manual", WHO: "manual", LINE: "manual", CUSTOMER: "disabled"}
+    joins, overlays = manual_joins(project), [(project / path).read_bytes() for path in (ORDERS, CUSTOMERS)]
+    assert len(joins) == 6
+
+    def after(*statements: str) -> dict[str, str]:
+        change(project, *statements)
+        assert scan(project) is not None, "the evidence changed"
+        assert manual_joins(project) == joins
+        assert [(project / path).read_bytes() for path in (ORDERS, CUSTOMERS)] == overlays
+        return standings(project)
+
+    spoilt = after("UPDATE order_lines SET order_id = order_id + 900000", "UPDATE shipments SET line_no = line_no + 50")
+    assert all(kept[name] == found for name, found in spoilt.items() if name in kept)
+    assert CUSTOMER in spoilt
+    worse = after("UPDATE orders SET customer_id = customer_id * 7919", "UPDATE shipments SET who = -who")
+    assert all(kept[name] == found for name, found in worse.items() if name in kept)
+    fill(project / "shop.sqlite")
+    healed = after("INSERT INTO customers VALUES (101, 'n101')")
+    assert {name: healed[name] for name in kept} == kept
+    assert scan(project) is None
+
+
+def test_an_undone_decision_is_the_scans_again(project: Path) -> None:
+    before = {path: text for path, text in snapshot(project).items() if path.startswith("semantic-layer")}
+    said(project, (PARCEL, CUSTOMER))
+    said(project, reject=(PARCEL, CUSTOMER))
+    assert manual_joins(project) == set()
+    assert (project / SHARD).read_bytes() == before[SHARD]
+    assert scan(project) is None
+    said(project, (CUSTOMER,))
+    assert not (project / ORDERS).exists()
+    assert standings(project)[CUSTOMER] == "manual"
+
+
+def test_an_edited_file_is_left_alone_with_all_of_its_decision(project: Path) -> None:
+    said(project, reject=(LINE,))
+    edited = (project / SHARD).read_bytes() + b"# mine\n"
+    (project / SHARD).write_bytes(edited)
+    report = said(project, (PARCEL, LINE), (CUSTOMER,))
+    assert {each.edge.name: each.result for each in report.decided} == {PARCEL: "held", LINE: "held", CUSTOMER: "done"}
+    assert set(report.committed) == {ORDERS, CUSTOMERS}
+    assert report.held == ((SHARD, "modified"),)
+    assert (project / SHARD).read_bytes() == edited
+    error = report.error()
+    assert error is not None and error.exit_code == 7
+    assert git(project, "show", "--format=%s", "--no-patch").strip() == "ktx scan relationships: reject 1"
+    assert standings(project)[LINE] == "disabled", "its overlays are as they were"
+
+
+def test_an_overlay_not_in_git_yet_is_left_alone(project: Path) -> None:
+    (project / ORDERS).write_text("name: orders\n")
+    tip = git(project, "rev-parse", "HEAD")
+    report = said(project, reject=(CUSTOMER,))
+    assert (report.commit, report.held) == (None, ((ORDERS, "untracked"),))
+    assert not (project / CUSTOMERS).exists()
+    assert git(project, "rev-parse", "HEAD") == tip
+
+
+def test_comments_that_go_are_named(project: Path) -> None:
+    (project / SHARD).write_bytes((project / SHARD).read_bytes() + b"# mine\n")
+    git(project, "commit", "-aqm", "a thought")
+    _, warnings = decide(DecideRequest(project, [Choice(PARCEL, Decision.ACCEPT)]))
+    assert [warning.code for warning in warnings] == ["removed_comments"]
+
+
+def test_files_that_git_ignores_are_written_and_named(project: Path) -> None:
+    (project / ".gitignore").write_text("semantic-layer/shop/*.yaml\n")
+    report, warnings = decide(DecideRequest(project, [Choice(CUSTOMER, Decision.REJECT)]))
+    assert (report.status, report.commit, set(report.ignored)) == ("done", None, {ORDERS, CUSTOMERS})
+    assert [warning.code for warning in warnings] == ["ignored_paths"]
+    assert standings(project)[CUSTOMER] == "disabled"
+    assert decide(DecideRequest(project, [Choice(CUSTOMER, Decision.ACCEPT)]))[0].status == "done"
+    assert (project / ORDERS).read_text() == "name: orders\n", "git has no history of it, so it is not removed"
+    assert standings(project)[CUSTOMER] == "manual"
+
+
+def test_another_run_holds_the_lease(project: Path) -> None:
+    before = git(project, "rev-parse", "HEAD")
+    with hold_lease(Layout(project), run_id="other", command="ktx ingest"), pytest.raises(BusyError):
+        said(project, (PARCEL,))
+    assert git(project, "rev-parse", "HEAD") == before
+    assert said(project, (PARCEL,)).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("accept", "reject", "message", "hint"),
+    [
+        (("orders.custmer_id",), (), "no scan found", f"ktx scan relationships shop --accept '{CUSTOMER}'"),
+        ((), ("orders.customer_id-",), "no scan found", f"ktx scan relationships shop --reject '{CUSTOMER}'"),
+        (("nothing like it",), (), "no scan found", "ktx scan relationships --status all"),
+        ((CUSTOMER,), ("orders.customer_id",), "both accepted and rejected", "name it once"),
+    ],
+)
+def test_a_wrong_word_changes_nothing(project: Path, accept: Any, reject: Any, message: str, hint: str) -> None:
+    tip = git(project, "rev-parse", "HEAD")
+    with pytest.raises(UsageError, match=message) as raised:
+        said(project, accept, reject)
+    assert raised.value.hint == hint
+    assert git(project, "rev-parse", "HEAD") == tip
+    runs = read_state(Layout(project), lambda d: d.execute("SELECT status FROM runs ORDER BY started").fetchall())
+    assert runs is not None and runs[-1] == ("failed",)
+
+
+def test_a_name_in_two_connections(project: Path) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + "  copy:\n    driver: sqlite\n    path: shop.sqlite\n")
+    scan(project)
+    with pytest.raises(UsageError, match="is in several connections: copy, shop") as raised:
+        said(project, (PARCEL,))
+    assert raised.value.hint == f"ktx scan relationships copy --accept '{PARCEL}'"
+    assert said(project, (PARCEL,), connections=("shop",)).committed == (SHARD,)
+    assert edge_names(project, ["copy", "shop", "gone"]).count(PARCEL) == 1
+
+
+def test_a_file_that_leaves_no_place_changes_nothing(project: Path) -> None:
+    (project / ORDERS).write_text("name: orders\nsql: select 1\n")
+    git(project, "add", ORDERS)
+    git(project, "commit", "-qm", "our own orders")
+    with pytest.raises(ConfigError, match="source of its own"):
+        said(project, (PARCEL,), (CUSTOMER,))
+    assert standings(project)[PARCEL] == "review"
+
+
+def test_before_any_scan(shop_project: Path) -> None:
+    with pytest.raises(NotReadyError) as raised:
+        list_relationships(Layout(shop_project))
+    assert (raised.value.exit_code, raised.value.hint) == (3, "ktx scan")
+    with pytest.raises(NotReadyError) as raised:
+        said(shop_project, (CUSTOMER,))
+    assert raised.value.hint == "ktx scan"
+    assert not (shop_project / ".ktx").exists()
+
+
+def test_after_a_scan_of_the_structure_alone(shop_project: Path) -> None:
+    ingest(IngestRequest(shop_project, os.environ, depth=Depth.STRUCTURAL))
+    for words in ((), ("shop",)):
+        with pytest.raises(NotReadyError) as raised:
+            list_relationships(Layout(shop_project), words)
+        assert raised.value.hint == " ".join(("ktx scan", *words, "--depth profile"))
