@@ -120,6 +120,7 @@ class _Reading:
         """Return the first rows, and whether they are all."""
         dialect, text = self.connector.dialect, self.limits.text
         result = self._rows(lambda columns: head(self.table, columns, dialect, text, count + 1), count + 1)
+        self.cut = self.cut or result.truncated
         return result.rows[:count], len(result.rows) <= count and not result.truncated
 
     def _spread(self, wanted: int, count: int | None) -> tuple[Sequence[tuple[Any, ...]], SampleMethod] | None:

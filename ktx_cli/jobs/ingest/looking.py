@@ -21,28 +21,34 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriching import Enrichment
+from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.project.config.scan import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class RowsLook:
-    """Profiles the tables of a connection and finds its keys and joins, also those `enrichment` proposes."""
+    """Profiles the tables of a connection and finds its keys and joins, also those `enrichment` proposes.
+
+    `keep` stores values; without it (a dry run) none are looked for.
+    """
 
     connection: str
     scan: Scan
     emit: Emit
     enrichment: Enrichment | None = None
+    keep: ValueKeeper | None = None
 
     def __call__(self, connector: Connector, tables: Sequence[Table], record: Knowledge) -> Findings:
         """Return what was found. Raises `SourceError` when the source is gone."""
         profiled = self._profile(connector, tables)
         told = tuple(self._told(profiled.tables)) if self.enrichment is not None else ()
         found = self._discover(connector, tables, profiled, self._hints(tables, told, record))
+        kept = [] if self.keep is None else self.keep(connector, tables, profiled)
         problems = {each.profile.ref for each in profiled.tables if each.profile.problem is not None}
         return Findings(
             knowledge=Knowledge(found.keys, found.edges),
             unseen=frozenset(problems),
-            warnings=(*_profile_warnings(self.connection, profiled), *_check_warnings(self.connection, found)),
+            warnings=(*_profile_warnings(self.connection, profiled), *_check_warnings(self.connection, found), *kept),
             profiles=tuple(each.profile for each in profiled.tables),
             told=told,
         )

@@ -17,13 +17,14 @@ from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.depth import choose_depth, needs_model
 from ktx_cli.jobs.ingest.enrichments import enriched, foretold
 from ktx_cli.jobs.ingest.foretelling import Answers, kept_answers
+from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.publishing import changes_of, commit, remember, report_files, write_report
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
-from ktx_cli.jobs.ingest.scanning import Enrich, ScanContext, scan_target
+from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
 from ktx_cli.project.config import load_config
@@ -84,7 +85,7 @@ def _dry_run(run: Run) -> None:
     ids = [target.connection for target in run.targets]
     previous, answers = _state_or_none(run, ids)
     base = ProjectBase(run.layout, repository, commit)
-    _scan(run, base, previous, foretold(run, answers))
+    _scan(run, base, previous, foretold(run, answers), lambda _: None)
     report_files(run, changes_of(run, base))
     if repository is not None:
         _name_absent(run, repository, base)
@@ -150,7 +151,7 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
     with Models(run, database) as models:
-        _scan(run, base, previous, enriched(run, models, database))
+        _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
     _name_absent(run, repository, base)
     commit(run, repository, base, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
@@ -166,7 +167,13 @@ def _recover(run: Run, repository: Repository) -> None:
         run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
-def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enrich: Enrich) -> None:
+def _keeper(run: Run, database: sqlite3.Connection, connection: str) -> ValueKeeper:
+    scan = run.config.scan
+    seconds = float(scan.budget.seconds)
+    return ValueKeeper(database, run.layout.state, connection, scan.privacy, seconds, run.request.emit)
+
+
+def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enrich: Enrich, keep: Keep) -> None:
     request = run.request
     context = ScanContext(
         run.layout,
@@ -177,6 +184,7 @@ def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enr
         request.emit,
         run.depth,
         enrich,
+        keep,
         dry_run=request.dry_run,
     )
     for done, target in enumerate(run.targets, start=1):

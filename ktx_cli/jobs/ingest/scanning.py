@@ -19,6 +19,7 @@ from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.jobs.ingest.depth import Depth
 from ktx_cli.jobs.ingest.enriching import Enrichment
+from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.looking import RowsLook
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
@@ -33,6 +34,10 @@ Enrich = Callable[[str], Enrichment | None]
 """Makes what describes the tables of a connection; None where nobody does."""
 
 
+Keep = Callable[[str], ValueKeeper | None]
+"""Makes what keeps the values of a connection; None where nothing is stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScanContext:
     """What all scans of a run share; `previous`: connection -> what its last scan left."""
@@ -45,6 +50,7 @@ class ScanContext:
     emit: Emit
     depth: Depth
     enrich: Enrich
+    keep: Keep
     dry_run: bool = False
 
     @property
@@ -105,7 +111,7 @@ def _scan(context: ScanContext, target: Target, enrichment: Enrichment | None) -
 def _look(context: ScanContext, target: Target, enrichment: Enrichment | None) -> Look | None:
     if context.depth is Depth.STRUCTURAL:
         return None
-    return RowsLook(target.connection, context.config.scan, context.emit, enrichment)
+    return RowsLook(target.connection, context.config.scan, context.emit, enrichment, context.keep(target.connection))
 
 
 def _nothing_to_read(context: ScanContext, target: Target, test: ConnectionTest) -> tuple[ResultWarning, ...]:

@@ -257,19 +257,17 @@ def test_a_small_table_is_not_cut(engine: Any, opened: Open) -> None:
     assert (sample.rows, sample.cut_by_bytes, sample.complete) == (50, False, True)
 
 
-def test_a_result_that_the_connector_cuts_is_not_the_whole_table(sqlite_engine: Any, opened: Open) -> None:
+@pytest.mark.parametrize("estimate", [None, 700])
+def test_a_result_that_the_connector_cuts_is_not_the_whole_table(
+    sqlite_engine: Any, opened: Open, estimate: int | None
+) -> None:
     connector = opened("sqlite", **made(sqlite_engine, *filled(700)))
-
-    def cut(sql: str) -> QueryResult | None:
-        if sql.endswith("LIMIT 1001"):
-            return replace(connector.query(sql, max_rows=400), truncated=True)
-        return None
-
-    watched = Watched(connector, cut)
-    sample = read_sample(watched, tables_of(connector)["t"], SampleLimits(rows=10_000, bytes=60_000))
-    assert not sample.complete
+    table = replace(tables_of(connector)["t"], row_estimate=estimate)
+    watched = Watched(connector, lambda sql: connector.query(sql, max_rows=400) if "LIMIT" in sql else None)
+    sample = read_sample(watched, table, SampleLimits(rows=10_000))
+    assert (sample.rows, sample.row_count) == (400, 700)
     assert sample.cut_by_bytes
-    assert 100 < sample.rows < 700
+    assert not sample.complete
 
 
 def test_nothing_is_asked_after_the_deadline(sqlite_engine: Any, opened: Open) -> None:

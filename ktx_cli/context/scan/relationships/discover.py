@@ -176,7 +176,7 @@ class _Search:
         return status
 
     def _checks(self, pairs: Sequence[Pair]) -> dict[int, Check | None]:
-        """Return what all rows say of the pairs that may be accepted, the likeliest first, and the samples of others."""
+        """Return what all rows say of the pairs that may be accepted, the likeliest first, else what samples say."""
         checks = {id(pair): sampled_check(pair) for pair in pairs}
         open_ones = [pair for pair in pairs if self._worth_checking(pair, checks[id(pair)])]
         open_ones.sort(key=lambda pair: -pair.score)

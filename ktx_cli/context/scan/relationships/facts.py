@@ -86,7 +86,7 @@ class ColumnFacts:
 
 @dataclass(slots=True, eq=False)
 class TableFacts:
-    """One table; `words`: those of its name without layers, common prefixes and numbers at the end, which `numbered` has."""
+    """One table; `words`: those of its name without layers and common prefixes; `numbered`: with a number at the end."""
 
     table: Table
     sampled: SampledTable
@@ -98,7 +98,6 @@ class TableFacts:
     """Names of columns, run together, that few other tables have: `updated_at` everywhere says nothing."""
     spread: Mapping[str, int] = field(default_factory=dict)
     """Name of a column, run together -> how many tables of the database have one of that name."""
-
     likeliest: ColumnFacts | None = None
     """The unique column that is most plausible as its key; known once unique columns were looked for."""
 
@@ -152,7 +151,7 @@ def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable
 def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:
     """Return the words of the first column of each table that is unique in the sample."""
     found = []
-    for table, sampled in chosen:
+    for _, sampled in chosen:
         first = next((profile for profile in sampled.profile.columns[:2] if profile.unique and not profile.nulls), None)
         if first is not None:
             found.append(tokens(first.name))

@@ -160,7 +160,7 @@ def context(child: ColumnFacts, key: ColumnFacts) -> float:
 
 
 def _tables_alike(child: ColumnFacts, key: ColumnFacts) -> float:
-    """Return the share of the smaller table's other columns that the larger has too: copies of a table are no children."""
+    """Return the share of the smaller table's other columns that the larger has too: copies are no children."""
     if child.joined != key.joined:
         return 0.0
     mine, theirs = child.table.peculiar - {child.joined}, key.table.peculiar - {key.joined}
@@ -182,7 +182,7 @@ def _spread(child: ColumnFacts, key: ColumnFacts, own: Numbers) -> tuple[float, 
 
 
 def _chance(child: ColumnFacts, key: ColumnFacts, known: Numbers, own: Numbers) -> float:
-    """Return how unlikely it is that values fall among the keys by chance, as minus the decimal logarithm, at most 10."""
+    """Return how unlikely it is that values are keys by chance, as minus the decimal logarithm, at most 10."""
     if child.empty:
         return 0.0
     if key.family is not Family.INTEGER:

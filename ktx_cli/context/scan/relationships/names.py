@@ -202,7 +202,7 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
 
 
 def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`), which says only whose they are."""
+    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`): it says only whose they are."""
     split = [tokens(name) for name in names]
     firsts = Counter(parts[0] for parts in split if len(parts) > 1)
     if len(split) < 3 or not firsts:
@@ -212,7 +212,7 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the word that ends the names of most tables' first keys, where it is none of ours: another language's `id`."""
+    """Return the word that ends the names of most tables' first keys, where we do not know it: a language's `id`."""
     lists = [parts for parts in first_columns if len(parts) > 1]
     if len(lists) < 4:
         return frozenset()

@@ -25,7 +25,7 @@ class Resolved:
 
 
 def resolve(pairs: Sequence[Pair], threshold: float) -> Resolved:
-    """Choose one parent for each column. `threshold`: the score from which an edge counts when circles are looked for."""
+    """Choose one parent for each column. `threshold`: the score from which an edge can be part of a circle."""
     by_child: dict[ColumnFacts, list[Pair]] = defaultdict(list)
     for pair in pairs:
         by_child[pair.child].append(pair)

@@ -1,4 +1,4 @@
-"""Splits names that are written without any break: `createdbyno` is created, by, no; `ldgidsource` an `ldg` and more."""
+"""Splits names that are written without any break: `createdbyno` is created, by, no."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Splitter:
 
     def _fits(self, piece: str, start: int, last: bool) -> bool:
         if len(piece) <= 3:
-            return piece in _SHORT_KEYS and (start == 0 or last) or (piece in _GLUE and start > 0)
+            return (piece in _SHORT_KEYS and (start == 0 or last)) or (piece in _GLUE and start > 0)
         return piece in self._known
 
 
