@@ -80,7 +80,7 @@ class DuckDbSession(base.BaseConnector):
             yield cursor
         except duckdb.InterruptException as error:
             raise self.timeout(of_the_user=sql is not None) from error
-        except (duckdb.Error, UnicodeError) as error:
+        except (duckdb.Error, UnicodeError, OverflowError) as error:
             raise self._translated(error, sql) from error
         finally:
             timer.cancel()

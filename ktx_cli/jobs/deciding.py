@@ -12,7 +12,7 @@ from pathlib import Path
 from ktx_cli.context.scan.catalog import ParsedCopies, write_parsed_copies
 from ktx_cli.context.scan.decisions import Decision, Draft
 from ktx_cli.context.scan.losses import Losses
-from ktx_cli.context.scan.overlays import empty_overlay
+from ktx_cli.context.scan.overlays import Overlays, empty_overlay
 from ktx_cli.context.scan.review import Review, read_review
 from ktx_cli.core import yaml
 from ktx_cli.core.clock import monotonic, new_run_id
@@ -23,11 +23,11 @@ from ktx_cli.jobs.decided import Choice, Decided, DecisionReport
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.targets import choose_targets
-from ktx_cli.jobs.relationships import COMMAND, Typed, find_edge, require_some
+from ktx_cli.jobs.relationships import COMMAND, Typed, WorkingFiles, find_edge, require_some
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
-from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, CommitResult, Repository
+from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, CommitResult, HeldReason, Repository
 from ktx_cli.project.state import translated
 
 
@@ -116,6 +116,7 @@ class _Run:
         base = ProjectBase(self.layout, self.repository, tip)
         reviews = {review.connection: review for review in self._reviews(base)}
         self.report.decided = _resolved(self.request.choices, reviews)
+        self._hold_strays(reviews)
         drafts = self._drafted(reviews)
         if not drafts:
             return
@@ -142,6 +143,19 @@ class _Run:
         copies = {each: ParsedCopies(self.layout, each) for each in self.connections}
         found = [read_review(base, each, copies[each]) for each in self.connections]
         return require_some(self.layout, found, self.connections, self.request.connections)
+
+    def _hold_strays(self, reviews: Mapping[str, Review]) -> None:
+        """Leave out rejections whose overlay is there and not in git yet, under whatever file name."""
+        files = WorkingFiles(self.layout.root)
+        local = {each: Overlays.read(files, each) for each in reviews}
+        for each in self.report.decided:
+            known = reviews[each.edge.connection].overlays.files
+            sources = [join.source for join in each.edge.joins if join.source not in known]
+            strays = [file for source in sources for file in local[each.edge.connection].files.get(source, ())]
+            if strays and each.decision is Decision.REJECT:
+                each.result = "held"
+                named = ((file.path, HeldReason.UNTRACKED.value) for file in strays)
+                self.report.held = tuple(dict.fromkeys((*self.report.held, *named)))
 
     def _drafted(self, reviews: Mapping[str, Review]) -> list[Draft]:
         """Return the drafts of the connections with all decisions but those that are held."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ktx_cli.connectors.base import value_size
+from ktx_cli.connectors.base import row_size
 from ktx_cli.connectors.guard.policy import StatementPolicy
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import QueryResult
@@ -178,7 +178,7 @@ def _answer(found: QueryResult, answer: SqlAnswer, max_rows: int, max_bytes: int
     left = max_bytes
     for row in found.rows:
         values = tuple(json_value(value) for value in row)
-        left -= sum(map(value_size, values))
+        left -= row_size(values)
         if left < 0:
             break
         rows.append(values)

@@ -407,6 +407,23 @@ def test_the_last_word_on_each_edge_holds_and_saying_it_again_changes_nothing(
     assert files[ORDERS].decode().startswith(OVERLAY.partition("disable_joins")[0])
 
 
+def test_tables_of_two_schemas_stand_in_two_shards() -> None:
+    child, parent = TableRef("sales", "orders"), TableRef("crm", "customers")
+    shards = {
+        "semantic-layer/shop/_schema/sales.yaml": {"orders": {"table": "sales.orders", "columns": []}},
+        "semantic-layer/shop/_schema/crm.yaml": {"people": {"table": "crm.customers", "columns": []}},
+    }
+    files = Files({path: render_shard({"tables": tables}) for path, tables in shards.items()})
+    found = Edge(child, ("customer_id",), parent, ("id",), EdgeStatus.REVIEW, 0.6, "")
+    files[RECORD] = record_text(Knowledge({}, (found,)))
+    assert accept(files, "orders.customer_id->people.id").keys() == shards.keys()
+    sales, crm = (yaml.load(files[path], where=path)["tables"] for path in shards)
+    assert sales["orders"]["joins"] == [join("people", "customer_id = people.id", "manual")]
+    assert crm["people"]["joins"] == [join("orders", "id = orders.customer_id", "manual", "one_to_many")]
+    (edge,) = review_of(files).edges
+    assert edge.tables == {"orders", "people", "sales.orders", "crm.customers"}
+
+
 def test_one_draft_takes_many_decisions() -> None:
     files = tree()
     review = review_of(files)

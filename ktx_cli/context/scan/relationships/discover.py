@@ -48,7 +48,12 @@ def discover_database(
 ) -> Discovery:
     """Profile a database and find its keys and joins; see `discover`."""
     relationships = settings.relationships
-    budget = Budget(rows=relationships.profile_sample_rows, concurrency=relationships.profile_concurrency)
+    budget = Budget(
+        rows=relationships.profile_sample_rows,
+        bytes=settings.budget.megabytes * 1024 * 1024,
+        seconds=float(settings.budget.seconds),
+        concurrency=relationships.profile_concurrency,
+    )
     profiled = profile_tables(connector, schema.tables, budget)
     found = discover(connector, schema.tables, profiled.tables, relationships, sources)
     return replace(found, queries=found.queries + profiled.statements)

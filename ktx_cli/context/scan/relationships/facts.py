@@ -86,7 +86,7 @@ class ColumnFacts:
 
 @dataclass(slots=True, eq=False)
 class TableFacts:
-    """One table; `words`: those of its name without layers and common prefixes; `numbered`: with a number at the end."""
+    """One table; `words`: those of its name without layers and common prefixes; `numbered`: with the last number."""
 
     table: Table
     sampled: SampledTable

@@ -202,7 +202,7 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
 
 
 def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`): it says only whose they are."""
+    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`): that says whose they are."""
     split = [tokens(name) for name in names]
     firsts = Counter(parts[0] for parts in split if len(parts) > 1)
     if len(split) < 3 or not firsts:

@@ -22,7 +22,7 @@ HINT_WEIGHTS: Final[Mapping[str, float]] = {"dbt": 4.0, "view": 3.0, "history": 
 """What each source of hints adds to the log-odds of an edge."""
 
 Node = tuple[int, float, int, int]
-"""Feature, threshold, the node to go to when the value is at most the threshold, and else; (-1, value, 0, 0): a leaf."""
+"""Feature, threshold, the node to go to when the value is at most the threshold, or else; a leaf: (-1, value, 0, 0)."""
 
 
 @dataclass(frozen=True, slots=True)

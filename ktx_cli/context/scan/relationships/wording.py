@@ -26,7 +26,9 @@ def _name(pair: Pair) -> str:
         return "named as the key is"
     if pair.named.table >= 0.75:
         return "named after the table"
-    return "the name is near" if pair.named.best >= 0.4 else "the name says nothing"
+    if pair.named.best >= 0.4:
+        return "the name is near"
+    return "the name may mean the table" if pair.named.meaning else "the name says nothing"
 
 
 def found_of(check: Check) -> str:

@@ -82,7 +82,9 @@ def test_nothing_is_found(case: str) -> None:
 
 
 def test_using_joins_one_table_after_the_other() -> None:
-    assert joins_of("SELECT * FROM orders JOIN order_lines USING (order_id)") == {"order_lines.order_id=orders.order_id"}
+    assert joins_of("SELECT * FROM orders JOIN order_lines USING (order_id)") == {
+        "order_lines.order_id=orders.order_id"
+    }
     three = "SELECT * FROM order_lines JOIN orders USING (order_id) JOIN shipments USING (order_id)"
     assert joins_of(three) == {"order_lines.order_id=orders.order_id", "orders.order_id=shipments.order_id"}
 
