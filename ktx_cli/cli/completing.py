@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Any
 
 import typer
 
 from ktx_cli.cli.settings import current_folder
+
+_MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
+"""What bash takes for more than a letter."""
 
 
 def prepare() -> None:
@@ -14,7 +19,16 @@ def prepare() -> None:
     from typer import _completion_classes
 
     _completion_classes._sanitize_help_text = lambda text: text
+    _completion_classes.BashComplete.format_completion = _for_bash  # type: ignore[method-assign,assignment]
     _completion_classes.completion_init()
+
+
+def _for_bash(shell: Any, item: Any) -> str:
+    """Return a value as it has to stand on bash's line, which takes it as it is; in open quotes nothing is escaped."""
+    quotes = re.sub(r"\\.|[^'\"]", "", os.environ.get("COMP_WORDS", ""))
+    if any(quotes.count(mark) % 2 for mark in "'\""):
+        return str(item.value)
+    return _MEANT_BY_BASH.sub(lambda found: f"\\{found[0]}", str(item.value))
 
 
 def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -134,7 +134,7 @@ def test_hints_name_the_project_that_was_named(ktx: Run, project: Path, tmp_path
     ("words", "found"),
     [
         ("ktx sca", ["scan"]),
-        ("ktx scan ", ["diagram", "warehouse"]),
+        ("ktx scan ", ["diagram", "relationships", "warehouse"]),
         ("ktx scan dia", ["diagram"]),
         ("ktx scan ware", ["warehouse"]),
         ("ktx scan --dep", ["--depth"]),

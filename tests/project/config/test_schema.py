@@ -226,7 +226,9 @@ def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
         if entry.status != "dead"
     }
     assert set(found) == wanted
-    shared = {("Database", key) for key in ("include", "exclude", "enabled_tables", "query_policy", "allowed_functions")}
+    shared = {
+        ("Database", key) for key in ("include", "exclude", "enabled_tables", "query_policy", "allowed_functions")
+    }
     assert {item for item in found if found.count(item) > 1} & shared == set()
 
 

@@ -97,7 +97,7 @@ def _choose(
     confirm: Confirm,
 ) -> KeyChoice | None:
     if table.table.primary_key:
-        alternates = tuple((column.name,) for column in columns if (column.name,) != table.table.primary_key)
+        alternates = _others([(column,) for column in columns], table, table.table.primary_key)
         return KeyChoice(table.table.primary_key, declared=True, alternates=alternates)
     if table.sampled.profile.rows == 0:
         return _by_name(table, names)
@@ -110,11 +110,18 @@ def _choose(
         if sure is False:
             continue
         key = tuple(column.name for column in group)
-        others = tuple(
-            tuple(column.name for column in other) for _, other in options if other != group and len(other) == 1
-        )
+        others = _others([other for _, other in options if len(other) == 1], table, key)
         return KeyChoice(key, False, _as_share(score), others, confirmed=bool(sure))
     return None
+
+
+def _others(
+    groups: Iterable[Sequence[ColumnFacts]], table: TableFacts, key: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the unique sets besides the key, those that are declared among them."""
+    found = [tuple(column.name for column in group) for group in groups]
+    found += [each.columns for each in table.table.unique_keys]
+    return tuple(names for names in dict.fromkeys(found) if names != key)
 
 
 def _options(
@@ -181,7 +188,7 @@ def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
     """Choose the key of a table without rows: the leading columns where several name other tables, else the first."""
     leading = []
     for column in table.columns:
-        if not column.keyed:
+        if not column.keyed or column.says("text"):
             break
         leading.append(column)
     if not leading:

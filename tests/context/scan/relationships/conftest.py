@@ -1,17 +1,37 @@
-"""Facts of tables that are given as lists of values, without a database."""
+"""Facts of tables that are given as lists of values, and the search in small databases."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
-from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef, UniqueKey
+from ktx_cli.connectors.port import (
+    Column,
+    ConnectionSpec,
+    Connector,
+    Scope,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
+from ktx_cli.connectors.registry import connect
 from ktx_cli.connectors.sampling import Sample, SampleMethod
 from ktx_cli.context.scan.profiling.counting import count_sample
+from ktx_cli.context.scan.relationships.discover import discover_database
 from ktx_cli.context.scan.relationships.facts import DatabaseFacts, gather
+from ktx_cli.context.scan.relationships.model import Discovery, Edge, EdgeStatus
+from ktx_cli.context.scan.relationships.sources import ViewJoins
+from ktx_cli.project.config.scan import Relationships, Scan
 
 Columns = Mapping[str, Sequence[Any]]
 Gathered = Callable[..., DatabaseFacts]
@@ -24,7 +44,7 @@ _TYPES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gathered() -> Gathered:
     """Return a function: table -> column -> values, to facts; see `_gathered`."""
     return _gathered
@@ -72,3 +92,63 @@ def _sample(columns: Columns, larger: int | None) -> Sample:
         row_count=rows if larger is None else larger,
         exact_count=True,
     )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search found; edges are named `child(a, b) -> parent(c, d)`, polymorphic ones with their condition."""
+
+    found: Discovery
+
+    def with_status(self, status: EdgeStatus) -> set[str]:
+        return {self.name_of(edge) for edge in self.found.edges if edge.status is status}
+
+    @property
+    def accepted(self) -> set[str]:
+        return self.with_status(EdgeStatus.ACCEPTED)
+
+    def edge(self, name: str) -> Edge:
+        return next(edge for edge in self.found.edges if self.name_of(edge) == name)
+
+    @staticmethod
+    def name_of(edge: Edge) -> str:
+        text = f"{edge.child}({', '.join(edge.child_columns)}) -> {edge.parent}({', '.join(edge.parent_columns)})"
+        return f"{text} if {edge.condition[0]} = {edge.condition[1]}" if edge.condition else text
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Makes small databases and searches them."""
+
+    folder: Path
+
+    def open(self, statements: Sequence[str], driver: str = "sqlite") -> Connector:
+        path = self.folder / f"shop.{driver}"
+        path.unlink(missing_ok=True)
+        if driver == "sqlite":
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                database.executescript(";".join(["BEGIN", *statements, "COMMIT"]))
+        else:
+            with duckdb.connect(str(path)) as other:
+                other.execute(";".join(statements))
+        return self.again(driver)
+
+    def again(self, driver: str = "sqlite") -> Connector:
+        """Connect to the database that was made last."""
+        return connect(ConnectionSpec("shop", driver, {"path": str(self.folder / f"shop.{driver}")}))
+
+    @staticmethod
+    def answer(found: Discovery) -> Answer:
+        return Answer(found)
+
+    def search(self, statements: Sequence[str], driver: str = "sqlite", **settings: Any) -> Answer:
+        """Make a database and search it; `settings` by their names in `ktx.yaml`."""
+        with self.open(statements, driver) as connector:
+            scan = Scan(relationships=Relationships.model_validate(settings))
+            views = [ViewJoins(connector.dialect)]
+            return Answer(discover_database(connector, connector.introspect(Scope()), scan, views))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)

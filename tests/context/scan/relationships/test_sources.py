@@ -71,7 +71,7 @@ NOTHING = {
     "a column of two tables": "SELECT * FROM orders o JOIN customers c JOIN regions r ON name = customer_id",
     "an unknown table": "SELECT * FROM orders o JOIN elsewhere e ON o.customer_id = e.id",
     "an unknown column": "SELECT * FROM orders o JOIN customers c ON o.customer = c.id",
-    "a name of WITH": "WITH customers AS (SELECT 1 AS id) SELECT * FROM orders o JOIN customers c ON o.customer_id = c.id",
+    "a name of WITH": "WITH customers AS (SELECT 1 AS id) SELECT 1 FROM orders JOIN customers c ON c.id = customer_id",
     "inside a subquery": "SELECT * FROM (SELECT id AS x FROM customers) s JOIN orders o ON o.customer_id = id",
 }
 

@@ -1,0 +1,120 @@
+"""References by several columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors.port import ForeignKey, TableRef
+from ktx_cli.context.scan.relationships.composites import CompositePair, find_composites
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts
+from ktx_cli.context.scan.relationships.matching import Named
+from ktx_cli.context.scan.relationships.model import Check, KeyChoice
+from ktx_cli.context.scan.relationships.pairs import Pair
+
+Gathered = Callable[..., DatabaseFacts]
+LINES = [(order, line) for order in range(1, 41) for line in range(1, order % 5 + 2)]
+PARENT = {"order_id": [o for o, _ in LINES], "line_no": [n for _, n in LINES], "price": [7] * len(LINES)}
+SHIPPED = LINES[::2]
+
+
+def child(rows: Sequence[tuple[Any, Any]], first: str = "order_id", second: str = "line_no") -> dict[str, list[Any]]:
+    return {"id": list(range(9000, 9000 + len(rows))), first: [r[0] for r in rows], second: [r[1] for r in rows]}
+
+
+def found(
+    facts: DatabaseFacts, accepted: Sequence[tuple[str, str]] = (), check: Check | None = None, **keys: tuple[str, ...]
+) -> list[CompositePair]:
+    by_name = {table.table.ref.name: table for table in facts.tables}
+    columns = {str(column): column for column in facts.columns}
+    choices = {
+        by_name[name]: KeyChoice(key, False) for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
+    }
+    pairs = [Pair(columns[one], columns[other], Named(1.0, 1.0), score=0.9) for one, other in accepted]
+    return find_composites(facts.tables, choices, pairs, lambda mine, theirs: check)
+
+
+def names(columns: Sequence[ColumnFacts]) -> str:
+    return ", ".join(map(str, columns))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("order_id", "line_no"), ("order_id", "lines_line_no"), ("order", "line_no")]
+)
+def test_columns_called_as_the_members_are(gathered: Gathered, first: str, second: str) -> None:
+    (pair,) = found(gathered({"lines": PARENT, "parcels": child(SHIPPED, first, second)}))
+    assert names(pair.child) == f"parcels.{first}, parcels.{second}"
+    assert names(pair.key) == "lines.order_id, lines.line_no"
+    assert pair.check == Check(len(SHIPPED), 0, exact=True)
+    assert pair.score >= 0.9
+
+
+def test_the_order_of_the_key_s_columns_is_kept(gathered: Gathered) -> None:
+    rows = child(SHIPPED)
+    turned = {name: rows[name] for name in ("line_no", "id", "order_id")}
+    (pair,) = found(gathered({"lines": PARENT, "parcels": turned}))
+    assert names(pair.child) == "parcels.order_id, parcels.line_no"
+
+
+@pytest.mark.parametrize(("missing", "there"), [(2, True), (20, False)])
+def test_rows_that_find_nothing_are_counted(gathered: Gathered, missing: int, there: bool) -> None:
+    rows = [*SHIPPED[missing:], *((700 + n, 1) for n in range(missing))]
+    pairs = found(gathered({"lines": PARENT, "parcels": child(rows)}))
+    assert [pair.check.missing for pair in pairs] == ([missing] if there else [])
+
+
+def test_rows_with_a_null_refer_to_nothing(gathered: Gathered) -> None:
+    (pair,) = found(gathered({"lines": PARENT, "parcels": child([*SHIPPED, (None, 1), (3, None)])}))
+    assert pair.check == Check(len(SHIPPED), 0, exact=True)
+
+
+def test_what_may_be_chance_is_not_sure(gathered: Gathered) -> None:
+    grid = [(order, line) for order in range(1, 13) for line in range(1, 6)]
+    parent = {"order_id": [o for o, _ in grid], "line_no": [n for _, n in grid]}
+    (pair,) = found(gathered({"lines": parent, "parcels": child(grid[::3])}))
+    assert pair.score < 0.7
+
+
+def test_other_names_and_no_rows_are_no_reference(gathered: Gathered) -> None:
+    assert found(gathered({"lines": PARENT, "parcels": child(SHIPPED, "week", "grade")})) == []
+    assert found(gathered({"lines": PARENT, "parcels": child([])})) == []
+
+
+def test_columns_that_refer_to_what_the_members_refer_to(gathered: Gathered) -> None:
+    facts = gathered(
+        {
+            "lines": PARENT,
+            "orders": {"id": list(range(1, 41))},
+            "parcels": child(SHIPPED, "purchase", "line_no"),
+        }
+    )
+    joins = [("lines.order_id", "orders.id"), ("parcels.purchase", "orders.id")]
+    (pair,) = found(facts, joins)
+    assert names(pair.child) == "parcels.purchase, parcels.line_no"
+    assert [str(single.child) for single in pair.replaces] == ["parcels.purchase"]
+
+
+def test_two_tables_with_the_same_key_do_not_refer_to_one_another(gathered: Gathered) -> None:
+    facts = gathered({"lines": PARENT, "notes": {name: PARENT[name] for name in ("order_id", "line_no")}})
+    pairs = found(facts, notes=("order_id", "line_no"))
+    assert [names(pair.child) for pair in pairs] == ["lines.order_id, lines.line_no"]
+
+
+@pytest.mark.parametrize(
+    ("check", "there"),
+    [(Check(90_000, 0, exact=True), True), (Check(90_000, 40_000, exact=True), False), (None, False)],
+)
+def test_larger_tables_are_checked_in_the_database(gathered: Gathered, check: Check | None, there: bool) -> None:
+    facts = gathered({"lines": PARENT, "parcels": child(SHIPPED)}, rows={"parcels": 90_000})
+    assert [pair.check for pair in found(facts, check=check)] == ([check] if there else [])
+
+
+def test_a_declared_reference_is_left_out(gathered: Gathered) -> None:
+    facts = gathered({"lines": PARENT, "parcels": child(SHIPPED)})
+    parcels = facts.tables[1]
+    key = ForeignKey(("line_no", "order_id"), TableRef(None, "lines"), ("line_no", "order_id"))
+    parcels.table = replace(parcels.table, foreign_keys=(key,))
+    assert found(facts) == []
