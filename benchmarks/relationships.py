@@ -1,9 +1,12 @@
 """Measures relationship discovery: python benchmarks/relationships.py FOLDER... [--generated COUNT]
 
 A folder holds `data.sqlite` and `expected-links.yaml`. The declared keys are hidden (or given, wrong, as they are),
-discovery runs, and what it accepted is compared with the truth, exactly. Prints precision, recall and F1 of foreign
-and primary keys, the recall with what was put up for review, queries and seconds; the last rows are the mean over the
-databases and the rates over all links together.
+discovery runs, and what it accepted is compared with the truth, exactly. `--declared as-is`: the foreign keys the file
+declares count as found, since discovery leaves them out. `wrong-trusted`: discovery trusts wrong keys. `wrong`: they are
+in the file alone, and the figures have to be those of `hidden`.
+
+Prints precision, recall and F1 of foreign and primary keys, the recall with what was put up for review, queries and
+seconds; the last rows are the mean over the databases and the rates over all links together.
 """
 
 from __future__ import annotations
@@ -12,18 +15,18 @@ import argparse
 import json
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.relationship_fixtures.discovering import discover
+from benchmarks.relationship_fixtures.discovering import declared_links, discover
 from benchmarks.relationship_fixtures.generate import generate_corpus
 from benchmarks.relationship_fixtures.scoring import Answer, Rates, Score, score, silent_links
-from benchmarks.relationship_fixtures.truth import Truth, read_truth
+from benchmarks.relationship_fixtures.truth import TRUTH_FILE, Truth, read_truth
 from benchmarks.relationship_fixtures.variants import wrong_keys
 from ktx_cli.core.errors import KtxError, UsageError
 
-DECLARED = ("hidden", "given-pks", "wrong", "as-is")
+DECLARED = ("hidden", "given-pks", "wrong", "wrong-trusted", "as-is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure relationship discovery on databases with known answers.")
-    parser.add_argument(
-        "folders", nargs="*", type=Path, metavar="FOLDER", help="holds data.sqlite, expected-links.yaml"
-    )
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="a fixture, or a folder of fixtures")
     parser.add_argument("--declared", choices=DECLARED, default="hidden", help="which declared keys discovery sees")
     parser.add_argument("--exclude-unconfirmable", action="store_true", help="leave out links no row can show")
     parser.add_argument("--generated", type=int, default=0, metavar="COUNT", help="generated databases to add")
@@ -67,10 +68,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _folders(options: argparse.Namespace, made: Path) -> list[Path]:
     generated = generate_corpus(made / "generated", options.generated, options.seed)
-    folders = [*options.folders, *(fixture.folder for fixture in generated)]
+    named = [each for folder in options.folders if not folder.is_file() for each in _fixtures(folder)]
+    folders = [*named, *(fixture.folder for fixture in generated)]
     if not folders:
         raise UsageError("nothing to measure", hint="name a folder, or add `--generated 20`")
     return folders
+
+
+def _fixtures(folder: Path) -> list[Path]:
+    """Return the folder when it is a fixture, else the fixtures in it; itself again where there are none, for the error."""
+    if (folder / TRUTH_FILE).is_file() or not folder.is_dir():
+        return [folder]
+    return sorted(each.parent for each in folder.glob(f"*/{TRUTH_FILE}")) or [folder]
 
 
 def run(folder: Path, options: argparse.Namespace, made: Path) -> Case:
@@ -83,10 +92,11 @@ def run(folder: Path, options: argparse.Namespace, made: Path) -> Case:
 
 def _answer(folder: Path, truth: Truth, options: argparse.Namespace, made: Path) -> Answer:
     if options.declared == "as-is":
-        return discover(folder, hide=False)
-    if options.declared == "wrong":
+        answer = discover(folder, hide=False)
+        return replace(answer, accepted=answer.accepted | declared_links(folder))
+    if options.declared in ("wrong", "wrong-trusted"):
         wrong_keys(folder, made / "wrong" / folder.name, options.seed)
-        return discover(made / "wrong" / folder.name, hide=False)
+        return discover(made / "wrong" / folder.name, hide=options.declared == "wrong")
     given = {key.table: key.columns for key in truth.primary_keys} if options.declared == "given-pks" else {}
     return discover(folder, hide=True, primary_keys=given)
 

@@ -1,4 +1,4 @@
-"""Writes how well the probabilities of relationships hold into `docs/relationships.md`, from the ranker that is shipped."""
+"""Writes how well the probabilities of relationships hold into `docs/relationships.md`, from the shipped ranker."""
 
 from __future__ import annotations
 

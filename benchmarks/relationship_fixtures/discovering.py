@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
-from ktx_cli.connectors.port import ConnectionSpec, DatabaseSchema, Scope, Table
+from ktx_cli.connectors.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table
 from ktx_cli.connectors.registry import connect
 
 
@@ -22,13 +22,28 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
     from ktx_cli.context.scan.relationships.discover import discover_database
     from ktx_cli.project.config.scan import Scan
 
-    with connect(ConnectionSpec("fixture", "sqlite", {"path": str((fixture / DATA_FILE).resolve())})) as connector:
+    with _connected(fixture) as connector:
         schema = connector.introspect(Scope())
         if hide:
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
         found = discover_database(connector, schema, Scan())
         return _answer(found, time.perf_counter() - started)
+
+
+def declared_links(fixture: Path) -> frozenset[Reference]:
+    """Return the foreign keys that a fixture's database declares."""
+    with _connected(fixture) as connector:
+        tables = connector.introspect(Scope()).tables
+    return frozenset(
+        Reference(table.ref.name, key.columns, key.target.name, key.target_columns)
+        for table in tables
+        for key in table.foreign_keys
+    )
+
+
+def _connected(fixture: Path) -> Connector:
+    return connect(ConnectionSpec("fixture", "sqlite", {"path": str((fixture / DATA_FILE).resolve())}))
 
 
 def hidden(schema: DatabaseSchema, primary_keys: Mapping[str, tuple[str, ...]]) -> DatabaseSchema:

@@ -177,7 +177,7 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Pair]) -> tuple[Co
     if not 2 <= len(members) <= 3 or len(parents) != len(members) or (len(others) > 1 and spoken < 2):
         return None
     rows = table.sampled.profile.rows
-    if any(column.profile.nulls for column in members):
+    if any(column.profile.nulls or (column.unique and others and spoken < 2) for column in members):
         return None
     sizes = range(2, len(members) + 1)
     groups = (group for size in sizes for group in combinations(members, size))

@@ -81,6 +81,22 @@ def test_a_table_between_two_others(gathered: Gathered) -> None:
     assert keys_of(facts, joins)["film_actors"].primary == ("film_id", "actor_id")
 
 
+def test_a_subtype_that_refers_to_another_table_too_keeps_its_one_column(gathered: Gathered) -> None:
+    facts = gathered(
+        {
+            "people": {"person_id": FIFTY},
+            "departments": {"id": list(range(100, 110))},
+            "employees": {
+                "person_id": FIFTY[:40],
+                "department_id": [100 + n % 10 for n in range(40)],
+                "salary": [n % 9 for n in range(40)],
+            },
+        }
+    )
+    joins = [("employees.person_id", "people.person_id"), ("employees.department_id", "departments.id")]
+    assert keys_of(facts, joins)["employees"].primary == ("person_id",)
+
+
 def test_a_line_of_an_order(gathered: Gathered) -> None:
     rows = [(order, line) for order in range(1, 21) for line in range(1, order % 4 + 2)]
     facts = gathered(
@@ -114,6 +130,19 @@ def test_a_sample_s_key_is_confirmed_on_all_rows(
     found = keys_of(facts, confirm=confirm).get("customers")
     assert ["customer_id"] in asked
     assert (found and (found.primary[0], found.confirmed)) == expected
+
+
+@pytest.mark.parametrize("answer", [True, None, False])
+def test_a_set_of_a_sample_is_confirmed_on_all_rows(gathered: Gathered, answer: bool | None) -> None:
+    rows = [(order, line) for order in range(1, 21) for line in range(1, order % 4 + 2)]
+    lines = {"order_id": [o for o, _ in rows], "line_no": [n for _, n in rows], "price": [7] * len(rows)}
+    facts = gathered({"lines": lines}, rows={"lines": 40_000})
+    found = keys_of(facts, confirm=lambda table, columns: answer).get("lines")
+    if answer is False:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.primary, found.confirmed) == (("order_id", "line_no"), answer is True)
 
 
 @pytest.mark.parametrize(

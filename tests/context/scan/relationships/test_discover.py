@@ -275,6 +275,13 @@ def test_keys_that_are_given_never_cost_a_join(shop: Any) -> None:
         assert found.accepted >= set(case.joins), name
 
 
+def test_a_column_that_is_split_has_no_other_edges(shop: Any) -> None:
+    edges = shop.search(CASES["what several tables hold"].statements).found.edges
+    of_column = [edge for edge in edges if edge.child_columns == ("commentable_id",)]
+    assert len(of_column) == 2
+    assert all(edge.condition is not None for edge in of_column)
+
+
 def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 33 THEN {TO_CUSTOMER} ELSE 7000 + n END", 330)))
     assert found.accepted == {ORDER}
