@@ -2,8 +2,8 @@
 
 A folder holds `data.sqlite` and `expected-links.yaml`. The declared keys are hidden (or given, wrong, as they are),
 discovery runs, and what it accepted is compared with the truth, exactly. `--declared as-is`: the foreign keys the file
-declares count as found, since discovery leaves them out. `wrong-trusted`: discovery trusts wrong keys. `wrong`: they are
-in the file alone, and the figures have to be those of `hidden`.
+declares count as found, since discovery leaves them out. `wrong`: wrong keys are in the file alone, and the figures have
+to be those of `hidden`. `wrong-trusted`: discovery trusts them.
 
 Prints precision, recall and F1 of foreign and primary keys, the recall with what was put up for review, queries and
 seconds; the last rows are the mean over the databases and the rates over all links together.
@@ -76,7 +76,7 @@ def _folders(options: argparse.Namespace, made: Path) -> list[Path]:
 
 
 def _fixtures(folder: Path) -> list[Path]:
-    """Return the folder when it is a fixture, else the fixtures in it; itself again where there are none, for the error."""
+    """Return the folder when it is a fixture, else the fixtures in it; where there are none itself, for the error."""
     if (folder / TRUTH_FILE).is_file() or not folder.is_dir():
         return [folder]
     return sorted(each.parent for each in folder.glob(f"*/{TRUTH_FILE}")) or [folder]
