@@ -2,8 +2,8 @@
 
 A folder holds `data.sqlite` and `expected-links.yaml`. The declared keys are hidden (or given, wrong, as they are),
 discovery runs, and what it accepted is compared with the truth, exactly. `--declared as-is`: the foreign keys the file
-declares count as found, since discovery leaves them out. `wrong`: wrong keys are in the file alone, and the figures have
-to be those of `hidden`. `wrong-trusted`: discovery trusts them.
+declares count as found, since discovery leaves them out. `wrong`: wrong keys are in the file alone, and the figures
+have to be those of `hidden`. `wrong-trusted`: discovery trusts them.
 
 Prints precision, recall and F1 of foreign and primary keys, the recall with what was put up for review, queries and
 seconds; the last rows are the mean over the databases and the rates over all links together.
