@@ -53,6 +53,10 @@ _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)")
 _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_string"})
 
 
+_WORDLESS = frozenset({"sqlite", "snowflake", "tsql"})
+"""Dialects whose WITH is recursive without the word."""
+
+
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
     """Raise for a text, a series or a recursion whose size nothing in the statement bounds."""
     from sqlglot import exp
@@ -70,7 +74,7 @@ def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
         elif _key(function) in _FORMATS and any(_WIDTH.search(text.name) for text in function.find_all(exp.Literal)):
             raise functions.refuse(functions.name_of(function), "has a width of over 9,999 in its format")
     for clause in tree.find_all(exp.With):
-        if clause.args.get("recursive"):
+        if clause.args.get("recursive") or functions.dialect in _WORDLESS:
             _require_end(clause)
 
 
@@ -141,6 +145,8 @@ def _require_end(clause: exp.With) -> None:
 
     for part in clause.expressions:
         name = part.alias.lower()
+        if part.this.args.get("limit") is not None:
+            continue
         for select in part.this.find_all(exp.Select):
             own = {table.name.lower() for table in _tables(select)}
             if name in own and not _ends(select):

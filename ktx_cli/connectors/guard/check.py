@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.connectors.guard.bounds import require_bounded
 from ktx_cli.connectors.guard.errors import READING, refused
 from ktx_cli.connectors.guard.explain import explained
-from ktx_cli.connectors.guard.functions import GUARDED_DIALECTS, FunctionList
+from ktx_cli.connectors.guard.functions import GUARDED_DIALECTS, FunctionList, listed
 from ktx_cli.connectors.guard.limits import require_plain, require_shallow, require_short
 from ktx_cli.connectors.guard.names import qualify
 from ktx_cli.connectors.guard.nodes import require_node, require_root
@@ -28,6 +28,8 @@ SchemaOf = Callable[[str], str | None]
 _PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
 """What the parser raises of texts it did not foresee, besides its own errors."""
 
+_ATTRIBUTE_CALLS: Final = frozenset({"postgres", "redshift"})
+"""Dialects in which `(value).name` is `name(value)`."""
 _TOO_DEEP: Final = "split it into smaller statements"
 
 
@@ -112,6 +114,8 @@ class _Rules:
     def _require(self, node: Any) -> None:
         from sqlglot import exp
 
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            self._require_attribute(node)
         if isinstance(node, exp.Func):
             self.functions.require(node)
         else:
@@ -122,6 +126,17 @@ class _Rules:
             require_row_function(node)
         elif isinstance(node, exp.Operator):
             self._require_operator(node)
+
+    def _require_attribute(self, node: exp.Dot) -> None:
+        """Raise for `(value).name` where it may call the function `name`, unless that one may be called."""
+        name = node.expression.name.lower()
+        if self.dialect in _ATTRIBUTE_CALLS and name not in self.functions.allowed and name not in listed(self.dialect):
+            raise refused(
+                "attribute",
+                f"`.{name}` behind an expression",
+                f"calls the function `{name}` where there is one",
+                hint=f"name a column by its table (t.{name}), or allow `{name}` in allowed_functions",
+            )
 
     def _require_operator(self, node: exp.Operator) -> None:
         """Raise for an operator of a schema: it is a function of its own."""

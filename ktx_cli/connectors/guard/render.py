@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,7 +33,22 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
 
 def rendered(tree: exp.Expr, dialect: str) -> str:
     """Return the text of the tree in its dialect, names of functions as they were written."""
+    if dialect == "mysql":
+        return str(_mysql_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree))
     return tree.sql(dialect=dialect, comments=False, normalize_functions=False)
+
+
+@functools.cache
+def _mysql_generator() -> Any:
+    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
+    from sqlglot import exp
+    from sqlglot.dialects.mysql import MySQL
+
+    def regexp(self: Any, node: exp.RegexpLike) -> str:
+        return str(self.function_fallback_sql(node) if node.args.get("flag") else self.binary(node, "REGEXP"))
+
+    transforms = {**MySQL.Generator.TRANSFORMS, exp.RegexpLike: regexp}
+    return type("MySqlGenerator", (MySQL.Generator,), {"TRANSFORMS": transforms})
 
 
 def without_hints(tree: exp.Expr) -> exp.Expr:

@@ -25,7 +25,7 @@ def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequenc
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
     """Return all tables to describe, and those of them that are as the last scan saw them.
 
-    A table that could not be read now is carried over whole; where one kind of metadata could not be read for any
+    A table that could not be read now, or shows no column any more, is carried over whole; where one kind of metadata could not be read for any
     table (`foreign keys`, `indexes`), that part of each table is.
     """
     found = {table.ref: table for table in schema.tables}
@@ -34,7 +34,10 @@ def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[
     kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
     missing = _missing_parts(schema.problems)
     old = {table.ref: table for table in before}
-    tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables]
+    # A table that is dropped and made again while the catalog is read keeps its name and shows no column.
+    bare = {table.ref for table in schema.tables if not table.columns and table.ref in old and old[table.ref].columns}
+    kept += [old[ref] for ref in sorted(bare, key=str)]
+    tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables if table.ref not in bare]
     return [*tables, *kept], kept
 
 

@@ -90,7 +90,8 @@ class Committed:
 
     def all_tables(self, schema: DatabaseSchema) -> list[Table]:
         """Return the tables of a database, with those the last scan saw and this one could not read."""
-        return carried_over(schema, self.before.tables or ())[0] if schema.problems else list(schema.tables)
+        whole = not schema.problems and all(table.columns for table in schema.tables)
+        return list(schema.tables) if whole else carried_over(schema, self.before.tables or ())[0]
 
     def texts(self, tables: Iterable[Table]) -> dict[TableRef, KnownTexts]:
         """Return what people and other tools wrote about tables; `ConfigError` for a broken shard."""
