@@ -25,8 +25,8 @@ def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequenc
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
     """Return all tables to describe, and those of them that are as the last scan saw them.
 
-    A table that could not be read now, or shows no column any more, is carried over whole; where one kind of metadata could not be read for any
-    table (`foreign keys`, `indexes`), that part of each table is.
+    A table that could not be read now, or shows no column any more, is carried over whole; where one kind of metadata
+    could not be read for any table (`foreign keys`, `indexes`), that part of each table is.
     """
     found = {table.ref: table for table in schema.tables}
     unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
