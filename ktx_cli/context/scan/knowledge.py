@@ -7,6 +7,7 @@ structure alone keeps what an earlier one found. It holds no value of a row.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ LEAST_SCORE = 0.2
 
 STEADY = 0.05
 """An edge whose score moved by less, with all else as it was, keeps its old line: rows change every day."""
+
+_SHARE = re.compile(r"([\d.]+) %")
 
 _EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
 
@@ -107,7 +110,16 @@ def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowle
 def _steady(edge: Edge, before: Edge | None) -> Edge:
     if before is None or before.status is not edge.status or before.cardinality is not edge.cardinality:
         return edge
-    return before if abs(before.score - edge.score) < STEADY else edge
+    steady = abs(before.score - edge.score) < STEADY and _says_the_same(before.reason, edge.reason)
+    return before if steady else edge
+
+
+def _says_the_same(before: str, now: str) -> bool:
+    """Whether two reasons differ by less than a per cent of the rows, and in nothing else."""
+    shares = [_SHARE.findall(reason) for reason in (before, now)]
+    if _SHARE.sub("", before) != _SHARE.sub("", now):
+        return False
+    return all(abs(float(old) - float(new)) < 1.0 for old, new in zip(*shares, strict=True))
 
 
 def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:

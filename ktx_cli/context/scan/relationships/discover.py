@@ -27,6 +27,7 @@ from ktx_cli.context.scan.relationships.edges import (
     order,
     sampled_check,
     status_of,
+    with_sure_cardinality,
 )
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts, gather
 from ktx_cli.context.scan.relationships.hints import HintSource
@@ -105,6 +106,8 @@ class _Search:
         accepted = [pair for pair in resolved.winners if self._status(pair, checks[id(pair)]) is EdgeStatus.ACCEPTED]
         keys = choose_keys(uniques, accepted, names, self._confirm)
         edges = self._edges(pairs, resolved, checks, accepted, keys, uniques, names)
+        by_ref = {table.table.ref: table for table in self.facts.tables}
+        edges = [with_sure_cardinality(edge, by_ref[edge.child], keys.get(by_ref[edge.child])) for edge in edges]
         return Discovery(
             keys={table.table.ref: choice for table, choice in keys.items()},
             edges=tuple(sorted(edges, key=order)),

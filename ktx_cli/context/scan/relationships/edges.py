@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ktx_cli.context.scan.relationships.composites import CompositePair
-from ktx_cli.context.scan.relationships.facts import ColumnFacts
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
 from ktx_cli.context.scan.relationships.features import FEATURES
-from ktx_cli.context.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus
+from ktx_cli.context.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
 from ktx_cli.context.scan.relationships.pairs import Pair
 from ktx_cli.context.scan.relationships.polymorphic import Branch
 from ktx_cli.context.scan.relationships.wording import found_of, reason_of
@@ -13,6 +15,10 @@ from ktx_cli.project.config.scan import Relationships
 
 MOST_VIOLATIONS = 0.08
 """Edges of which a larger share of rows finds nothing are for a person to judge."""
+
+
+SURE_ROWS = 30
+"""From so many rows on, a column in which nothing repeats is taken for one in which nothing can."""
 
 
 def sampled_check(pair: Pair) -> Check | None:
@@ -91,6 +97,22 @@ def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:
 def _reason_of_branch(branch: Branch) -> str:
     said = "names the table" if branch.named else "goes with this table alone"
     return f"{found_of(branch.check)}; {branch.discriminator.name} {said}"
+
+
+def with_sure_cardinality(edge: Edge, child: TableFacts, choice: KeyChoice | None) -> Edge:
+    """Return the edge, one-to-one only where that is no accident of the rows.
+
+    A key of its own makes it so, declared or chosen; else enough rows without a repetition, unless the columns are part
+    of a key: a table between two others repeats either of them sooner or later.
+    """
+    if edge.cardinality is not Cardinality.ONE_TO_ONE:
+        return edge
+    columns = set(edge.child_columns)
+    primary = set(child.table.primary_key or (choice.primary if choice is not None else ()))
+    declared = any(set(key.columns) <= columns for key in child.table.unique_keys)
+    if columns == primary or declared or (child.rows >= SURE_ROWS and not columns & primary):
+        return edge
+    return replace(edge, cardinality=Cardinality.MANY_TO_ONE)
 
 
 def order(edge: Edge) -> tuple[object, ...]:
