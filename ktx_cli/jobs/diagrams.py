@@ -12,8 +12,11 @@ from ktx_cli.context.scan.catalog import load_manifest, shard_files
 from ktx_cli.context.scan.diagram import Diagram, diagram_of
 from ktx_cli.context.scan.diagram_graphviz import dot, draw_svg
 from ktx_cli.context.scan.diagram_mermaid import MOST_EDGES, MOST_TEXT, mermaid
+from ktx_cli.context.scan.manifest import Entry
+from ktx_cli.context.scan.overlays import Overlays, plain_on
 from ktx_cli.core.errors import NotReadyError, ResultWarning, UsageError
 from ktx_cli.core.text import listing, shell_words
+from ktx_cli.jobs.relationships import WorkingFiles
 from ktx_cli.project.config import KtxConfig, connection_of, load_config
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
@@ -64,13 +67,24 @@ def draw(
     loaded = load_config(layout.config)
     chosen = _chosen(layout, loaded.config, connection)
     manifest = load_manifest(layout, chosen)
-    diagram = diagram_of(manifest.tables, patterns=patterns, keys_only=keys_only)
+    overlays = Overlays.read(WorkingFiles(layout.root), chosen)
+    tables = {name: _without_disabled(name, entry, overlays) for name, entry in manifest.tables.items()}
+    diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
     text = WRITERS[format](diagram)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
-    warnings = [*loaded.warnings(), *manifest.problems]
+    warnings = [*loaded.warnings(), *manifest.problems, *overlays.warnings]
     if format == "mermaid":
         warnings += _too_large(drawing)
     return drawing, warnings
+
+
+def _without_disabled(name: str, entry: Entry, overlays: Overlays) -> Entry:
+    """Return the source without the joins that its overlays disable."""
+    disabled = {on for file in overlays.of(name) for on in file.disabled}
+    joins = entry.get("joins")
+    if not disabled or not isinstance(joins, list):
+        return entry
+    return {**entry, "joins": [join for join in joins if plain_on(join.get("on")) not in disabled]}
 
 
 def save(drawing: Drawing, path: Path) -> None:

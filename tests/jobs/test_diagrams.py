@@ -1,0 +1,31 @@
+"""Drawings of what the project's files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktx_cli.jobs.diagrams import draw
+from ktx_cli.project.layout import Layout
+
+SHARD = """\
+tables:
+  parts:
+    table: parts
+    columns: [{name: part_id, type: number, pk: true}, {name: maker_id, type: number}]
+    joins: [{to: makers, "on": maker_id = makers.maker_id, relationship: many_to_one, source: inferred}]
+  makers:
+    table: makers
+    columns: [{name: maker_id, type: number, pk: true}]
+"""
+
+
+def test_a_join_that_an_overlay_disables_is_not_drawn(tmp_path: Path) -> None:
+    (tmp_path / "ktx.yaml").write_text("connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n")
+    layout = Layout(tmp_path)
+    folder = layout.schema_dir("shop")
+    folder.mkdir(parents=True)
+    (folder / "main.yaml").write_text(SHARD)
+    assert draw(layout)[0].joins == 1
+    (folder.parent / "parts.yaml").write_text("name: parts\ndisable_joins:\n  - maker_id = makers.maker_id\n")
+    drawing, warnings = draw(layout)
+    assert (drawing.joins, drawing.tables, warnings) == (0, 2, [])
