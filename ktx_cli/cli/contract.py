@@ -168,7 +168,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         result = Result(error=error)
     except KeyboardInterrupt:
         _debug(session)
-        result = Result(error=CancelledError("interrupted", hint="run the same command again; it goes on"))
+        result = Result(error=CancelledError("interrupted", hint="run the same command again"))
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug still keeps the contract
         _debug(session)
         result = Result(error=_internal(error))

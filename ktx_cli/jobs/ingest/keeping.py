@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktx_cli.connectors.port import Connector, Table
-from ktx_cli.context.scan.profiling.dictionary import DictionaryLimits, Privacy, build_dictionary
+from ktx_cli.context.scan.profiling.dictionary import DictionaryLimits, build_dictionary
 from ktx_cli.context.scan.profiling.profiler import Profiled
 from ktx_cli.context.scan.profiling.store import save_values
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.core.text import listing, plural
+from ktx_cli.project.config.scan import Privacy
 from ktx_cli.project.state import translated
 
 

@@ -23,6 +23,10 @@ ValidationBudget = Annotated[
 ]
 
 
+Privacy = Literal["off", "local", "strict"]
+"""What values of rows may be used for: model and agents, this machine alone, nothing."""
+
+
 class Enrichment(Block):
     """Descriptions of tables and columns."""
 
@@ -97,7 +101,7 @@ class ScanBudget(Block):
 class Scan(Block):
     """How databases are read."""
 
-    privacy: Literal["off", "local", "strict"] = setting(
+    privacy: Privacy = setting(
         "local",
         "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
         " machine, `strict`: they are not stored.",

@@ -13,10 +13,11 @@ from ktx_cli.context.scan.describe.calling import ROLE, is_of_one_call, side_by_
 from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash
 from ktx_cli.context.scan.describe.labels import Labels
 from ktx_cli.context.scan.describe.packing import Call, Limits, plan_calls
-from ktx_cli.context.scan.describe.rendering import Privacy, message, table_labels
+from ktx_cli.context.scan.describe.rendering import message, table_labels
 from ktx_cli.context.scan.describe.work import FailedTable, Work, from_json, to_json
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project.config.scan import Privacy
 from ktx_cli.project.enrichment_store import EnrichmentStore
 
 KIND: Final = "description"

@@ -10,7 +10,8 @@ from ktx_cli.context.prompts import Prompt
 from ktx_cli.context.scan.describe.describe import open_works
 from ktx_cli.context.scan.describe.facts import Described, TableFacts
 from ktx_cli.context.scan.describe.packing import Limits, plan_calls
-from ktx_cli.context.scan.describe.rendering import Privacy, estimated_tokens
+from ktx_cli.context.scan.describe.rendering import estimated_tokens
+from ktx_cli.project.config.scan import Privacy
 
 
 @dataclass(frozen=True, slots=True)

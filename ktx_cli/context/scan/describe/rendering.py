@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ktx_cli.connectors.port import Column, TableKind, TableRef
 from ktx_cli.context.scan.describe.facts import TableFacts
@@ -13,8 +13,7 @@ from ktx_cli.context.scan.describe.labels import LONGEST_LABEL, Labels
 from ktx_cli.context.scan.names import physical_name
 from ktx_cli.context.scan.profiling.model import ColumnProfile
 from ktx_cli.core.text import one_line
-
-Privacy = Literal["off", "local", "strict"]
+from ktx_cli.project.config.scan import Privacy
 
 LONGEST_COMMENT: Final = 300
 LONGEST_VALUE: Final = 40

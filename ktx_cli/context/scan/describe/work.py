@@ -12,7 +12,6 @@ from ktx_cli.context.scan.describe.facts import Described, TableFacts
 from ktx_cli.context.scan.describe.labels import Labels
 from ktx_cli.context.scan.describe.packing import Piece, SizedTable
 from ktx_cli.context.scan.describe.rendering import (
-    Privacy,
     column_json,
     column_labels,
     encoded,
@@ -20,6 +19,7 @@ from ktx_cli.context.scan.describe.rendering import (
     table_head,
     table_json,
 )
+from ktx_cli.project.config.scan import Privacy
 
 FRAME_TOKENS: Final = 30
 """What `describe_table`, brackets and line ends of a table take."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ktx_cli.connectors.port import Column, Connector, ObjectProblem, Table, TableRef
 from ktx_cli.context.scan.profiling.dictionary_reading import ValueReader
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
 from ktx_cli.context.scan.profiling.plain import plain_value
 from ktx_cli.context.scan.profiling.privacy import Refusal, refusal
-
-Privacy = Literal["off", "local", "strict"]
-"""`scan.privacy`: values may go to the model and to agents, stay on this machine, are not stored."""
+from ktx_cli.project.config.scan import Privacy
 
 _FOLDED: Final = frozenset({"mysql", "tsql"})
 """Dialects whose sampled texts are small letters only, because they compare so."""

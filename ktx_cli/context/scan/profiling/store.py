@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.connectors.sampling import SampleMethod
-from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary, Privacy
+from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, TableProfile, ValueKind
 from ktx_cli.context.scan.profiling.plain import plain_value
 from ktx_cli.context.scan.profiling.privacy import refusal
 from ktx_cli.core.clock import isoformat, now
+from ktx_cli.project.config.scan import Privacy
 from ktx_cli.project.state import transaction
 
 

@@ -27,11 +27,3 @@ class HintSource(Protocol):
     def hints(self, tables: Sequence[Table]) -> Iterable[Hint]:
         """Return what the source says about these tables."""
         ...
-
-
-class Embeddings(Protocol):
-    """Vectors of column names; without a provider there is `None` in its place."""
-
-    def similar(self, names: Sequence[str]) -> Sequence[Sequence[tuple[int, float]]]:
-        """Return for each name the other names near to it: their numbers and cosines."""
-        ...

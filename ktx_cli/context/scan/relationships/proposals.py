@@ -23,7 +23,6 @@ from ktx_cli.context.scan.describe.joins import (
 )
 from ktx_cli.context.scan.describe.labels import Labels
 from ktx_cli.context.scan.describe.rendering import (
-    Privacy,
     column_json,
     column_labels,
     estimated_tokens,
@@ -35,6 +34,7 @@ from ktx_cli.context.scan.describe.rendering import (
 from ktx_cli.core.text import one_line
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project.config.scan import Privacy
 from ktx_cli.project.enrichment_store import EnrichmentStore
 
 KIND: Final = "joins"
