@@ -8,6 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ktx_cli.connectors.guard.moments import (
+    MAX_SERIES,
+    is_unmeasured,
+    items_between,
+    seconds_of_moment,
+    seconds_of_span,
+)
 from ktx_cli.connectors.statements import leading_keyword
 from ktx_cli.core.errors import SourceError
 
@@ -17,22 +24,32 @@ if TYPE_CHECKING:
 MAX_LENGTH = 1_000_000
 """How long a text or list may become, and by how much all `repeat` of a statement together may multiply one."""
 
-MAX_SERIES = 10_000_000
-"""The largest number that `range` and `generate_series` may be given where they make a list."""
-
 _MULTIPLYING = frozenset({"repeat"})
-_SIZED = {"repeat": 1, "lpad": 1, "rpad": 1, "list_resize": 1, "array_resize": 1, "bar": 3}
+_SIZED = {
+    "repeat": 1,
+    "lpad": 1,
+    "rpad": 1,
+    "list_resize": 1,
+    "array_resize": 1,
+    "bar": 3,
+    "bitstring": 1,
+    "reservoir_quantile": 2,
+}
+"""Functions by the place of the argument that says how much they build."""
+
+_REPLACING = frozenset({"replace", "regexp_replace"})
 _SERIES = frozenset({"range", "generate_series"})
 _GROWING = frozenset({"*", "**", "^", "<<", "pow", "power", "multiply", "exp", "factorial", "!__postfix"})
 _WIDE = re.compile(r"[%{:][^%{}a-zA-Z]*\d{5,}")
 _FORMATS = frozenset({"printf", "format"})
-_NAMES = re.compile(rf"({'|'.join((*_SIZED, *_SERIES, *_FORMATS))})", re.IGNORECASE)
+_NAMES = re.compile(rf"({'|'.join((*_SIZED, *_SERIES, *_FORMATS, *_REPLACING))})", re.IGNORECASE)
 
 
 def require_bounded_calls(cursor: DuckDBPyConnection, sql: str, where: str) -> None:
     """Raise `SourceError` (code `query`) for a call that would build a huge text or list.
 
-    Lengths of texts must be written as numbers; the bounds of a list may be any value, but no product or power.
+    Lengths of texts and steps of lists must be written out; the ends of a list may be any value, but no product or
+    power.
     """
     if not _NAMES.search(sql):
         return
@@ -47,9 +64,12 @@ def require_bounded_calls(cursor: DuckDBPyConnection, sql: str, where: str) -> N
             size = _number(arguments[_SIZED[name]])
             times *= max(1.0, size) if name in _MULTIPLYING else 1.0
             _require(max(size, times) <= MAX_LENGTH, name, where, f"at most {MAX_LENGTH:,}, as a number")
+        elif name in _REPLACING and len(arguments) > 2:
+            times *= _growth(name, arguments)
+            _require(times <= MAX_LENGTH, name, where, "a shorter text to put in")
         elif name in _SERIES and id(call) not in streamed:
             _require(not any(_grows(each) for each in arguments), name, where, "no product or power")
-            _require(max(map(_largest, arguments), default=0) <= MAX_SERIES, name, where, f"at most {MAX_SERIES:,}")
+            _require(_items(arguments) <= MAX_SERIES, name, where, f"at most {MAX_SERIES:,} items")
         elif name in _FORMATS and any(_WIDE.search(text) for each in arguments for text in _texts(each)):
             _require(False, name, where, "a width below 10,000")
 
@@ -115,6 +135,44 @@ def _number(node: dict[str, Any]) -> float:
         return float(_constant(node) or math.inf)
     except ValueError:
         return math.inf
+
+
+def _growth(name: str, arguments: list[dict[str, Any]]) -> float:
+    """Return how much longer a text may become when each match of a written text is replaced by a longer one."""
+    match, new = _constant(arguments[1]), _constant(arguments[2])
+    length = len(match) if match and name == "replace" else 1
+    return max(1.0, len(new or "") / length)
+
+
+def _items(arguments: list[dict[str, Any]]) -> float:
+    """Return how many items a list has at most: of numbers by the largest, of times by the step.
+
+    Infinity where the step is not written out.
+    """
+    ends, steps = arguments[:2], arguments[2:]
+    span = next(map(_span, steps), None)
+    if span is None:
+        written = math.isfinite(next(map(_number, steps), 1.0))
+        return max(map(_largest, ends), default=0.0) if written else math.inf
+    texts = [text for each in ends for text in _texts(each)]
+    if any(map(is_unmeasured, texts)):
+        return math.inf
+    moments = [moment for text in texts if (moment := seconds_of_moment(text)) is not None]
+    return items_between(moments, (_span(call) or 0.0 for each in ends for call in _calls(each)), span)
+
+
+def _span(node: dict[str, Any]) -> float | None:
+    """Return the seconds of an interval: a constant, or a number in `to_days`, as DuckDB reads INTERVAL 1 DAY."""
+    if node.get("class") == "FUNCTION" and str(node["function_name"]).startswith("to_"):
+        # DuckDB writes INTERVAL 1 DAY as to_days(trunc(1)).
+        texts = (
+            list(set(_texts(node))) if all(call["function_name"] == "trunc" for call in list(_calls(node))[1:]) else []
+        )
+        number = float(texts[0]) if len(texts) == 1 and re.fullmatch(r"-?\d+(\.\d+)?", texts[0]) else math.inf
+        unit = str(node["function_name"]).removeprefix("to_")
+        return seconds_of_span(f"{number:f}", unit) if math.isfinite(number) else 0.0
+    text = _constant(node)
+    return seconds_of_span(text) if text is not None else None
 
 
 def _largest(node: Any) -> float:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ktx_cli.connectors.base import row_size
+from ktx_cli.connectors.guard.check import CheckedStatement
 from ktx_cli.connectors.guard.policy import StatementPolicy
+from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
+from ktx_cli.connectors.guard.unknown import with_hint
+from ktx_cli.connectors.guard.written import CHECKED
 from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import QueryResult
+from ktx_cli.connectors.port import Connector, QueryResult
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
 from ktx_cli.context.scan.catalog import load_manifest
-from ktx_cli.core.errors import ConfigError, UsageError
+from ktx_cli.context.scan.profiling.plain import json_value
+from ktx_cli.core.errors import ConfigError, SourceError, UsageError
 from ktx_cli.core.text import listing
-from ktx_cli.jobs.json_values import json_value
 from ktx_cli.project.config import (
     Connection,
     Database,
@@ -46,7 +50,7 @@ class SqlAnswer:
     """The rows of a statement, their values as JSON takes them.
 
     `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
-    too large (`bytes`); None when the answer is whole.
+    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan.
     """
 
     connection: str
@@ -55,6 +59,7 @@ class SqlAnswer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     cut: Literal["rows", "bytes"] | None = None
+    explains: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as it stands in the envelope."""
@@ -93,11 +98,31 @@ def run_sql(
     names = _Names(layout, chosen, entry)
     dialect = dialect_of(entry.driver) or entry.driver
     schema_of = names.schema_of if dialect in _SEARCHED else None
-    checked = policy.check(sql, dialect, max_rows=max_rows, tables=names, schema_of=schema_of)
+
+    def checked_for(server: Server | None) -> CheckedStatement:
+        return policy.check(sql, dialect, max_rows=max_rows, tables=names, schema_of=schema_of, server=server)
+
+    checked = checked_for(EITHER)
     connector, _ = open_connection(config, chosen, project_dir=layout.root, environ=environ)
     with connector:
-        found = connector.query(checked.sql, max_rows=max_rows)
-    return _answer(found, SqlAnswer(chosen, dialect, checked.sql, found.columns, ()), max_rows, max_bytes)
+        if dialect in CHECKED:
+            checked = checked_for(_server(connector))
+        found = _found(connector, checked, max_rows, names)
+    answer = SqlAnswer(chosen, dialect, checked.sql, checked.columns(found.columns), (), explains=checked.explains)
+    return _answer(found, answer, max_rows, max_bytes)
+
+
+def _server(connector: Connector) -> Server:
+    """Return which of the servers of a dialect this is: what is built in depends on it."""
+    ((version,),) = connector.query("SELECT VERSION()", max_rows=1).rows
+    return server_of(str(version))
+
+
+def _found(connector: Connector, checked: CheckedStatement, max_rows: int, names: _Names) -> QueryResult:
+    try:
+        return connector.query(checked.sql, max_rows=max_rows)
+    except SourceError as error:
+        raise with_hint(error, checked.dialect, names.tables, names.columns) from error
 
 
 def only_database(config: KtxConfig) -> str:
@@ -131,13 +156,26 @@ class _Names:
         single = getattr(entry, "schema_", None)
         self._schemas: list[str] = list(getattr(entry, "schemas", None) or ([single] if single else []))
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables, without their schemas."""
+        return sorted({parts[-1] for parts in self._tables})
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return sorted({str(column["name"]) for entry in self._entries for column in entry.get("columns") or ()})
+
     def __contains__(self, name: object) -> bool:
         return name in {".".join(parts) for parts in self._tables}
 
     @functools.cached_property
+    def _entries(self) -> list[dict[str, Any]]:
+        return list(load_manifest(self._layout, self._connection).tables.values())
+
+    @functools.cached_property
     def _tables(self) -> list[tuple[str, ...]]:
-        entries = load_manifest(self._layout, self._connection).tables.values()
-        return [found for entry in entries if (found := _parts(entry.get("table")))]
+        return [found for entry in self._entries if (found := _parts(entry.get("table")))]
 
     @functools.cached_property
     def _places(self) -> dict[str, list[str]]:
@@ -184,4 +222,4 @@ def _answer(found: QueryResult, answer: SqlAnswer, max_rows: int, max_bytes: int
         rows.append(values)
     by_bytes = len(rows) < len(found.rows) or (found.truncated and len(found.rows) < max_rows)
     cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
-    return SqlAnswer(answer.connection, answer.dialect, answer.sql, answer.columns, tuple(rows), cut)
+    return replace(answer, rows=tuple(rows), cut=cut)

@@ -113,11 +113,48 @@ def test_what_does_not_read_is_refused(ktx: Run, project: Path, sql: str) -> Non
 
 
 def test_the_hint_of_a_refused_function_helps(ktx: Run, project: Path) -> None:
-    hint = ktx("sql", "SELECT zeroblob(id) FROM customers", "--json").envelope["error"]["hint"]
+    hint = ktx("sql", "SELECT sqlite_source_id() FROM customers", "--json").envelope["error"]["hint"]
     key, value = hint.partition("ktx config set ")[2].split(" ", 1)
     assert ktx("config", "set", key, value.strip("'")).code == 0
-    answer = ktx("sql", "SELECT zeroblob(id) AS z FROM customers", "--json")
-    assert answer.data["rows"] == [["00"], ["0000"]]
+    answer = ktx("sql", "SELECT length(sqlite_source_id()) > 9 AS long FROM customers", "--json")
+    assert answer.data["rows"] == [[1], [1]]
+
+
+def test_a_plan_keeps_its_lines(ktx: Run, tmp_path: Path, project: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(project / "plan.duckdb")) as database:
+        database.execute("CREATE TABLE t (a int)")
+    with (project / "ktx.yaml").open("a") as stream:
+        stream.write("  duck:\n    driver: duckdb\n    path: plan.duckdb\n")
+    lines = ktx("sql", "-c", "duck", "EXPLAIN SELECT a FROM t").out.splitlines()
+    assert len(lines) > 3
+    assert not any("physical_plan" in line or "\t" in line for line in lines)
+    assert len({len(line.rstrip()) for line in lines}) == 1  # a box that is drawn
+
+
+def test_a_plan_of_columns_is_a_table(ktx: Run, project: Path) -> None:
+    out = ktx("sql", "-c", "warehouse", "EXPLAIN QUERY PLAN SELECT id FROM customers").out
+    assert out.startswith("id\tparent\tnotused\tdetail\n")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SHOW TABLES",
+        "SELECT load_extension('x')",
+        "SELECT FROM",
+        "DELETE FROM customers",
+        "SELECT nosuch FROM customers",
+    ],
+)
+def test_an_error_says_a_thing_once(ktx: Run, project: Path, sql: str) -> None:
+    error, hint = ktx("sql", "-c", "warehouse", sql).err.splitlines()
+    assert error.startswith("error: ")
+    assert hint.startswith("hint: ")
+    said = hint.removeprefix("hint: ")
+    assert said not in error
+    assert error.removeprefix("error: the statement was not run: ") not in hint
 
 
 def test_semantic_layer_only(ktx: Run, project: Path) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import SourceError, UsageError
-from ktx_cli.jobs.json_values import json_value
 from ktx_cli.jobs.sql import SqlAnswer, run_sql
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
-from ktx_cli.testing.servers import PostgresServer
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 
 SHARD = """\
 tables:
@@ -103,7 +103,76 @@ def test_a_refused_statement_opens_nothing(shop: Path) -> None:
     with pytest.raises(SourceError) as caught:
         ask(shop, "SELECT load_extension('x')")
     assert caught.value.code == "read_only"
-    assert "connections.shop.allowed_functions" in str(caught.value.hint)
+    assert caught.value.hint == "write the statement without it"
+
+
+SHOP = """\
+tables:
+  t:
+    table: t
+    columns: [{name: a, type: number}, {name: amount, type: number}]
+  customers:
+    table: customers
+    columns: []
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT amonut FROM t", "did you mean `amount`?"),
+        ("SELECT t.amonut FROM t", "did you mean `amount`?"),
+        ("SELECT 1 FROM custmers", "did you mean `customers`?"),
+        ("SELECT zzzzzz FROM t", "to see the columns of a table: SELECT name, type FROM pragma_table_info('TABLE')"),
+        ("SELECT 1 FROM zzzzzz", "to see the tables: SELECT name, type FROM sqlite_schema"),
+        ("SELECT max(a) OVER (PARTITION BY 1) FROM t WHERE max(a) > 1", "correct the statement for sqlite"),
+    ],
+)
+def test_an_error_of_the_database_has_a_hint(shop: Path, sql: str, hint: str) -> None:
+    shards = Layout(shop).schema_dir("shop")
+    shards.mkdir(parents=True)
+    (shards / "all.yaml").write_text(SHOP)
+    with pytest.raises(SourceError) as caught:
+        ask(shop, sql)
+    assert (caught.value.code, caught.value.hint) == ("query", hint)
+
+
+def test_a_suggestion_of_the_database_is_the_hint_and_is_said_once(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
+        database.execute("CREATE TABLE orders (amount int)")
+    (tmp_path / "ktx.yaml").write_text("connections:\n  duck:\n    driver: duckdb\n    path: shop.duckdb\n")
+    for sql, near in (("SELECT 1 FROM ordrs", "orders"), ("SELECT amnt FROM orders", "amount")):
+        with pytest.raises(SourceError) as caught:
+            ask(tmp_path, sql)
+        assert caught.value.hint == f"did you mean `{near}`?"
+        assert near not in caught.value.message
+
+
+def test_columns_are_named_as_by_the_text_that_was_given(shop: Path) -> None:
+    answer = ask(shop, "select count(*), Max( a ), 1+1, * from t group by a, b order by a")
+    assert answer.columns == ("count(*)", "Max( a )", "1+1", "a", "b")
+
+
+def test_a_plan_is_of_the_statement_without_a_limit(shop: Path) -> None:
+    answer = ask(shop, "EXPLAIN QUERY PLAN SELECT a FROM t")
+    assert (answer.sql, answer.explains) == ("EXPLAIN QUERY PLAN SELECT a FROM t", True)
+    assert answer.columns[-1] == "detail"
+
+
+@pytest.mark.mysql
+def test_what_mariadb_has_built_in_decides_there(tmp_path: Path, mariadb_server: MariaDBServer) -> None:
+    name = f"sql{uuid.uuid4().hex[:8]}"
+    own = "CREATE FUNCTION any_value(x int) RETURNS int RETURN 4242"
+    url = mariadb_server.create_database(name, "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2)", own)
+    (tmp_path / "ktx.yaml").write_text(f"connections:\n  shop:\n    driver: mysql\n    url: {url}\n")
+    with pytest.raises(SourceError) as caught:
+        ask(tmp_path, "SELECT any_value(1)")
+    assert caught.value.code == "read_only"
+    answer = ask(tmp_path, "SELECT json_compact('{}'), row_number() over (order by a) FROM t LIMIT 1")
+    assert answer.rows == (("{}", 1),)
+    assert answer.columns == ("json_compact('{}')", "row_number() over (order by a)")
 
 
 def test_an_allowed_function_reaches_the_session_which_has_its_own_mind(shop: Path) -> None:

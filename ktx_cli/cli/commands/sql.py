@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Lines
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.rows import RowFormat, as_lines, as_table
@@ -66,9 +67,17 @@ def register(app: typer.Typer) -> None:
         answer = run_sql(layout, loaded.config, text, environ=os.environ, connection=connection, max_rows=max_rows)
         _warn_when_cut(session, answer)
         if form is RowFormat.TABLE or session.settings.json:
-            return Result(answer.to_json(), [as_table(answer.columns, answer.rows)])
+            return Result(answer.to_json(), [_shown(answer)])
         _write(as_lines(form, answer.columns, answer.rows))
         return Result(answer.to_json())
+
+
+def _shown(answer: SqlAnswer) -> Block:
+    """Return a plan as its lines, which a table would lose the indentation of, and other rows as a table."""
+    texts = [str(row[-1]) for row in answer.rows] if answer.explains else []
+    if any(text.startswith(" ") or "\n" in text for text in texts):
+        return Lines(tuple(line for text in texts for line in text.splitlines()))
+    return as_table(answer.columns, answer.rows)
 
 
 def _statement(statement: str | None, file: str | None) -> str:

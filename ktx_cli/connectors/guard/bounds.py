@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from ktx_cli.connectors.guard.errors import refused
 from ktx_cli.connectors.guard.functions import FunctionList
+from ktx_cli.connectors.guard.series import SERIES, require_fill, require_series, require_short_sequence
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_TEXT: Final = 1_000_000
 """How long a text may be that a function builds, and how often all `repeat` of a statement together may repeat."""
-
-MAX_SERIES: Final = 10_000_000
-"""The largest number in the bounds of a series."""
 
 _BUILDERS: Final[dict[str, str | int]] = {
     # class or name -> the position or the argument that says how long the text becomes
@@ -41,19 +39,15 @@ _BUILDERS: Final[dict[str, str | int]] = {
     "rightpad": 1,
     "leftpadutf8": 1,
     "rightpadutf8": 1,
+    "reservoir_quantile": 2,
+    "bitstring": 1,
 }
 _MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
-_SERIES: Final = frozenset(
-    {"GenerateSeries", "ExplodingGenerateSeries", "GenerateDateArray", "GenerateTimestampArray", "Generator"}
-    | {"numbers", "numbers_mt", "zeros", "zeros_mt", "range", "generate_series", "sequence", "arrayrange"}
-)
-_GROWING: Final = ("Mul", "Pow", "BitwiseLeftShift", "Factorial", "Exp")
 _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)")
 _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_string"})
 
-
-_WORDLESS = frozenset({"sqlite", "snowflake", "tsql"})
+_WORDLESS: Final = frozenset({"sqlite", "snowflake", "tsql"})
 """Dialects whose WITH is recursive without the word."""
 
 
@@ -68,11 +62,16 @@ def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
         if _key(function) in _BUILDERS or _key(function) in _REPLACING:
             times *= _length(function, functions) if _key(function) in _BUILDERS else _growth(function)
             if times > MAX_TEXT:
-                raise functions.refuse(functions.name_of(function), f"builds texts of over {MAX_TEXT:,} characters")
-        elif _key(function) in _SERIES:
-            _require_short(function, functions)
+                raise functions.refuse_size(function, f"builds texts of over {MAX_TEXT:,} characters", MAX_TEXT)
+        elif _key(function) in SERIES:
+            require_series(function, functions)
         elif _key(function) in _FORMATS and any(_WIDTH.search(text.name) for text in function.find_all(exp.Literal)):
-            raise functions.refuse(functions.name_of(function), "has a width of over 9,999 in its format")
+            raise functions.refuse_size(function, "has a width of over 9,999 in its format", 9999)
+    if functions.dialect == "mysql":
+        for table in tree.find_all(exp.Table):
+            require_short_sequence(table)
+    for fill in tree.find_all(exp.WithFill):
+        require_fill(fill)
     for clause in tree.find_all(exp.With):
         if clause.args.get("recursive") or functions.dialect in _WORDLESS:
             _require_end(clause)
@@ -87,12 +86,13 @@ def _length(function: exp.Func, functions: FunctionList) -> int:
     """Return by how much a function multiplies a text (1 for one that pads up to a bounded length)."""
     where = _BUILDERS[_key(function)]
     listed = function.expressions
-    given = function.args.get(where) if isinstance(where, str) else (listed[where] if where < len(listed) else None)
-    size = _number(given)
+    if isinstance(where, int) and where >= len(listed):
+        return 1  # its length has a default
+    size = _number(function.args.get(where) if isinstance(where, str) else listed[where])
     if size is None:
-        raise functions.refuse(functions.name_of(function), "builds texts of a length that is not written as a number")
+        raise functions.refuse_size(function, "builds texts of a length that is not written as a number", MAX_TEXT)
     if size > MAX_TEXT:
-        raise functions.refuse(functions.name_of(function), f"builds texts of over {MAX_TEXT:,} characters")
+        raise functions.refuse_size(function, f"builds texts of over {MAX_TEXT:,} characters", MAX_TEXT)
     return max(1, int(size)) if _key(function) in _MULTIPLYING else 1
 
 
@@ -124,19 +124,6 @@ def _number(node: object) -> float | None:
         return float(node.this)
     except ValueError:
         return None
-
-
-def _require_short(function: exp.Func, functions: FunctionList) -> None:
-    from sqlglot import exp
-
-    name = functions.name_of(function)
-    if any(type(node).__name__ in _GROWING for node in function.walk()):
-        raise functions.refuse(name, "makes a series whose length is a product or a power")
-    largest = max((_number(each) or 0 for each in function.find_all(exp.Literal)), default=0)
-    if largest > MAX_SERIES:
-        raise functions.refuse(name, f"makes a series of over {MAX_SERIES:,} items")
-    if not function.args and not function.expressions:
-        raise functions.refuse(name, "makes a series without an end")
 
 
 def _require_end(clause: exp.With) -> None:

@@ -45,7 +45,7 @@ foreign_key_columns foreign_keys identity_columns index_columns indexes key_cons
 sequences stats stats_columns synonyms tables types views
 """
 _CLICKHOUSE_OPEN: Final = """
-columns contributors data_skipping_indices databases formats functions numbers one parts parts_columns tables
+columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
 time_zones
 """
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
+from ktx_cli.connectors.guard.lists import read_words
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.text import one_line, shell_words
 
@@ -29,10 +32,19 @@ def refused(rule: str, construct: str, why: str, *, hint: str = READING, **detai
 
 
 def refused_function(name: str, connection: str, allowed: Iterable[str], why: str) -> StatementRefusedError:
-    """Return the error for a function, with the command that allows it on this connection."""
+    """Return the error for a function, with the command that allows it on this connection unless it is harmful."""
+    forms = (name.lower(), name.lower().rpartition(".")[2])
+    if any(fnmatchcase(form, pattern) for form in forms for pattern in _harmful()):
+        does = "does more than compute"
+        return refused("function", f"the function `{name}`", does, hint="write the statement without it", function=name)
     names = sorted({*(each.lower() for each in allowed), name.lower()})
     setting = shell_words("ktx", "config", "set", f"connections.{connection}.allowed_functions", _flow(names))
     return refused("function", f"the function `{name}`", why, hint=f"if it only reads: {setting}", function=name)
+
+
+@functools.cache
+def _harmful() -> tuple[str, ...]:
+    return tuple(read_words("harmful.txt"))
 
 
 def _flow(names: Iterable[str]) -> str:

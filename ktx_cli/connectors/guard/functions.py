@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.connectors.guard.errors import refused_function
+from ktx_cli.connectors.guard.errors import refused, refused_function
 from ktx_cli.connectors.guard.lists import read_words
+from ktx_cli.connectors.guard.servers import Server, holds
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -22,6 +23,9 @@ GUARDED_DIALECTS: Final = (
 )
 """The dialects with a list of functions."""
 
+_SEVERAL_SERVERS: Final = frozenset({"mysql"})
+"""Dialects that several servers speak, each with functions of its own."""
+
 _ALSO: Final = {"redshift": ("postgres",)}
 _FREE_PLACES: Final = {
     "postgres": frozenset({"pg_catalog"}),
@@ -29,6 +33,16 @@ _FREE_PLACES: Final = {
     "duckdb": frozenset({"system.main", "pg_catalog"}),
     "bigquery": frozenset({"hll_count", "kll_quantiles", "net", "safe"}),
 }
+SETTINGS: Final = frozenset(
+    {"timezone", "datestyle", "intervalstyle", "server_version", "server_version_num", "server_encoding"}
+    | {"client_encoding", "lc_collate", "lc_ctype", "lc_monetary", "lc_numeric", "lc_time", "default_collation"}
+    | {"calendar", "default_order", "default_null_order", "statement_timeout", "transaction_read_only"}
+)
+"""The settings whose values `current_setting` may tell."""
+
+ROW_PATTERN: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number", "running", "final"})
+"""Functions of MATCH_RECOGNIZE that the parser has no classes for; outside of it they are unknown names."""
+
 _CALLED: Final = re.compile(r"(\w+)\(")
 _NAMELESS: Final = frozenset({"CombinedAggFunc", "CombinedParameterizedAgg", "ParameterizedAgg", "AnonymousAggFunc"})
 
@@ -36,10 +50,13 @@ _NAMELESS: Final = frozenset({"CombinedAggFunc", "CombinedParameterizedAgg", "Pa
 class FunctionList:
     """Says which functions of a dialect may be called, with those a connection allows besides."""
 
-    def __init__(self, dialect: str, allowed: Collection[str], connection: str) -> None:
+    def __init__(
+        self, dialect: str, allowed: Collection[str] = (), connection: str = "ID", server: Server | None = None
+    ) -> None:
         self.dialect = dialect
         self.connection = connection
         self.allowed = frozenset(name.lower() for name in allowed)
+        self.names = listed(dialect, server)
 
     def require(self, function: exp.Func) -> None:
         """Raise unless the function may be called, at the place it is named at."""
@@ -51,6 +68,8 @@ class FunctionList:
         if not self._is_listed(function):
             name = f"{place}.{self.name_of(function)}" if place else self.name_of(function)
             raise self.refuse(name, "is not on the list of functions that only compute")
+        if self.name_of(function) == "current_setting":
+            self._require_setting(function)
 
     def name_of(self, function: exp.Func) -> str:
         """Return the name a function is called by in the dialect."""
@@ -67,10 +86,30 @@ class FunctionList:
         """Return the error for a function, with the setting that allows it."""
         return refused_function(name, self.connection, self.allowed, why)
 
+    def refuse_size(self, function: exp.Func, why: str, most: int) -> Exception:
+        """Return the error for a function that makes too much; `most` is what may be written as its number."""
+        name = self.name_of(function)
+        hint = f"write its size as a number of at most {most:,}"
+        return refused("size", f"the function `{name}`", why, hint=hint, function=name)
+
+    def _require_setting(self, function: exp.Func) -> None:
+        """Raise unless it is a harmless setting whose value is asked for."""
+        name = function.expressions[0] if function.expressions else None
+        shown = name.name if name is not None and name.is_string else "a setting that is not named by a text"
+        if shown.lower() not in SETTINGS:
+            raise refused(
+                "setting",
+                f"the setting `{shown}`",
+                "is not on the list of harmless ones",
+                hint=f"these can be read: {', '.join(sorted(SETTINGS))}",
+            )
+
     def _is_listed(self, function: exp.Func) -> bool:
         kind = type(function).__name__
+        if kind == "Anonymous" and function.name.lower() in ROW_PATTERN and _is_in_row_pattern(function):
+            return True
         if kind == "Anonymous":
-            return not _is_case_sensitive(function, self.dialect) and function.name.lower() in listed(self.dialect)
+            return not _is_case_sensitive(function, self.dialect) and function.name.lower() in self.names
         if kind in _NAMELESS:
             return self.dialect == "clickhouse"  # its grammar of aggregates, whose names the parser checked
         return kind in known_classes()
@@ -119,10 +158,22 @@ def _is_case_sensitive(function: exp.Func, dialect: str) -> bool:
     return quoted and name.name != name.name.lower() and dialect in ("postgres", "redshift", "trino")
 
 
+def _is_in_row_pattern(function: exp.Func) -> bool:
+    from sqlglot import exp
+
+    return not place_of(function) and function.find_ancestor(exp.MatchRecognize) is not None
+
+
 @functools.cache
-def listed(dialect: str) -> frozenset[str]:
-    """Return the names on a dialect's list, in lower case."""
-    return frozenset(word.lower() for name in (dialect, *_ALSO.get(dialect, ())) for word in _read(name))
+def listed(dialect: str, server: Server | None = None) -> frozenset[str]:
+    """Return the names on a dialect's list, in lower case, with those that the server has besides."""
+    common = frozenset(word.lower() for name in (dialect, *_ALSO.get(dialect, ())) for word in _read(name))
+    own = (
+        (holds(word, server.version) for name in server.lists for word in _read(name))
+        if server and dialect in _SEVERAL_SERVERS
+        else ()
+    )
+    return common | {word for word in own if word}
 
 
 @functools.cache

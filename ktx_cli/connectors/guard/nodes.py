@@ -25,11 +25,11 @@ ARGUMENTS: Final = {
     "Select": frozenset(
         {"with_", "kind", "expressions", "distinct", "from_", "laterals", "joins", "where", "group", "having"}
         | {"qualify", "windows", "order", "limit", "offset", "match", "pivots", "prewhere", "cluster", "distribute"}
-        | {"sort", "sample", "exclude", "hint"}
+        | {"sort", "sample", "exclude", "hint", "for_", "options", "operation_modifiers"}
     ),
     "Table": frozenset(
         {"this", "alias", "db", "catalog", "laterals", "joins", "pivots", "hints", "system_time", "version"}
-        | {"partition", "ordinality", "when", "only", "sample", "rows_from"}
+        | {"partition", "ordinality", "when", "only", "sample", "rows_from", "indexed"}
     ),
     "With": frozenset({"expressions", "recursive"}),
 }
@@ -41,9 +41,6 @@ _ARGUMENT_NAMES: Final = {
     "locks": "a lock clause (FOR UPDATE, FOR SHARE)",
     "settings": "a SETTINGS clause",
     "format": "a FORMAT clause",
-    "options": "an OPTION clause",
-    "for_": "a FOR clause",
-    "operation_modifiers": "a modifier behind SELECT",
     "search": "a SEARCH clause",
     "pattern": "a PATTERN of files",
     "changes": "a CHANGES clause",
@@ -53,6 +50,8 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINTS: Final = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READPAST", "NOEXPAND"})
 _SAMPLES: Final = frozenset({"BERNOULLI", "SYSTEM", "RESERVOIR", "ROW", "BLOCK"})
 _PATTERN: Final = re.compile(r"(?:(?!--)[\w\s()*+?|{},^$-])*")
+_MOST_RECURSION: Final = 32_767
+_MODIFIERS: Final = frozenset({"STRAIGHT_JOIN", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"})
 _PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
 _SEQUENCE: Final = frozenset({"nextval", "currval"})
 
@@ -68,11 +67,11 @@ def require_root(tree: exp.Expr) -> None:
 def require_node(node: exp.Expr, dialect: str) -> None:
     """Raise unless the node is of a known class with known arguments; functions are another module's."""
     name = type(node).__name__
-    if name in _PARAMETERS:
+    if name in _PARAMETERS and not (dialect == "snowflake" and _is_position(node)):
         raise refused(
             "parameter", f"`{node.sql(dialect)}`", "is a parameter or a variable", hint="write its value instead"
         )
-    if name not in NODES:
+    if name not in NODES and name not in _PARAMETERS:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
         raise refused("construct", shown, "is not a part of a statement that only reads")
     _require_arguments(node, name)
@@ -110,8 +109,36 @@ def _require_hints(node: exp.Expr) -> None:
             raise refused("lock", f"the table hint {hint.sql()}", "may lock", hint="leave it out")
 
 
+def _is_position(node: exp.Expr) -> bool:
+    """Whether a parameter is a column by its position, `$1`, as Snowflake has them."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.Parameter) and isinstance(node.this, exp.Literal) and not node.this.is_string
+
+
+def _require_options(node: exp.Expr) -> None:
+    """Raise for an OPTION other than a bound of recursion, and for a modifier that does more than order a join."""
+    for option in node.args.get("options") or ():
+        limit = option.args.get("expression")
+        if option.name.upper() != "MAXRECURSION" or limit is None or not 1 <= int(limit.name) <= _MOST_RECURSION:
+            why = f"is not let through, apart from MAXRECURSION 1 to {_MOST_RECURSION:,}"
+            raise refused("construct", f"an OPTION clause with {option.name.upper()}", why, hint="leave it out")
+    for modifier in node.args.get("operation_modifiers") or ():
+        if modifier.name.upper() not in _MODIFIERS:
+            why = "is not a part of a statement that only reads"
+            raise refused("construct", f"{modifier.name.upper()} behind SELECT", why, hint="leave it out")
+
+
+def _require_answer_form(node: exp.Expr) -> None:
+    """Raise for a FOR clause that is not about the form of the answer."""
+    if str(node.args.get("kind")).upper() not in ("JSON", "XML"):
+        raise refused("construct", "a FOR clause", "is let through for JSON and XML alone", hint="leave it out")
+
+
 _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
     "WithTableHint": _require_hints,
     "TableSample": _require_sample,
     "MatchRecognize": _require_pattern,
+    "Select": _require_options,
+    "ForClause": _require_answer_form,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktx_cli.connectors.guard.check import CheckedStatement, SchemaOf, check
+from ktx_cli.connectors.guard.servers import Server
 from ktx_cli.core.errors import UsageError
 
 
@@ -41,6 +42,7 @@ class StatementPolicy:
         max_rows: int,
         tables: Container[str] = (),
         schema_of: SchemaOf | None = None,
+        server: Server | None = None,
     ) -> CheckedStatement:
         """Return the statement that may be sent; raises as `check`, and `UsageError` where raw SQL is not answered."""
         self.require_raw_sql()
@@ -52,4 +54,5 @@ class StatementPolicy:
             connection=self.connection,
             tables=tables,
             schema_of=schema_of,
+            server=server,
         )

@@ -18,8 +18,8 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
     from sqlglot import exp
 
     most = max_rows + 1
-    if isinstance(tree, exp.Values):
-        return tree
+    if isinstance(tree, exp.Values) or tree.args.get("for_"):
+        return tree  # an answer that FOR JSON writes as one text would be cut in its middle
     if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
         tree = tree if _clauses(tree) else limited(tree.this, max_rows)
     limit = tree.args.get("limit")

@@ -17,8 +17,14 @@ _DATA_FILE: Final = re.compile(
     r"\.(csv|tsv|parquet|json|jsonl|ndjson|txt|xlsx|db|duckdb|sqlite|arrow|ipc|orc|avro|py|yaml|yml)(\.(gz|zst|bz2))?$",
     re.IGNORECASE,
 )
-_FILE_FORMATS: Final = frozenset({"csv", "parquet", "json", "orc", "text", "avro", "delta", "binaryfile", "iceberg"})
-_PATH_DIALECTS: Final = frozenset({"duckdb", "databricks", "snowflake"})
+_FILE_FORMATS: Final = frozenset(
+    {"csv", "parquet", "json", "orc", "text", "avro", "delta", "binaryfile", "iceberg", "xml", "excel", "image"}
+    | {"jdbc", "kafka", "cloudfiles", "hudi", "libsvm", "sql"}
+)
+"""Names that Databricks takes for the format of a file or of another source where a schema is expected."""
+
+_PATH_DIALECTS: Final = frozenset({"duckdb", "databricks", "snowflake", "clickhouse"})
+_FILE_HINT: Final = "name a table; if this is one, `ktx scan` makes its name known"
 _CATALOG_HINT: Final = "read information_schema instead"
 
 
@@ -41,14 +47,14 @@ def require_table(table: exp.Table, dialect: str, known: Container[str]) -> None
     parts = [name for part in table.parts for name in (part.name.split(".") if dialect == "bigquery" else [part.name])]
     if len(parts) > 3:
         raise refused("table", f"`{'.'.join(parts)}`", "is a table of another server")
-    if dialect in _PATH_DIALECTS and ".".join(parts) not in known and _is_file(parts):
-        raise refused("file", f"`{'.'.join(parts)}`", "is a file, not a table of this connection")
+    if dialect in _PATH_DIALECTS and ".".join(parts) not in known and _is_file(parts, dialect):
+        raise refused("file", f"`{'.'.join(parts)}`", "is a file, not a table of this connection", hint=_FILE_HINT)
     _require_open(parts, dialect)
 
 
-def _is_file(parts: list[str]) -> bool:
+def _is_file(parts: list[str], dialect: str) -> bool:
     name = parts[-1]
-    if len(parts) > 1 and parts[-2].lower() in _FILE_FORMATS and ("/" in name or "\\" in name):
+    if len(parts) > 1 and parts[-2].lower() in _FILE_FORMATS and dialect == "databricks":
         return True
     return bool(_OUTSIDE.search(name)) or (len(parts) == 1 and bool(_DATA_FILE.search(name)))
 

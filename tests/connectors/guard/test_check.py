@@ -8,14 +8,19 @@ from hypothesis import strategies as st
 from sqlglot import Dialect
 
 from ktx_cli.connectors.guard import (
+    EITHER,
     GUARDED_DIALECTS,
     MAX_CHARACTERS,
     MAX_DEPTH,
+    Server,
     StatementPolicy,
     StatementRefusedError,
     check,
+    server_of,
 )
 from ktx_cli.connectors.guard.functions import known_classes, listed
+from ktx_cli.connectors.guard.headers import with_headers
+from ktx_cli.connectors.guard.instead import catalog_query
 from ktx_cli.connectors.guard.nodes import ARGUMENTS, NODES
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
 
@@ -54,11 +59,146 @@ def test_a_refusal_names_the_rule_and_the_construct(dialect: str, sql: str, rule
 
 
 def test_a_refused_function_comes_with_the_setting_that_allows_it() -> None:
-    error = refusal("SELECT pg_sleep(1)", "postgres", connection="shop", allowed_functions=["Similarity"])
-    assert "`pg_sleep`" in error.message
-    setting = """ktx config set connections.shop.allowed_functions '["pg_sleep", "similarity"]'"""
+    error = refusal("SELECT unaccent('a')", "postgres", connection="shop", allowed_functions=["Similarity"])
+    assert "`unaccent`" in error.message
+    setting = """ktx config set connections.shop.allowed_functions '["similarity", "unaccent"]'"""
     assert error.hint == f"if it only reads: {setting}"
-    assert error.details["function"] == "pg_sleep"
+    assert error.details["function"] == "unaccent"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("postgres", "SELECT pg_sleep(1)"),
+        ("postgres", "SELECT pg_terminate_backend(1)"),
+        ("postgres", "SELECT public.dblink('x', 'y')"),
+        ("postgres", "SELECT nextval('s')"),
+        ("mysql", "SELECT GET_LOCK('a', 1)"),
+        ("mysql", "SELECT LOAD_FILE('/etc/passwd')"),
+        ("sqlite", "SELECT load_extension('x')"),
+        ("duckdb", "FROM read_csv('x.csv')"),
+        ("tsql", "SELECT * FROM OPENROWSET('a', 'b', 'c')"),
+        ("clickhouse", "SELECT * FROM url('http://x')"),
+        ("snowflake", "SELECT SYSTEM$CANCEL_QUERY('x')"),
+    ],
+)
+def test_how_to_allow_a_harmful_function_is_not_said(dialect: str, sql: str) -> None:
+    error = refusal(sql, dialect)
+    assert "allowed_functions" not in str(error.hint)
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "hint"),
+    [
+        ("sqlite", "PRAGMA table_info(orders)", "SELECT name, type FROM pragma_table_info('orders')"),
+        ("sqlite", "SHOW TABLES", "SELECT name, type FROM sqlite_schema"),
+        ("postgres", "show TimeZone;", "SELECT current_setting('TimeZone')"),
+        ("postgres", "SHOW data_directory", "SELECT table_schema, table_name FROM information_schema.tables"),
+        ("mysql", "SHOW FULL COLUMNS FROM `shop`.`orders`", "WHERE table_name = 'orders'"),
+        ("mysql", "EXPLAIN orders", "WHERE table_name = 'orders'"),
+        ("mysql", "DESC orders", "WHERE table_name = 'orders'"),
+        ("duckdb", "DESCRIBE orders", "WHERE table_name = 'orders'"),
+        ("duckdb", "SUMMARIZE orders", "ktx scan shop --depth profile"),
+        ("snowflake", "DESCRIBE TABLE db.s.orders", "WHERE table_name = 'orders'"),
+        ("clickhouse", "SHOW TABLES FROM shop", "SELECT database, name FROM system.tables"),
+        ("bigquery", "SHOW TABLES", "DATASET.INFORMATION_SCHEMA.TABLES"),
+        ("duckdb", "DESCRIBE SELECT 1", "write one SELECT"),
+    ],
+)
+def test_a_statement_that_describes_gets_the_query_that_answers_it(dialect: str, sql: str, hint: str) -> None:
+    error = refusal(sql, dialect, connection="shop")
+    assert hint in str(error.hint)
+    assert error.details["rule"] == "root"
+
+
+@pytest.mark.parametrize("dialect", GUARDED_DIALECTS)
+@pytest.mark.parametrize("table", [None, "it's"])
+def test_the_queries_of_hints_are_let_through(dialect: str, table: str | None) -> None:
+    assert check(catalog_query(dialect, table), dialect, max_rows=10).sql
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "headers"),
+    [
+        ("sqlite", "SELECT count(*), Sum( a ) FROM t", ("count(*)", "Sum( a )")),
+        ("sqlite", "SELECT 1+1, a, b AS c, max(a) m FROM t", ("1+1", None, None, None)),
+        (
+            "sqlite",
+            "SELECT 1+1, *, (SELECT max(b, 2) FROM u), t.* FROM t",
+            ("1+1", "*", "(SELECT max(b, 2) FROM u)", "*"),
+        ),
+        ("sqlite", "WITH x AS (SELECT 1, 2) SELECT DISTINCT count(*) FROM x", ("count(*)",)),
+        ("sqlite", "SELECT a||'x' UNION SELECT 2", ("a||'x'",)),
+        ("sqlite", "(SELECT 1+1)", ("1+1",)),
+        ("mysql", "select if(a>1,'x','y') from t", ("if(a>1,'x','y')",)),
+        ("mysql", "select case when a then 1 end, b from t", ("case when a then 1 end", None)),
+        ("sqlite", "VALUES (1)", ()),
+        ("sqlite", "EXPLAIN QUERY PLAN SELECT count(*) FROM t", ()),
+        ("postgres", "SELECT count(*) FROM t", ()),
+    ],
+)
+def test_headers_are_of_the_text_as_it_was_written(dialect: str, sql: str, headers: tuple[str | None, ...]) -> None:
+    assert check(sql, dialect, max_rows=10).headers == headers
+
+
+def test_headers_beside_a_star_are_put_where_they_belong() -> None:
+    found = ("1 + 1", "a", "b", "MAX(a)")
+    assert with_headers(found, ("1+1", "*", "max(a)")) == ("1+1", "a", "b", "max(a)")
+    assert with_headers(found, ("x", "y")) == found
+    assert with_headers(("a",), ("1", "*", "2")) == ("a",)
+    assert with_headers(found, ()) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "lists", "number"),
+    [
+        ("10.11.6-MariaDB-0+deb12u1", ("mariadb_own",), (10, 11, 6)),
+        ("5.5.5-10.6.4-MariaDB", ("mariadb_own",), (10, 6, 4)),
+        ("8.0.36", ("mysql_own",), (8, 0, 36)),
+        ("5.7.44-log", ("mysql_own",), (5, 7, 44)),
+        ("8.4", ("mysql_own",), (8, 4, 0)),
+        ("odd", ("mysql_own",), ()),
+    ],
+)
+def test_the_server_is_known_by_its_version(version: str, lists: tuple[str, ...], number: tuple[int, ...]) -> None:
+    assert server_of(version) == Server(lists, number)
+
+
+@pytest.mark.parametrize(
+    ("sql", "mysql", "older", "mariadb"),
+    [
+        ("SELECT ANY_VALUE(a) FROM t", True, True, False),
+        ("SELECT BIN_TO_UUID(a) FROM t", True, False, False),
+        ("SELECT NATURAL_SORT_KEY(a) FROM t", False, False, True),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY a) FROM t", True, False, True),
+        ("SELECT POINT(1, 2)", True, True, False),
+        ("SELECT a REGEXP 'x' FROM t", True, True, True),
+        ("SELECT LEVENSHTEIN(a, b) FROM t", False, False, False),
+        ("SELECT COALESCE(a, b), CAST(a AS CHAR(3)), a IN (1, 2) FROM t AS u (a, b)", True, True, True),
+    ],
+)
+def test_what_is_built_in_depends_on_the_server(sql: str, mysql: bool, older: bool, mariadb: bool) -> None:
+    for version, wanted in (("8.0.36", mysql), ("5.7.44", older), ("10.11.6-MariaDB", mariadb)):
+        if wanted:
+            assert check(sql, "mysql", max_rows=10, server=server_of(version)).sql
+        else:
+            assert refusal(sql, "mysql", server=server_of(version))
+
+
+def test_what_mysql_has_is_on_no_other_list() -> None:
+    assert "any_value" in listed("mysql", EITHER)
+    assert listed("mysql") < listed("mysql", server_of("8.0.36")) < listed("mysql", EITHER)
+    assert [dialect for dialect in GUARDED_DIALECTS[4:] if listed(dialect, EITHER) != listed(dialect)] == []
+    assert listed("postgres", EITHER) == listed("postgres")
+
+
+def test_a_type_of_the_database_may_be_allowed() -> None:
+    sql = "SELECT a::public.citext FROM public.t"
+    assert refusal(sql, "postgres").details["rule"] == "type"
+    assert check(sql, "postgres", max_rows=10, allowed_functions=["public.citext"]).sql
+    assert refusal('SELECT a::"Mood" FROM t', "postgres")
+    assert check("SELECT a::pg_catalog.text, b::box, c::int[] FROM t", "postgres", max_rows=10).sql
 
 
 @pytest.mark.parametrize(
@@ -105,10 +245,11 @@ def test_a_quoted_name_in_capitals_is_another_function() -> None:
         ("postgres", "SELECT 1 FETCH FIRST 90 ROWS ONLY", "SELECT 1 LIMIT 11"),
         ("postgres", "SELECT 1 FETCH FIRST 9 ROWS ONLY", "SELECT 1 FETCH FIRST 9 ROWS ONLY"),
         ("tsql", "SELECT a FROM t", "SELECT TOP 11 a FROM t"),
+        ("tsql", "SELECT a FROM t FOR JSON PATH", "SELECT a FROM t FOR JSON PATH"),
         ("tsql", "SELECT TOP 99 a FROM t", "SELECT TOP 11 a FROM t"),
         ("mysql", "SELECT /*+ SET_VAR(x = 1) */ 'a\\'b'", "SELECT 'a''b' LIMIT 11"),
-        ("duckdb", "EXPLAIN  FROM t", "EXPLAIN SELECT * FROM t LIMIT 11"),
-        ("postgres", "explain (analyze,\n costs off) select 1", "EXPLAIN (analyze, costs off) SELECT 1 LIMIT 11"),
+        ("duckdb", "EXPLAIN  FROM t", "EXPLAIN SELECT * FROM t"),
+        ("postgres", "explain (analyze,\n costs off) select 1", "EXPLAIN (analyze, costs off) SELECT 1"),
     ],
 )
 def test_what_is_sent_is_written_anew_with_a_limit(dialect: str, sql: str, written: str) -> None:
