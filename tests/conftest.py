@@ -1,13 +1,16 @@
-"""The database servers the tests share, how many tests ran on each, and the wall around every model."""
+"""The database servers the tests share, how many tests ran on each, tables of cases, the wall around every model."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import trustme
 
 from ktx_cli.llm.backends.claude.environment import KEPT, dropped_names
 from ktx_cli.testing.model_server import ModelServer
@@ -15,6 +18,29 @@ from ktx_cli.testing.servers import MariaDBServer, PostgresServer, ServerMissing
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_certificate_to_trust(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust one authority that nobody has: a client reads the system's for 40 ms at each of its transports.
+
+    Programs that are started trust it too; a test of certificates names its own.
+    """
+    path = tmp_path_factory.mktemp("authority") / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(path))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tree_of_commands() -> Iterator[None]:
+    """Have typer's runner build the commands of an app once, as a process does, and not for every call."""
+    import typer.testing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -85,6 +111,40 @@ def model_server(_one_model_server: ModelServer) -> ModelServer:
     """A scripted model server, its script and its requests forgotten before each test."""
     _one_model_server.play(())
     return _one_model_server
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test of a function with `@pytest.mark.table(names, rows)`, however many rows there are."""
+    for mark in metafunc.definition.iter_markers("table"):
+        names, _ = _table(mark)
+        metafunc.parametrize(names, [[None] * len(names)], ids=["table"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Call the function of a table for every row; the error names all rows that failed, each with its own error."""
+    mark = pyfuncitem.get_closest_marker("table")
+    if mark is None:
+        return None
+    names, rows = _table(mark)
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    errors = []
+    for row in rows:
+        try:
+            pyfuncitem.obj(**{**given, **dict(zip(names, row, strict=True))})
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - all rows are run, the errors raised below
+            error.add_note(f"row: {row!r}")
+            errors.append(error)
+    if errors:
+        raise BaseExceptionGroup(f"{len(errors)} of {len(rows)} rows failed", errors)
+    return True
+
+
+def _table(mark: pytest.Mark) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    names, rows = mark.args
+    if isinstance(names, str):
+        return (names,), [(row,) for row in rows]
+    return tuple(names), [tuple(row) for row in rows]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,9 @@ WAIT = Annotated[
     ),
 ]
 
+MOST_JOINS = 10
+"""How many of the joins of a connection a run names without `--verbose`, the surest first."""
+
 MOST_NAMES = 20
 """How many tables or files of one kind a dry run names without `--verbose`."""
 
@@ -45,7 +49,10 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     session.warn(*warnings)
     blocks = _plan_blocks if report.dry_run else _blocks
     again = shell_words(*request.command.split(), *request.connections)
+    review = [c.connection for c in report.connections if c.to_review and not report.dry_run]
     steps = [again] if report.status == PLANNED else []
+    if review:
+        steps.append(shell_words("ktx", "scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
     return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
 
 
@@ -88,8 +95,34 @@ def _capped(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _result_table(report: IngestReport) -> Block:
-    rows = tuple((c.connection, c.status, c.summary) for c in report.connections)
+    rows = tuple((c.connection, c.status, c.result) for c in report.connections)
     return Table(("connection", "status", "result"), rows)
+
+
+def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
+    """Draw the joins that were found, of connections where something changed, and those that are gone."""
+    found = [row for c in report.connections if c.status != "unchanged" for row in _join_rows(c, verbose=verbose)]
+    gone = [(c.connection, each.name, each.reason) for c in report.connections for each in c.gone]
+    tables: list[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]] = [
+        (("join found", "score", "reason"), found),
+        (("join gone", "reason"), gone),
+    ]
+    several = len(report.connections) > 1
+    return [
+        Table(("connection", *columns), tuple(rows)) if several else Table(columns, tuple(row[1:] for row in rows))
+        for columns, rows in tables
+        if rows
+    ]
+
+
+def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str, ...]]:
+    name = connection.connection
+    shown = connection.joins if verbose else connection.joins[:MOST_JOINS]
+    rows: list[tuple[str, ...]] = [(name, each.name, f"{each.edge.score:g}", each.edge.reason) for each in shown]
+    more = len(connection.joins) - len(shown)
+    if more:
+        rows.append((name, f"... and {more:,} more", "", shell_words("ktx", "scan", "relationships", name)))
+    return rows
 
 
 def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
@@ -101,7 +134,7 @@ def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
 
 
 def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
-    blocks = [_result_table(report)]
+    blocks = [_result_table(report), *_join_tables(report, verbose=verbose)]
     names = [
         (c.connection, what, name)
         for c in report.connections

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ktx_cli.connectors.port import (
@@ -34,6 +36,9 @@ MAX_RESULT_BYTES = 128 * 1024 * 1024
 
 REASON_LENGTH = 200
 """How long the reason of an object that cannot be read may be."""
+
+SETTLED_SECONDS = 2.0
+"""How old the last change of a file must be to be told from one in the same tick of the file system's clock."""
 
 LOCKED = "locked by another session"
 """Why an object cannot be read that somebody else has locked."""
@@ -103,6 +108,19 @@ class BaseConnector:
             what, hint = "reading the catalog", "try again when the server has less to do"
         return self.failure(f"{what} was stopped after {STATEMENT_SECONDS:g} seconds", hint=hint, code="timeout")
 
+    def ended(self, error: SourceError) -> SourceError:
+        """Return the error for a statement whose session the server ended, though it takes new ones.
+
+        It has the code `query`, so it costs what it was sent for and no more; `ended_its_session` knows it.
+        """
+        found = self.failure(
+            f"the server ended the session, and takes new ones: {error.message.removeprefix(f'{self.where}: ')}",
+            hint="look into the server's log; `exclude` in ktx.yaml leaves a table out",
+            code="query",
+        )
+        found.details[_ENDED] = True
+        return found
+
     def locked(self, who: str) -> SourceError:
         """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
         return self.failure(
@@ -119,6 +137,42 @@ class BaseConnector:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+_ENDED = "session_ended"
+
+
+def ended_its_session(error: SourceError) -> bool:
+    """Whether a statement took its session with it: one like it might do so again."""
+    return bool(error.details.get(_ENDED))
+
+
+def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
+    """Return a text that differs when a file does; None when one is missing or changed in the last `SETTLED_SECONDS`.
+
+    It rests on identity, size, time of change (which no program can set back) and the first `header_bytes` of each.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        try:
+            found = path.stat()
+            with path.open("rb") as stream:
+                header = stream.read(header_bytes)
+        except OSError:
+            return None
+        if time.time() - max(found.st_mtime, found.st_ctime) < SETTLED_SECONDS:
+            return None
+        facts = (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, header)
+        digest.update(repr(facts).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def has_bytes(path: Path) -> bool:
+    """Whether a file is there and not empty."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:

@@ -34,6 +34,7 @@ CLOSED_SETTINGS = {
 }
 """The settings of a DuckDB session that touches nothing but its database."""
 
+_HEADER_BYTES = 3 * 4096
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 
 
@@ -120,6 +121,7 @@ class DuckDbConnector(DuckDbSession):
         super().__init__(spec, str(self.path))
         require_file(spec, self.path, "DuckDB database")
         self._require_duckdb()
+        self._opened = self._fingerprint()
         self._connection = self._open()
 
     def test(self, scope: Scope) -> ConnectionTest:
@@ -141,6 +143,21 @@ class DuckDbConnector(DuckDbSession):
             catalog = DuckDbCatalog(cursor)
             tables = catalog.read(scope, catalog=_catalog(cursor))
             return DatabaseSchema(tables, tuple(catalog.problems), _version(cursor))
+
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever the file does; None while a WAL waits, or the file was replaced.
+
+        It covers the headers, with DuckDB's own counter of changes.
+        """
+        import duckdb
+
+        waiting = base.has_bytes(self.path.with_name(f"{self.path.name}.wal"))
+        found = None if waiting else base.file_evidence([self.path], _HEADER_BYTES)
+        return None if found is None or self._fingerprint() != self._opened else f"DuckDB {duckdb.__version__} {found}"
+
+    def _fingerprint(self) -> tuple[int, ...]:
+        status = self.path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _translated(self, error: Exception, sql: str | None) -> SourceError:
         why = file_reason(error)

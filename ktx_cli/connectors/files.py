@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,6 +51,8 @@ READERS = {
     ".jsonl.gz": "read_json({}, format = 'newline_delimited')",
 }
 """How DuckDB reads a file, by the end of its name (`{}` is its path)."""
+
+_BLANK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,13 @@ class FilesConnector(DuckDbSession):
         self._prepare()
         return super().query(sql, parameters, max_rows=max_rows)
 
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever one of the files does, or there are others."""
+        import duckdb
+
+        found = base.file_evidence(file.path for file in self._files)
+        return None if found is None else f"DuckDB {duckdb.__version__} {found}"
+
     def _prepare(self) -> dict[TableRef, ObjectProblem]:
         """Make a view of every file, once; return the files that cannot be read."""
         import duckdb
@@ -121,6 +132,9 @@ class FilesConnector(DuckDbSession):
             if not self._ready:
                 self._broken: dict[TableRef, ObjectProblem] = {}
                 for file in self._files:
+                    if _is_empty(file):
+                        self._broken[file.ref] = ObjectProblem(file.ref, "file", "the file is empty")
+                        continue
                     try:
                         with self._session().cursor() as cursor:
                             cursor.execute(f"CREATE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}")
@@ -223,6 +237,22 @@ def _unusable(path: Path, inside: Path) -> str | None:
 def _left_out(folder: Path, path: Path, why: str) -> ObjectProblem:
     name = path.relative_to(folder).as_posix().encode(errors="replace").decode()
     return ObjectProblem(TableRef(None, name), "file", base.reason(f"{name} {why}"))
+
+
+def _is_empty(file: DataFile) -> bool:
+    """Whether a file holds nothing but blanks, or an empty JSON list: DuckDB would make up a column for it."""
+    if file.suffix == ".parquet":
+        return False
+    opener = gzip.open if file.suffix.endswith(".gz") else open
+    try:
+        with opener(file.path, "rb") as stream:
+            begin = stream.read(_BLANK_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return False  # DuckDB says what is wrong with it
+    if len(begin) == _BLANK_BYTES:
+        return False
+    content = b"".join(begin.removeprefix(b"\xef\xbb\xbf").split())
+    return not content or (content == b"[]" and file.suffix.startswith(".json"))
 
 
 def _reader(file: DataFile) -> str:

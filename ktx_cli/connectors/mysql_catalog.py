@@ -1,4 +1,9 @@
-"""Reads the structure of MySQL and MariaDB schemas from information_schema, one query for each kind of metadata."""
+"""Reads the structure of MySQL and MariaDB schemas from information_schema, one query for each kind of metadata.
+
+No snapshot covers information_schema, whatever the transaction: each query sees its own moment. A table that is dropped
+between two of them is left without columns, which none has, and becomes a problem; one that is altered can be torn
+until the next scan.
+"""
 
 from __future__ import annotations
 
@@ -108,13 +113,18 @@ def _fill(
 
 
 def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
-    """Take out views the server itself calls invalid (MariaDB shows no columns of them, MySQL still does)."""
+    """Take out views the server itself calls invalid (MariaDB shows no columns of them, MySQL still does).
+
+    So too tables without columns: dropped meanwhile, or hidden from the role.
+    """
     problems = []
     for ref, draft in list(drafts.items()):
         comment = draft.comment or ""
-        if draft.kind is TableKind.VIEW and (_BROKEN in comment or not draft.columns):
+        broken = draft.kind is TableKind.VIEW and _BROKEN in comment
+        if broken or not draft.columns:
             del drafts[ref]
-            problems.append(ObjectProblem(ref, "view", reason(comment or "the server shows no columns of it")))
+            said = comment if draft.kind is TableKind.VIEW else ""
+            problems.append(ObjectProblem(ref, draft.kind.value, reason(said or "the server shows no columns of it")))
     return problems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class SemanticType(StrEnum):
@@ -188,6 +188,19 @@ class Connector(Protocol):
     def __enter__(self) -> Connector: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class Evident(Protocol):
+    """A connector that can prove its data unchanged; servers cannot.
+
+    Postgres keeps no time of a table's last change, MySQL's `UPDATE_TIME` is lost with a restart and late for InnoDB,
+    and a warehouse's time of change says nothing of the views over it.
+    """
+
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever the data or the engine does; None when nothing sure can be said."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ Postgres calls whatever fits best on the path, so a function that anybody may cr
 database or role was given, would otherwise run with ktx's rights.
 """
 
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SAVEPOINT statement"
 _CLEAR_TEXT = "server requested a cleartext password"
 _LOCK_HOLDERS = (
     "SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
@@ -156,6 +157,30 @@ class PostgresConnector(ServerConnector):
             # The last one counts, and all of them count more than what a database or a role was given.
             "options": f"{address.parameters.get('options', '')} {settings}".strip(),
         }
+
+    @contextmanager
+    def _picture(self) -> Iterator[Reader]:
+        """Yield a reader whose statements see one snapshot: what is made, dropped or altered meanwhile is not in it.
+
+        What `pg_get_expr` and `pg_get_viewdef` return is of the moment they are called. Each statement gives its locks
+        back at once, and one that fails leaves the snapshot as it is. Redshift, which has no savepoints, has none.
+        """
+        if self.dialect != "postgres":
+            with self._rows() as read_alone:
+                yield read_alone
+            return
+        with self._session(None) as session, self._transaction(session) as cursor:
+            cursor.execute(_SNAPSHOT)
+
+            def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                try:
+                    cursor.execute(sql, tuple(parameters) or None)
+                    return [tuple(row) for row in cursor.fetchall()]
+                finally:
+                    if not session.broken:
+                        cursor.execute("ROLLBACK TO SAVEPOINT statement")
+
+            yield read
 
     def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         if not self._dropped:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -26,6 +28,12 @@ from ktx_cli.project.secrets import redact
 
 MAX_CONNECTIONS = 10
 """Sessions a connection opens at most, unless `maxConnections` says otherwise."""
+
+RETURN_SECONDS = 5.0
+"""How long a server that dropped a session may take to give a new one: Postgres restarts when one process crashes."""
+
+_RETRY_SECONDS = 0.2
+_REPLACING = Lock()
 
 
 class Reader(Protocol):
@@ -88,14 +96,25 @@ class ServerConnector(base.BaseConnector, ABC):
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
         """Read the structure of all relations in scope with a handful of catalog queries."""
-        with self._rows() as read:
+        with self._picture() as read:
             return self._introspect(read, scope)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred."""
+        """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred.
+
+        A statement that ends its session, on a server that takes a new one, fails alone (see `base.ended`) and is not
+        sent again: it may have crashed the server.
+        """
         self._check(sql)
-        with self._session(sql) as session:
-            return self._query(session, sql, tuple(parameters) or None, max_rows)
+        pool, began = self._pool, False
+        try:
+            with self._session(sql) as session:
+                began = True
+                return self._query(session, sql, tuple(parameters) or None, max_rows)
+        except SourceError as error:
+            if not began or error.code != "connection" or not self._comes_back(pool):
+                raise
+            raise self.ended(error) from error
 
     def close(self) -> None:
         """Close all sessions; harmless when called twice."""
@@ -149,6 +168,29 @@ class ServerConnector(base.BaseConnector, ABC):
             # Every statement's transaction is ended where it began.
             reset_on_return=None,
         )
+
+    def _comes_back(self, pool: Any) -> bool:
+        """Whether the server takes new sessions; the pool that broke is replaced, for all its sessions may be gone."""
+        with _REPLACING:
+            if self._pool is pool and not self._closed:
+                self._pool = pool.recreate()
+                pool.dispose()
+        until = time.monotonic() + RETURN_SECONDS
+        while not self._closed:
+            try:
+                with self._rows():
+                    return True
+            except SourceError as error:
+                if error.code != "connection" or time.monotonic() > until:
+                    return False
+            time.sleep(_RETRY_SECONDS)
+        return False
+
+    @contextmanager
+    def _picture(self) -> Iterator[Reader]:
+        """Yield the reader of an introspection; a dialect may make one picture of its statements."""
+        with self._rows() as read:
+            yield read
 
     @contextmanager
     def _rows(self) -> Iterator[Reader]:

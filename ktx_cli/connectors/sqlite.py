@@ -24,6 +24,7 @@ BUSY_SECONDS = 5.0
 """How long to wait for a writer's lock."""
 
 _HEADER = b"SQLite format 3\x00"
+_HEADER_BYTES = 100
 _CHECK_STEPS = 10_000
 _READING_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -62,6 +63,7 @@ class SqliteConnector(base.BaseConnector):
         self._lock = threading.RLock()
         self._session: sqlite3.Connection | None = None
         self._immutable = False
+        self._inode = 0
         self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema").fetchone())
 
     def test(self, scope: Scope) -> ConnectionTest:
@@ -133,6 +135,7 @@ class SqliteConnector(base.BaseConnector):
             self.close()
         if self._session is None:
             self._immutable = immutable
+            self._inode = fingerprint[0]
             uri = f"file:{quote(str(self.path))}?mode=ro" + ("&immutable=1" if immutable else "")
             self._session = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -156,6 +159,17 @@ class SqliteConnector(base.BaseConnector):
         except FileNotFoundError:
             waiting = 0
         return status.st_ino, status.st_mtime_ns, status.st_size, waiting
+
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever the file does; None while a journal waits, or the file was replaced.
+
+        It covers the header, with SQLite's own counter of changes.
+        """
+        with self._lock:
+            replaced = self._session is not None and self._inode != self._fingerprint()[0]
+            waiting = any(base.has_bytes(Path(f"{self.path}{end}")) for end in ("-wal", "-journal"))
+            found = None if replaced or waiting else base.file_evidence([self.path], _HEADER_BYTES)
+        return None if found is None else f"SQLite {sqlite3.sqlite_version} {found}"
 
     def _is_wal(self) -> bool:
         try:
@@ -192,7 +206,9 @@ class SqliteConnector(base.BaseConnector):
         }
         for prefix, (message, hint) in known.items():
             if name.startswith(prefix):
-                return self.failure(message, hint=hint)
+                # A damaged page costs what stands on it; without a statement of the user's it was the schema's.
+                damaged = name.startswith("SQLITE_CORRUPT") and sql is not None
+                return self.failure(message, hint=hint, code="query" if damaged else "connection")
         return self.failure(str(error), code="query" if sql is not None else "connection")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ktx_cli.context.scan.catalog import ParsedCopies, shard_files
@@ -38,13 +39,22 @@ class WorkingFiles:
         return {path.relative_to(self._root).as_posix(): "" for path in found if path.is_file()}
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The edges that were asked for, and how many joins foreign keys declare."""
+
+    edges: list[ReviewedEdge]
+    declared: int
+    warnings: list[ResultWarning]
+
+
 def list_relationships(
     layout: Layout,
     connections: Sequence[str] = (),
     *,
     statuses: Collection[Standing] = SHOWN,
     table: str | None = None,
-) -> tuple[list[ReviewedEdge], list[ResultWarning]]:
+) -> Listed:
     """Return the edges of connections (none: of all), from the working tree; nothing is written, git does not run.
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
@@ -55,11 +65,12 @@ def list_relationships(
     loaded = load_config(layout.config)
     ids = [target.connection for target in choose_targets(loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
-    edges = [edge for review in reviews for edge in review.edges]
+    edges = [edge for review in reviews for edge in (*review.edges, *review.declared)]
     if table is not None:
         edges = _of_table(edges, table)
     warnings = [*loaded.warnings(), *(warning for review in reviews for warning in review.warnings)]
-    return [edge for edge in edges if edge.standing in statuses], warnings
+    declared = sum(edge.standing is Standing.DECLARED for edge in edges)
+    return Listed([edge for edge in edges if edge.standing in statuses], declared, warnings)
 
 
 def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[Review]:

@@ -208,7 +208,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
         yield connection
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

@@ -72,3 +72,21 @@ def test_schema_needs_no_project(ktx: Run, work: Path) -> None:
     schema = ktx("config", "schema", "--json").data
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert "connections" in schema["properties"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "first"),
+    [
+        ("scan.relationships.acceptThreshold", "0.3", "scan.relationships.reviewThreshold"),
+        ("scan.relationships.reviewThreshold", "0.8", "scan.relationships.acceptThreshold"),
+    ],
+)
+def test_thresholds_that_would_pass_each_other_say_the_order(
+    ktx: Run, project: Path, key: str, value: str, first: str
+) -> None:
+    answer = ktx("config", "set", key, value, "--json")
+    hint = answer.envelope["error"]["hint"]
+    assert (answer.code, hint) == (2, f"ktx config set {first} {value}; then: ktx config set {key} {value}")
+    for command in hint.split("; then: "):
+        assert ktx(*command.split()[1:]).code == 0
+    assert ktx("config", "get", key, "--plain").out == f"{value}\n"

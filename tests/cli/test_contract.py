@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -115,14 +116,14 @@ def project(project: Path, model_server: ModelServer, monkeypatch: pytest.Monkey
     return project
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.table("mode", MODES)
 @pytest.mark.parametrize("command", [c for c in CONTRACT_COMMANDS if c not in NEEDS_NO_PROJECT])
 def test_no_project(command: str, mode: str, ktx: Run) -> None:
     answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), *MODES[mode])
     check_failure(answer, command, mode, 3, "no_project")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.table("mode", MODES)
 @pytest.mark.parametrize("command", [c for c in CONTRACT_COMMANDS if c not in READS_NO_CONFIG])
 def test_broken_configuration(command: str, mode: str, ktx: Run, work: Path) -> None:
     (work / "ktx.yaml").write_text("llm:\n  provider: {backend: [\n")
@@ -131,7 +132,7 @@ def test_broken_configuration(command: str, mode: str, ktx: Run, work: Path) -> 
     assert [p.name for p in work.iterdir()] == ["ktx.yaml"], "nothing else was made"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.table("mode", MODES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_unknown_option(command: str, mode: str, ktx: Run, work: Path) -> None:
     if command in TEXT_ONLY:
@@ -143,9 +144,15 @@ def test_unknown_option(command: str, mode: str, ktx: Run, work: Path) -> None:
     assert list(work.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", ["human", "json", "plain"])
+UNREAD = [("reader-gone", "human"), ("reader-gone", "json"), ("closed", "plain")]
+"""How nobody reads, and in which mode; each takes a process a command."""
+
+if os.environ.get("KTX_TEST_FULL"):
+    UNREAD = [(how, mode) for how in ("reader-gone", "closed") for mode in ("human", "json", "plain")]
+
+
+@pytest.mark.parametrize(("how", "mode"), UNREAD)
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("how", ["reader-gone", "closed"])
 def test_nobody_reads_stdout(command: str, mode: str, how: str, ktx: Run, project: Path) -> None:
     if command in ("scan diagram", "scan relationships"):
         assert ktx("ingest").code == 0

@@ -28,12 +28,22 @@ def test_demo_builds_and_answers(ktx: Run, work: Path) -> None:
         ]
         assert data["ingest"]["status"] == "done"
         assert data["ingest"]["connections"][0]["tables"] >= 12
+        assert len(data["joins"]) == 3 and all(join["reason"] for join in data["joins"])
         done = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True)
         assert done.stdout == ""
         answers[seed] = data["answer"]
     assert answers["7"] != answers["8"]
     assert ktx("status", "--project-dir", "company-7").code == 0
     assert ktx("ingest", "--project-dir", "company-7", "--json").data["status"] == "unchanged"
+
+
+def test_demo_shows_joins_that_no_key_declares_with_their_evidence(ktx: Run, work: Path) -> None:
+    answer = ktx("demo", "company")
+    shown = {line.split("\t")[0]: line for line in answer.out.splitlines() if "->" in line}
+    assert len(shown) == 3 and all("is found" in line or "are found" in line for line in shown.values())
+    listed = ktx("scan", "relationships", "--project-dir", "company", "--json").data
+    assert shown.keys() <= {row["edge"] for row in listed["relationships"] if row["status"] == "accepted"}
+    assert listed["declared"] == 0
 
 
 def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Path) -> None:

@@ -7,6 +7,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def test_the_envelope(ktx: Run, scanned: Path) -> None:
     assert row.pop("score") > 0.9
     assert row.pop("reason") and row.pop("sources")
     assert row == {
-        "connection": "warehouse", "edge": CUSTOMER, "status": "accepted", "found": "accepted",
+        "connection": "warehouse", "edge": CUSTOMER, "status": "accepted", "found": "accepted", "gone": False,
         "relationship": "many_to_one", "from": {"table": "orders", "columns": ["customer_id"]},
         "to": {"table": "customers", "columns": ["id"]}, "when": None,
     }  # fmt: skip
@@ -140,6 +141,9 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
     tip = git(scanned, "rev-parse", "HEAD")
     answer = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines", "--json")
     assert (answer.code, answer.envelope["error"]["hint"]) == (2, "add --yes")
+    assert PARCEL in answer.envelope["error"]["message"]
+    answer = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines")
+    assert answer.code == 2 and answer.err.startswith(f"  {PARCEL} (")
     assert git(scanned, "rev-parse", "HEAD") == tip
     answer = ktx(*COMMAND, "--accept-all-above", "0.5", "--table", "order_lines", "--yes", "--json")
     assert [each["edge"] for each in answer.data["decided"]["decisions"]] == [PARCEL]
@@ -157,6 +161,7 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
         (("--table", "order"), "no relationship of a table `order`", "--table orders"),
         (("--status", "open"), "`open` is none of accepted", "--status"),
         (("--accept-all-above", "-1"), "is not a number", "--accept-all-above"),
+        (("--accept-all-above", "7"), "scores are 0 to 1, not 7", "ktx scan relationships --accept-all-above 0.8"),
         (("nowhere",), "nowhere", "known: warehouse"),
     ],
 )
@@ -179,20 +184,34 @@ def test_before_the_first_scan_it_is_exit_3(ktx: Run, unscanned: Path, words: tu
     assert (answer.code, answer.envelope["error"]["hint"]) == (3, "ktx scan")
 
 
-def at_a_terminal(folder: Path, typed: str, *words: str) -> tuple[int, str, str]:
-    """Run the program with a terminal as stdin and stderr; return its exit code, stdout, and what the terminal got."""
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Runs a program with its stdin as the terminal that Ctrl-C comes from."""
+
+
+def at_a_terminal(folder: Path, typed: str, *words: str, answered: str | None = None) -> tuple[int, str, str]:
+    """Run the program with a terminal as stdin and stderr; return its exit code, stdout, and what the terminal got.
+
+    `answered`: typed ahead; `typed` comes when the next question stands there, and may be Ctrl-C.
+    """
     ours, theirs = os.openpty()
     environ = {name: value for name, value in os.environ.items() if name != "CI"} | {"NO_COLOR": "1"}
-    os.write(ours, typed.encode() + b"\x04")  # the end, should more be asked than there are answers
+    ahead = f"{typed}\x04" if answered is None else answered  # the end, should more be asked than there are answers
+    os.write(ours, ahead.encode())
     program = subprocess.Popen(
-        [KTX, *COMMAND, *words, "--progress", "none"],
+        [sys.executable, "-c", OWN_TERMINAL, KTX, *COMMAND, *words, "--progress", "none"],
         stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, cwd=folder, env=environ, text=True,
+        start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
     shown = b""
     try:
         while chunk := os.read(ours, 4096):
             shown += chunk
+            if answered is not None and shown.count(b"[q]uit: ") > answered.count("\n"):
+                os.write(ours, typed.encode())
+                answered = None
     except OSError:  # Linux: nobody has the other end any more
         pass
     out, _ = program.communicate()
@@ -217,7 +236,7 @@ def test_review_asks_about_one_after_the_other(ktx: Run, scanned: Path, git: Git
     assert f": {LINE} (warehouse)\n  accepted, score " in shown
     assert "from names, values\n  every value is found" in shown
     assert shown.count("[a]ccept  [r]eject  [s]kip  [q]uit: ") == typed.count("\n")
-    assert "accept\tdone" in out
+    assert "accept\tdone" in out and "type a, r, s or q, then Enter" in shown
     found = statuses(ktx)
     assert (found[LINE], found[PARCEL]) == ("manual", "disabled")
     assert git(scanned, "log", "-1", "--format=%s").strip() == "ktx scan relationships: accept 1, reject 1"
@@ -237,12 +256,94 @@ def test_what_was_said_before_quitting_counts(ktx: Run, scanned: Path) -> None:
     assert (code, statuses(ktx)[first]) == (0, "disabled")
 
 
-def test_an_interrupted_review_changes_nothing(scanned: Path, git: Git) -> None:
+@pytest.mark.parametrize("typed", ["\x03", "\x04"], ids=["ctrl-c", "the end of the input"])
+def test_an_interrupted_review_keeps_what_was_said(ktx: Run, scanned: Path, git: Git, typed: str) -> None:
     tip = git(scanned, "rev-parse", "HEAD")
-    code, _, shown = at_a_terminal(scanned, "r\n\x04", "--review", "--status", "all")
-    assert code == 130
-    assert "error: the input ended, nothing was changed" in shown
-    assert git(scanned, "rev-parse", "HEAD") == tip
+    code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="")
+    assert (code, out, git(scanned, "rev-parse", "HEAD")) == (130, "", tip)
+    assert "error: the review was interrupted, nothing was changed\nhint: ktx scan relationships --review" in shown
+    first = ktx(*COMMAND, *EVERY[1:], "--json").data["relationships"][0]["edge"]
+    code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="r\n")
+    assert (code, statuses(ktx)[first]) == (130, "disabled")
+    assert "error: the review was interrupted, 1 decision kept" in shown and "reject\tdone" in out
+
+
+def test_an_empty_list_says_what_is_declared_and_how_to_see_it(ktx: Run, shop: Path) -> None:
+    assert ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite").code == 0
+    assert ktx("scan").code == 0
+    answer = ktx(*COMMAND)
+    assert (answer.out, answer.err) == (
+        "relationships: none: 2 are declared\n", "next: ktx scan relationships --status declared\n",
+    )  # fmt: skip
+    rows = ktx(*COMMAND, "--status", "declared", "--json").data
+    assert {row["edge"]: row["status"] for row in rows["relationships"]} == {
+        '"Order Lines".order_id->orders.id': "declared", "orders.customer_id->customers.id": "declared",
+    }  # fmt: skip
+    assert rows["declared"] == 2
+
+
+def test_scan_status_and_list_count_alike(ktx: Run, scanned: Path) -> None:
+    assert ktx(*COMMAND, "--accept", PARCEL, "--reject", CUSTOMER).code == 0
+    listed = Counter(statuses(ktx).values())
+    (report,) = ktx("scan", "--json").data["connections"]
+    (status,) = ktx("status", "--json").data["connections"]
+    assert report["relationships"] == status["relationships"]
+    assert {name: count for name, count in report["relationships"].items() if count} == listed
+    assert listed["manual"] == listed["disabled"] == 1
+
+
+def test_a_scan_shows_the_joins_it_found_once_and_how_to_review(ktx: Run, unscanned: Path) -> None:
+    answer = ktx("scan")
+    rows = [line.split("\t") for line in answer.out.splitlines()]
+    start = rows.index(["join found", "score", "reason"])
+    found = {row[0]: row[2] for row in rows[start + 1 :] if len(row) == 3}
+    assert found.keys() == {name for name, status in statuses(ktx).items() if status == "accepted"}
+    assert all(found.values()) and CUSTOMER in found
+    assert answer.err.splitlines()[-1] == "next: ktx scan relationships --review"
+    lines = [*answer.out.splitlines(), *(line.partition(" (")[0] for line in answer.err.splitlines())]
+    assert len(lines) == len(set(lines)), "no line stands there twice"
+    assert "join found" not in ktx("scan").out, "nothing changed"
+
+
+def test_a_scan_of_many_joins_shows_the_surest_and_how_to_see_the_others(
+    ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ktx_cli.cli.ingesting.MOST_JOINS", 1)
+    database = sqlite3.connect(work / "shop.sqlite")
+    database.executescript("CREATE TABLE customers (id INTEGER); CREATE TABLE a_region (region_id INTEGER)")
+    database.executemany("INSERT INTO customers VALUES (?)", [(n,) for n in range(1, 101)])
+    for name in ("orders", "visits", "calls"):
+        database.execute(f"CREATE TABLE {name} (customer_id INTEGER)")
+        database.executemany(f"INSERT INTO {name} VALUES (?)", [(n % 90 + 1,) for n in range(300)])
+    database.commit()
+    database.close()
+    assert ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite").code == 0
+    rows = [line.split("\t") for line in ktx("scan").out.splitlines()]
+    assert ["... and 2 more", "", "ktx scan relationships warehouse"] in rows
+    assert sum("->" in row[0] for row in rows) == 1
+
+
+def test_a_join_that_is_gone_is_named_and_stays_listed(ktx: Run, scanned: Path) -> None:
+    assert ktx(*COMMAND, "--accept", PARCEL).code == 0
+    database = sqlite3.connect(scanned / "shop.sqlite")
+    database.executescript("DROP TABLE customers; ALTER TABLE shipments DROP COLUMN line_no")
+    database.close()
+    answer = ktx("scan")
+    rows = [line.split("\t") for line in answer.out.splitlines()]
+    why = {CUSTOMER: "table customers is gone", PARCEL: "column shipments.line_no is gone"}
+    for edge, reason in why.items():
+        assert [edge, reason] in rows
+    assert "gone\nhint: ktx scan relationships warehouse --status all\n" in answer.err
+    found = {row["edge"]: row for row in ktx(*COMMAND, "--status", "all", "--json").data["relationships"]}
+    assert {edge: (found[edge]["status"], found[edge]["reason"]) for edge in why} == {
+        CUSTOMER: ("rejected", why[CUSTOMER]), PARCEL: ("review", why[PARCEL]),
+    }  # fmt: skip
+    again = ktx("scan", "--json")
+    assert again.data["status"] == "unchanged" and again.data["connections"][0]["gone"] == []
+    refused = ktx(*COMMAND, "--accept", PARCEL)
+    assert refused.code == 2 and why[PARCEL] in refused.err and f"--reject '{PARCEL}'" in refused.err
+    assert ktx(*COMMAND, "--reject", PARCEL).code == 0
+    assert statuses(ktx)[PARCEL] == "disabled"
 
 
 def test_a_confirmation_on_a_terminal_names_what_it_is_about(ktx: Run, scanned: Path) -> None:

@@ -97,6 +97,31 @@ def test_a_bad_file_costs_only_itself(name: str, content: bytes, folder: Path, o
     assert connector.introspect(Scope(exclude=("x",))).problems == ()
 
 
+EMPTY = {
+    "e.csv": b"",
+    "e.tsv": b"\n \n",
+    "bom.csv": b"\xef\xbb\xbf",
+    "e.csv.gz": gzip.compress(b""),
+    "e.json": b"",
+    "list.json": b" [ ]\n",
+    "e.ndjson": b"\n",
+    "e.jsonl.gz": gzip.compress(b"\n"),
+}
+NOT_EMPTY = {"head.csv": b"a,b\n", "one.json": b"[{}]", "list.csv": b"[]\n", "wide.csv": b" " * 5000 + b"a\n1\n"}
+
+
+def test_an_empty_file_is_named_and_no_table(tmp_path: Path, opened: Open) -> None:
+    for name, content in {**EMPTY, **NOT_EMPTY}.items():
+        (tmp_path / name).write_bytes(content)
+    connector = opened("files", path=str(tmp_path))
+    schema = connector.introspect(Scope())
+    assert sorted(table.ref.name for table in schema.tables) == ["head", "list.csv", "one", "wide"]
+    assert {(problem.what, problem.message) for problem in schema.problems} == {("file", "the file is empty")}
+    assert len(schema.problems) == len(EMPTY)
+    with pytest.raises(SourceError):
+        connector.query("SELECT * FROM bom")
+
+
 def test_links_that_leave_the_folder_are_not_followed(folder: Path, opened: Open) -> None:
     outside = folder.parent / "outside"
     outside.mkdir()

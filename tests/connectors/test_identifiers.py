@@ -37,7 +37,7 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.table("text", TEXTS)
 def test_texts_are_what_they_are(engine: Any, opened: Callable[..., Connector], text: str) -> None:
     connector = opened(engine.driver, **engine.make())
     ((found,),) = connector.query(f"SELECT {value_list([text], connector.dialect)}").rows

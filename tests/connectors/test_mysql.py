@@ -242,7 +242,7 @@ def test_a_session_the_server_ended_is_replaced(shop: str, mariadb_server: Maria
     mariadb_server.execute("KILL USER reader@'%'")
     with pytest.raises(SourceError) as caught:
         connector.query("SELECT 1")
-    assert caught.value.code == "connection"
+    assert caught.value.code == "query"
     assert connector.query("SELECT 1").rows == ((1,),)
 
 

@@ -218,7 +218,8 @@ def test_introspection_is_in_bulk(shop: str, postgres_server: PostgresServer, op
     connector = opened("postgres", url=shop)
     offset = len(postgres_server.log)
     connector.introspect(Scope())
-    assert 4 <= len(sent(postgres_server, offset)) <= 8
+    statements = [each for each in sent(postgres_server, offset) if "SAVEPOINT" not in each]
+    assert 4 <= len(statements) <= 9
 
 
 def test_nothing_is_left_on_the_session(shop: str, opened: Open) -> None:
@@ -260,7 +261,7 @@ def test_a_session_the_server_ended_is_replaced(shop: str, postgres_server: Post
     )
     with pytest.raises(SourceError) as caught:
         connector.query("SELECT 1")
-    assert caught.value.code == "connection"
+    assert caught.value.code == "query"
     assert connector.query("SELECT 1").rows == ((1,),)
 
 

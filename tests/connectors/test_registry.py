@@ -139,7 +139,7 @@ MISMATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("driver", "url", "given", "taken", "hint"), MISMATCHES)
+@pytest.mark.table(("driver", "url", "given", "taken", "hint"), MISMATCHES)
 @pytest.mark.parametrize("how", ["connect", "load", "add"])
 def test_a_url_of_another_driver(how: str, driver: str, url: str, given: str, taken: str, hint: str) -> None:
     fields = {"driver": driver, "url": url}

@@ -51,7 +51,7 @@ STRINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "native", "expected"),
     [
         (dialect, native, expected)

@@ -125,7 +125,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(("text", "expected"), PLAIN, ids=[text for text, _ in PLAIN])
+@pytest.mark.table(("text", "expected"), PLAIN)
 def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> None:
     value = yaml.load(f"- {text}\n", where="t")[0]
     assert (type(value), value) == (type(expected), expected)
@@ -140,7 +140,7 @@ def test_nan_quotes_and_keys() -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "expected"),
     [
         ("", None),
@@ -238,7 +238,7 @@ REFUSED = [
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(("text", "message"), REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.table(("text", "message"), REFUSED)
 def test_refusals_say_where_and_what_helps(text: str | bytes, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml.load(text, where="x.yaml")
@@ -319,7 +319,7 @@ def test_dump(value: Any, text: str) -> None:
     assert yaml.dump(value) == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "text",
     [
         "no",

@@ -83,7 +83,7 @@ def said(project: Path, accept: tuple[str, ...] = (), reject: tuple[str, ...] = 
 
 
 def standings(project: Path) -> dict[str, str]:
-    edges, _ = list_relationships(Layout(project), statuses=frozenset(Standing))
+    edges = list_relationships(Layout(project), statuses=frozenset(Standing)).edges
     return {edge.name: edge.standing.value for edge in edges}
 
 
@@ -114,9 +114,9 @@ def test_a_scan_finds_what_is_listed(project: Path) -> None:
     found = standings(project)
     assert {found[CUSTOMER], found[LINE]} == {"accepted"}
     assert {found[PARCEL], found[WHO]} == {"review"}
-    shown, warnings = list_relationships(Layout(project))
-    assert {edge.name for edge in shown} == {name for name, status in found.items() if status != "rejected"}
-    assert warnings == []
+    shown = list_relationships(Layout(project))
+    assert {edge.name for edge in shown.edges} == {name for name, status in found.items() if status != "rejected"}
+    assert (shown.warnings, shown.declared) == ([], 0)
     assert snapshot(project) == before, "listing writes nothing"
 
 
@@ -127,8 +127,8 @@ def test_listing_runs_no_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("table", ["shipments", "order_lines", "customers"])
 def test_of_one_table(project: Path, table: str) -> None:
-    edges, _ = list_relationships(Layout(project), statuses=frozenset(Standing), table=table)
-    everything, _ = list_relationships(Layout(project), statuses=frozenset(Standing))
+    edges = list_relationships(Layout(project), statuses=frozenset(Standing), table=table).edges
+    everything = list_relationships(Layout(project), statuses=frozenset(Standing)).edges
     assert edges == [each for each in everything if table in (each.edge.child.name, each.edge.parent.name)]
     assert 0 < len(edges) < len(everything)
     with pytest.raises(UsageError) as raised:

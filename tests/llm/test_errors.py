@@ -37,7 +37,7 @@ def test_the_tree_is_the_documented_one() -> None:
 
 
 @pytest.mark.requirement("R52")
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.table("code", CODES)
 @pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
 def test_every_error_is_one_plain_sentence_on_every_backend(backend: str, code: str) -> None:
     error = llm_error(code, backend=backend, model="m-1", role="triage", detail="secret words of the provider")

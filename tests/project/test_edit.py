@@ -161,7 +161,7 @@ APPEND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path", "value", "expected"), [case[1:] for case in SET], ids=[c[0] for c in SET])
+@pytest.mark.table(("text", "path", "value", "expected"), [case[1:] for case in SET])
 def test_set(text: str, path: Any, value: Any, expected: str) -> None:
     assert set_value(text.encode(), path, value, where="t").decode() == expected
 

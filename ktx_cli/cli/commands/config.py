@@ -10,6 +10,14 @@ import typer
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.text import shell_words
+
+THRESHOLDS = {
+    "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
+    "scan.relationships.reviewThreshold": "scan.relationships.acceptThreshold",
+}
+"""Settings that limit each other: of either the one that has to move first when it would pass it."""
 
 KEY = Annotated[str, typer.Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
 
@@ -67,10 +75,25 @@ def _register_set(commands: typer.Typer) -> None:
         from ktx_cli.jobs.settings import set_setting
         from ktx_cli.project.layout import Layout
 
-        changed, warnings = set_setting(Layout(session.require_project()), key, value)
+        try:
+            changed, warnings = set_setting(Layout(session.require_project()), key, value)
+        except ConfigError as error:
+            raise _in_order(error, key, value) from error
         session.warn(*warnings)
         state = "saved" if changed else "unchanged"
         return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
+
+
+def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
+    """Return the error; where a threshold would pass the other one, with the order in which both can be set."""
+    other = THRESHOLDS.get(key)
+    if other is not None and "reviewThreshold of" in error.message:
+        first, second = (
+            shell_words("ktx", "config", "set", other, value),
+            shell_words("ktx", "config", "set", key, value),
+        )
+        error.hint = f"{first}; then: {second}"
+    return error
 
 
 def _register_schema(commands: typer.Typer) -> None:

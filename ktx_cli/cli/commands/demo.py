@@ -36,15 +36,21 @@ def register(app: typer.Typer) -> None:
             Fields(
                 (
                     ("folder", str(report.folder)),
-                    ("scanned", f"{scanned.tables} tables, {scanned.columns} columns"),
+                    ("scanned", scanned.result),
                     ("commit", (report.ingest.commit or "")[:10]),
                 )
+            ),
+            Table(
+                ("join", "score", "why"),
+                tuple((each.name, f"{each.edge.score:g}", each.edge.reason) for each in report.joins),
+                title="Joins that no key declares, found in the rows",
             ),
             Lines((report.question.title,)),
             Table(report.answer.columns, tuple(tuple(str(cell) for cell in row) for row in report.answer.rows)),
         ]
         steps = [
             f"cd {shell_words(folder)} && ktx status",
+            f"cd {shell_words(folder)} && ktx scan relationships",
             "less semantic-layer/warehouse/_schema/*.yaml",
             "less handbook/*.md",
         ]

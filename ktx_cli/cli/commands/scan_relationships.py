@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,13 +14,15 @@ from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.ingesting import IDS, WAIT
+from ktx_cli.cli.reviewing import ask
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.errors import CancelledError, KtxError, UsageError
-from ktx_cli.core.text import one_line, plural
+from ktx_cli.core.text import listing, one_line, plural, shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.context.scan.review import ReviewedEdge, Standing
     from ktx_cli.jobs.decided import Choice, DecisionReport
+    from ktx_cli.jobs.relationships import Listed
     from ktx_cli.project.layout import Layout
 
 
@@ -33,6 +34,7 @@ class Status(StrEnum):
     REJECTED = "rejected"
     MANUAL = "manual"
     DISABLED = "disabled"
+    DECLARED = "declared"
     ALL = "all"
 
 
@@ -85,7 +87,10 @@ def register(commands: typer.Typer) -> None:
         accept_all_above: Annotated[
             float | None,
             typer.Option(
-                "--accept-all-above", metavar="SCORE", min=0, help="Accept those to review with at least this score."
+                "--accept-all-above",
+                metavar="SCORE",
+                min=0,
+                help="Accept those to review with at least this score, 0 to 1.",
             ),
         ] = None,
         wait: WAIT = None,
@@ -99,20 +104,21 @@ def register(commands: typer.Typer) -> None:
 
         named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
         named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
+        if accept_all_above is not None and not 0 <= accept_all_above <= 1:
+            raise _no_score(accept_all_above)
         _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
         layout = Layout(session.require_project())
         open_only = frozenset({Standing.REVIEW})
         if named or accept_all_above is not None:
             if accept_all_above is not None:
-                edges = _listed(session, layout, ids, open_only, table)
+                edges = _listed(session, layout, ids, open_only, table).edges
                 named += _all_above(session, edges, accept_all_above)
             return _decided(session, layout, ids, named, wait)
         statuses = _standings(status) if status else open_only if review else SHOWN
-        edges = _listed(session, layout, ids, statuses, table)
+        found = _listed(session, layout, ids, statuses, table)
         if review:
-            return _decided(session, layout, ids, _asked(edges), wait)
-        steps = ["ktx scan relationships --review"] if any(e.standing is Standing.REVIEW for e in edges) else []
-        return Result(_data(edges, None), [_table(edges)], next_steps=steps)
+            return _reviewed(session, layout, ids, found.edges, wait)
+        return _listing(found, ids or ())
 
 
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
@@ -128,6 +134,13 @@ def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[S
         )
 
 
+def _no_score(given: float) -> UsageError:
+    return UsageError(
+        f"--accept-all-above takes a score, and scores are 0 to 1, not {given:g}",
+        hint="ktx scan relationships --accept-all-above 0.8",
+    )
+
+
 def _standings(status: Sequence[Status]) -> frozenset[Standing]:
     from ktx_cli.context.scan.review import Standing
 
@@ -136,61 +149,60 @@ def _standings(status: Sequence[Status]) -> frozenset[Standing]:
 
 def _listed(
     session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[Standing], table: str | None
-) -> list[ReviewedEdge]:
+) -> Listed:
     from ktx_cli.jobs.relationships import list_relationships
 
-    edges, warnings = list_relationships(layout, ids or (), statuses=statuses, table=table)
-    session.warn(*warnings)
-    return edges
+    found = list_relationships(layout, ids or (), statuses=statuses, table=table)
+    session.warn(*found.warnings)
+    return found
+
+
+def _listing(found: Listed, ids: Sequence[str]) -> Result:
+    """Return the list; an empty one says how many joins foreign keys declare, and how to see them."""
+    from ktx_cli.context.scan.review import Standing
+
+    data = {**_data(found.edges, None), "declared": found.declared}
+    if found.edges:
+        review = any(each.standing is Standing.REVIEW for each in found.edges)
+        steps = [shell_words("ktx", "scan", "relationships", *ids, "--review")] if review else []
+        return Result(data, [_table(found.edges)], next_steps=steps)
+    said = f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
+    steps = [shell_words("ktx", "scan", "relationships", *ids, "--status", "declared")] if found.declared else []
+    return Result(data, [Fields((("relationships", said),))], next_steps=steps)
 
 
 def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:
     from ktx_cli.context.scan.decisions import Decision
     from ktx_cli.jobs.decided import Choice
 
-    chosen = [edge for edge in edges if edge.edge.score >= score]
+    chosen = [edge for edge in edges if edge.edge.score >= score and edge.missing is None]
     if chosen:
-        if session.settings.interactive and not session.settings.yes:
+        names = ""
+        if session.settings.json:
+            names = f" ({listing(edge.name for edge in chosen)})"
+        elif not session.settings.yes:
             streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.score:g})\n" for edge in chosen))
-        session.confirm(f"Accept {plural(len(chosen), 'relationship')}?")
+        session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
     return [Choice(edge.name, Decision.ACCEPT, edge.connection) for edge in chosen]
 
 
-def _asked(edges: Sequence[ReviewedEdge]) -> list[Choice]:
-    """Ask about each edge until one answer is to quit; what was said until then counts."""
-    from ktx_cli.context.scan.decisions import Decision
-    from ktx_cli.jobs.decided import Choice
-
-    decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}
-    choices = []
-    for number, edge in enumerate(edges, start=1):
-        streams.write_err(_shown(edge, f"{number} of {len(edges)}"))
-        answer = _answer()
-        if answer == "q":
-            break
-        if answer in decisions:
-            choices.append(Choice(edge.name, decisions[answer], edge.connection))
-    return choices
-
-
-def _shown(reviewed: ReviewedEdge, position: str) -> str:
-    edge = reviewed.edge
-    facts = f"{reviewed.standing.value}, score {edge.score:g}, {edge.cardinality.value}"
-    found = f"{facts}, from {', '.join(edge.sources)}" if edge.sources else facts
-    title = f"{position}: {reviewed.name} ({reviewed.connection})"
-    return f"{one_line(title, 400)}\n  {one_line(found)}\n  {one_line(edge.reason)}\n"
-
-
-def _answer() -> str:
-    """Return a, r, s or q; asks again for anything else. `CancelledError` when the input is at its end."""
-    while True:
-        streams.write_err("[a]ccept  [r]eject  [s]kip  [q]uit: ")
-        typed = sys.stdin.readline()
-        if not typed:
-            raise CancelledError("the input ended, nothing was changed", hint="ktx scan relationships --review")
-        word = typed.strip().casefold()
-        if word and any(full.startswith(word) for full in ("accept", "reject", "skip", "quit")):
-            return word[0]
+def _reviewed(
+    session: Session, layout: Layout, ids: Sequence[str] | None, edges: Sequence[ReviewedEdge], wait: float | None
+) -> Result:
+    """Ask about the edges; what was said before an interrupt, or the end of the input, is kept."""
+    choices: list[Choice] = []
+    stop: CancelledError | None = None
+    try:
+        ask(edges, choices)
+    except (KeyboardInterrupt, EOFError):
+        streams.write_err("\n")
+        kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
+        again = shell_words("ktx", "scan", "relationships", *(ids or ()), "--review")
+        stop = CancelledError(f"the review was interrupted, {kept}", hint=again)
+    if stop is not None and not choices:
+        raise stop
+    done = _decided(session, layout, ids, choices, wait)
+    return Result(done.data, done.blocks, done.error or stop, done.next_steps)
 
 
 def _decided(
@@ -206,7 +218,7 @@ def _decided(
     return Result(_data((), report), _report_blocks(report), report.error())
 
 
-def _data(edges: Sequence[ReviewedEdge], report: DecisionReport | None) -> dict[str, object]:
+def _data(edges: Sequence[ReviewedEdge], report: DecisionReport | None) -> dict[str, Any]:
     return {
         "relationships": [edge.to_json() for edge in edges],
         "decided": None if report is None else report.to_json(),

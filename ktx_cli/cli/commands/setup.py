@@ -14,6 +14,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.model_flags import BACKENDS, ModelAttempt, given_flags, shown_words
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.errors import UsageError
+from ktx_cli.core.text import plural
 
 DATABASE = "Database"
 LLM = "Model"
@@ -147,7 +148,8 @@ def register(app: typer.Typer) -> None:
         session.warn(*report.warnings)
         rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
         if report.connection and report.test:
-            rows.append((report.connection, f"{report.test.server_version}, {report.test.tables} tables"))
+            tables = plural(report.test.tables, "table or view", "tables and views")
+            rows.append((report.connection, f"{report.test.server_version}, {tables}"))
         for result in report.probes.results:
             if result.report is not None:
                 rows.append((str(result.ref), f"answers: {result.report.account}"))

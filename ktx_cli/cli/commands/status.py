@@ -25,9 +25,17 @@ def register(app: typer.Typer) -> None:
         rows += [(f.check, f"{f.level.value}: {f.message}") for f in facts.findings if f.check != "config"]
         blocks: list[Fields | Table] = [Fields(tuple(rows))]
         if facts.connections:
-            columns = ("connection", "driver", "sources", "columns", "last scan")
+            columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan")
             cells = [
-                (c.id, c.driver, str(c.sources), str(c.columns), c.last_scan.finished if c.last_scan else "never")
+                (
+                    c.id,
+                    c.driver,
+                    str(c.sources),
+                    str(c.columns),
+                    "not looked for" if c.relationships is None else str(c.joins),
+                    "" if c.relationships is None else str(c.to_review),
+                    c.last_scan.finished if c.last_scan else "never",
+                )
                 for c in facts.connections
             ]
             blocks.append(Table(columns, tuple(cells)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.connectors.base import LOCKED, reason
+from ktx_cli.connectors.base import LOCKED, ended_its_session, reason
 from ktx_cli.connectors.identifiers import table_path
 from ktx_cli.connectors.port import Column, Connector, QueryResult, SemanticType, Table
 from ktx_cli.connectors.sampling.model import Sample, SampleLimits, SampleMethod
@@ -189,7 +189,7 @@ class _Reading:
         try:
             return self._ask(shape(self.columns), most)
         except SourceError as error:
-            if error.code not in _REFUSED or not self.columns:
+            if not _refuses(error) or not self.columns:
                 raise
             problem = error
         self._ask(shape(()), most)  # raises where no column is to blame
@@ -211,7 +211,7 @@ class _Reading:
         try:
             self._ask(shape(columns), most)
         except SourceError as error:
-            if error.code not in _REFUSED:
+            if not _refuses(error):
                 raise
             return self._halves(shape, most, columns, error)
         return columns
@@ -249,9 +249,14 @@ class _Reading:
         )
 
 
+def _refuses(error: SourceError) -> bool:
+    """Whether a single column may be to blame, and asking for others does no harm."""
+    return error.code in _REFUSED and not ended_its_session(error)
+
+
 def _leaves_another_way(error: SourceError) -> bool:
     """Whether other rows, or none, may be read although these were refused: a lock would only be waited for again."""
-    return error.code in _REFUSED or (error.code == "timeout" and LOCKED not in error.message)
+    return _refuses(error) or (error.code == "timeout" and LOCKED not in error.message)
 
 
 def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:

@@ -50,7 +50,7 @@ class Committed:
     """The committed files of one connection. `files`: path -> blob id."""
 
     def __init__(self, base: Base, connection: str, copies: ParsedCopies) -> None:
-        self.base = base
+        self.base, self.connection = base, connection
         self.schema_folder, self.raw_folder = folders(connection)
         self.files = {path: blob for folder in folders(connection) for path, blob in base.blobs(folder).items()}
         self._copies = copies

@@ -39,8 +39,14 @@ class Draft:
         """Make a decision and return the paths it changes; none where it holds already.
 
         Accepted: both tables have the join as `manual`, no overlay disables it. Rejected: the overlays of both disable
-        it, and it is no longer a person's. Raises `ConfigError` where a file leaves no place for it.
+        it, and it is no longer a person's. Raises `ConfigError` where a file leaves no place for it, and for a join
+        of something that is not there.
         """
+        if decision is Decision.ACCEPT and edge.missing is not None:
+            raise ConfigError(
+                f"`{edge.name}` cannot be a join: {edge.missing}",
+                hint=shell_words("ktx", "scan", "relationships", edge.connection, "--reject", edge.name),
+            )
         change = self._accept if decision is Decision.ACCEPT else self._reject
         return frozenset(path for join in edge.joins for path in change(edge, join))
 

@@ -8,7 +8,7 @@ import subprocess
 from typing import Final
 
 from ktx_cli.context.scan.diagram import Attribute, Diagram, Edge, Entity
-from ktx_cli.context.scan.diagram_mermaid import edge_label
+from ktx_cli.context.scan.diagram_mermaid import edge_label, visible
 from ktx_cli.core.errors import KtxError, NotReadyError
 from ktx_cli.core.text import one_line
 
@@ -120,9 +120,9 @@ def _port(port: str | None, side: str) -> str:
 
 def _text(text: str) -> str:
     """Return text for an HTML-like label, which must not be empty."""
-    return html.escape(one_line(text, _NAME_LENGTH), quote=True) or " "
+    return html.escape(visible(one_line(text, _NAME_LENGTH)), quote=True) or " "
 
 
 def _string(text: str) -> str:
-    flat = one_line(text, _NAME_LENGTH).replace("\\", "\\\\").replace('"', '\\"')
+    flat = visible(one_line(text, _NAME_LENGTH)).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{flat}"'

@@ -82,10 +82,15 @@ def edge_label(edge: Edge) -> str:
 
 def _quoted(text: str) -> str:
     """Return the text in quotes; what would end it, or mean something there, becomes an entity code."""
-    flat = _DIRECTION.sub(r"\1_", one_line(text, _NAME_LENGTH)) or "_"
+    flat = _DIRECTION.sub(r"\1_", visible(one_line(text, _NAME_LENGTH))) or "_"
     return '"' + "".join(_ENTITIES.get(character, character) for character in flat) + '"'
 
 
+def visible(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
+    """Return text without what nobody sees or no file can hold: marks of direction, lone surrogates, no characters."""
+    return "".join(character if character.isprintable() else instead for character in text)
+
+
 def _word(name: str) -> str:
-    word = _UNFIT.sub("_", name)[:_NAME_LENGTH] or "_"
+    word = visible(_UNFIT.sub("_", name), "_")[:_NAME_LENGTH] or "_"
     return f"_{word}" if re.match(r"[0-9-]", word) or _KEY_WORD.match(word) else word

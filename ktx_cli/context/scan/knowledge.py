@@ -26,15 +26,20 @@ STEADY = 0.05
 
 _SHARE = re.compile(r"([\d.]+) %")
 
-_EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
+EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Keys nobody declared, and edges with their status."""
+    """Keys nobody declared, and edges with their status.
+
+    `gone`: edges that were joins, or that a person decided on, and that a scan finds no more; each is rejected and
+    says why.
+    """
 
     keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
+    gone: tuple[Edge, ...] = ()
 
     def key_of(self, table: Table) -> tuple[str, ...]:
         """Return the primary key of a table: the declared one, else a predicted one that all rows confirm."""
@@ -49,21 +54,19 @@ class Knowledge:
         """Return the edges that are joins."""
         return tuple(edge for edge in self.edges if edge.status is EdgeStatus.ACCEPTED)
 
-    def count(self, status: EdgeStatus) -> int:
-        """Return how many edges have a status."""
-        return sum(edge.status is status for edge in self.edges)
+    def recorded(self) -> tuple[Edge, ...]:
+        """Return the edges that are worth a line in the record."""
+        return tuple(each for each in self.edges if each.status is not EdgeStatus.REJECTED or each.score >= LEAST_SCORE)
 
 
 def record_text(knowledge: Knowledge) -> bytes:
     """Return the file, a line for every key and edge."""
     keys = [_key_to_json(ref, choice) for ref, choice in sorted(knowledge.keys.items(), key=lambda each: str(each[0]))]
-    edges = [
-        _edge_to_json(edge)
-        for edge in knowledge.edges
-        if edge.status is not EdgeStatus.REJECTED or edge.score >= LEAST_SCORE
-    ]
+    edges = map(_edge_to_json, knowledge.recorded())
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
+    if knowledge.gone:
+        lines.append(_listed("gone", map(encode, map(_edge_to_json, knowledge.gone))))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
 
@@ -72,7 +75,8 @@ def read_record(content: bytes, where: str) -> Knowledge:
     try:
         document = json.loads(content)
         keys = dict(_key_from_json(each) for each in document["keys"])
-        return Knowledge(keys, tuple(_edge_from_json(each) for each in document["edges"]))
+        edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
+        return Knowledge(keys, edges, gone)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
             f"{where} is damaged ({type(error).__name__})",
@@ -83,16 +87,16 @@ def read_record(content: bytes, where: str) -> Knowledge:
 def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Knowledge:
     """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
     blind = set(unseen)
-    before = {_id(edge): edge for edge in old.edges}
-    edges = [_steady(edge, before.get(_id(edge))) for edge in new.edges if not {edge.child, edge.parent} & blind]
+    before = {edge_id(edge): edge for edge in old.edges}
+    edges = [_steady(edge, before.get(edge_id(edge))) for edge in new.edges if not {edge.child, edge.parent} & blind]
     edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
     keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
     keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
-    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(_id(edge)))))
+    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone)
 
 
 def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowledge:
-    """Return what is said of tables and columns that are there."""
+    """Return what is said of tables and columns that are there, and of those that are gone what it says of that."""
     columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
 
     def known(ref: TableRef, names: Iterable[str]) -> bool:
@@ -104,7 +108,7 @@ def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowle
         for edge in knowledge.edges
         if known(edge.child, edge.child_columns) and known(edge.parent, edge.parent_columns)
     )
-    return Knowledge(keys, tuple(edges))
+    return Knowledge(keys, tuple(edges), knowledge.gone)
 
 
 def _steady(edge: Edge, before: Edge | None) -> Edge:
@@ -132,11 +136,12 @@ def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:
     return before if same and before is not None and abs(before.score - choice.score) < STEADY else choice
 
 
-def _id(edge: Edge) -> _EdgeId:
+def edge_id(edge: Edge) -> EdgeId:
+    """Return what makes two edges of a connection the same."""
     return edge.child, edge.child_columns, edge.parent, edge.parent_columns, repr(edge.condition)
 
 
-def _order(edge: _EdgeId) -> tuple[Any, ...]:
+def _order(edge: EdgeId) -> tuple[Any, ...]:
     child, columns, parent, keys, condition = edge
     return child.schema or "", child.name, columns, parent.schema or "", parent.name, keys, condition
 

@@ -55,9 +55,9 @@ def _joins(tables: Mapping[TableRef, Table], names: Mapping[TableRef, str]) -> d
     found: dict[TableRef, list[dict[str, str]]] = defaultdict(list)
     for ref in sorted(tables, key=lambda ref: (ref.schema or "", ref.name)):
         for key in tables[ref].foreign_keys:
-            if not _joinable(key, tables):
+            if not is_joinable(key, tables):
                 continue
-            one_to_one = _is_unique(tables[ref], key.columns)
+            one_to_one = is_unique(tables[ref], key.columns)
             forward = "one_to_one" if one_to_one else "many_to_one"
             backward = "one_to_one" if one_to_one else "one_to_many"
             _add(found[ref], names[key.target], key.columns, key.target_columns, forward)
@@ -112,7 +112,7 @@ def _add(
         joins.append({"to": to, "on": on, "relationship": relationship, "source": source})
 
 
-def _joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
+def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
     """Say whether both ends are in scope, with all their columns."""
     target = tables.get(key.target)
     if target is None or not key.columns or len(key.columns) != len(key.target_columns):
@@ -120,7 +120,8 @@ def _joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
     return set(key.target_columns) <= {column.name for column in target.columns}
 
 
-def _is_unique(table: Table, columns: tuple[str, ...]) -> bool:
+def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
+    """Say whether a declared key makes these columns unique."""
     wanted = set(columns)
     keys = [set(table.primary_key), *(set(key.columns) for key in table.unique_keys)]
     return any(key and key <= wanted for key in keys)

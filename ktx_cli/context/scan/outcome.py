@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ktx_cli.connectors.port import ObjectProblem
+from ktx_cli.context.scan.gone import GoneJoin, gone_warnings
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.losses import Losses
 from ktx_cli.context.scan.profiling.model import TableProfile
+from ktx_cli.context.scan.review import ReviewedEdge, counted
 from ktx_cli.context.scan.shards import Shard
 from ktx_cli.context.scan.ties import Ties
 from ktx_cli.core.errors import ResultWarning
@@ -55,14 +57,25 @@ class ScanOutcome:
     looked: bool = False
     """Whether the rows were looked at; else `knowledge` is what an earlier scan found."""
     profiles: tuple[TableProfile, ...] = ()
+    views: int = 0
+    """How many of the tables are views."""
+    reviewed: tuple[ReviewedEdge, ...] = ()
+    """What holds for every edge after this scan; nothing where the rows were not looked at."""
+    gone: tuple[GoneJoin, ...] = ()
+
+    @property
+    def standings(self) -> dict[str, int]:
+        """How many edges there are by what holds for them."""
+        return counted(self.reviewed)
 
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
         """Return the files that may change while the held paths keep their old content."""
         return self.files if self.ties is None else self.ties.without(self.files, held)
 
     def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
-        """Return what to say of people's words that are gone: nothing of shards that were held back.
+        """Return what to say of people's words and of joins that are gone: nothing of shards that were held back.
 
         `replaced`: path -> where its old text is kept, of files that have no history.
         """
-        return list(self.losses.warnings(self.connection, self.without(held), replaced))
+        losses = self.losses.warnings(self.connection, self.without(held), replaced)
+        return [*losses, *gone_warnings(self.connection, self.gone, held)]

@@ -56,13 +56,19 @@ class Records:
             else descriptions.updated_record(self.described, (), by_ref.values()),
         )
 
-    def contents(self) -> dict[str, bytes]:
-        """Return the files by name; none of what is not known."""
+    def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+        """Return the files by name; none of what is not known.
+
+        `written`: the files of `before`, taken for what both say alike.
+        """
+        known = written or {}
         found = {}
         if self.knowledge is not None:
-            found[RELATIONSHIPS] = relationships.record_text(self.knowledge)
+            same = before is not None and before.knowledge == self.knowledge
+            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else relationships.record_text(self.knowledge)
         if self.described is not None:
-            found[DESCRIPTIONS] = descriptions.record_bytes(self.described.values())
+            same = before is not None and before.described == self.described
+            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else descriptions.record_bytes(self.described.values())
         return found
 
     def entries(self, tables: Iterable[Table], names: Mapping[TableRef, str]) -> dict[TableRef, Entry]:

@@ -6,7 +6,8 @@ manifest, a person's no the `disable_joins` of an overlay; both stand whatever l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,16 +15,16 @@ from typing import Any
 from ktx_cli.connectors.port import Table, TableKind, TableRef
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base, Committed
-from ktx_cli.context.scan.knowledge import Knowledge
-from ktx_cli.context.scan.manifest import Entry, entries
+from ktx_cli.context.scan.edge_names import ARROW, edge_name
+from ktx_cli.context.scan.knowledge import EdgeId, Knowledge, edge_id
+from ktx_cli.context.scan.manifest import Entry, entries, is_joinable, is_unique
 from ktx_cli.context.scan.names import physical_name, quoted, source_names
 from ktx_cli.context.scan.overlays import Overlays, join_key, plain_on
 from ktx_cli.context.scan.records import RELATIONSHIPS
-from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.context.scan.relationships.model import Cardinality, Edge, EdgeStatus
 from ktx_cli.context.scan.shards import Places, Shard
 from ktx_cli.core.errors import KtxError, ResultWarning
 
-ARROW = "->"
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
 """The `source` of joins that a scan wrote; a join with any other, or none, is a person's."""
 
@@ -41,6 +42,8 @@ class Standing(StrEnum):
     """No join: the scan takes it for none."""
     DISABLED = "disabled"
     """No join, because a person said so."""
+    DECLARED = "declared"
+    """The join stands because a foreign key of the database makes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,18 @@ class EdgeJoin:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedEdge:
-    """An edge, its name, and what holds for it. `joins`: forward, then backward unless a table refers to itself."""
+    """An edge, its name, and what holds for it. `joins`: forward, then backward unless a table refers to itself.
+
+    `gone`: no scan finds it any more; its reason says why. `missing`: which table or column of it is not there.
+    """
 
     connection: str
     name: str
     edge: Edge
     standing: Standing
     joins: tuple[EdgeJoin, ...]
+    gone: bool = False
+    missing: str | None = None
 
     @property
     def tables(self) -> frozenset[str]:
@@ -84,6 +92,7 @@ class ReviewedEdge:
             "score": edge.score,
             "relationship": edge.cardinality.value,
             "reason": edge.reason,
+            "gone": self.gone,
             "sources": list(edge.sources),
             "from": {"table": physical_name(edge.child), "columns": list(edge.child_columns)},
             "to": {"table": physical_name(edge.parent), "columns": list(edge.parent_columns)},
@@ -93,12 +102,16 @@ class ReviewedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All edges of a connection's record in its order, and the files that say what holds for them."""
+    """All edges of a connection's record in its order, and the files that say what holds for them.
+
+    `declared`: the joins that foreign keys make, which need no decision.
+    """
 
     connection: str
     edges: tuple[ReviewedEdge, ...]
     shards: Mapping[str, Shard]
     overlays: Overlays
+    declared: tuple[ReviewedEdge, ...] = ()
 
     @property
     def warnings(self) -> list[ResultWarning]:
@@ -119,26 +132,75 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | N
     if records.knowledge is None:
         return None
     overlays = Overlays.read(base, connection)
-    edges = _reviewed(connection, records.knowledge.edges, committed, overlays)
-    return Review(connection, edges, committed.shards, overlays)
+    tables = {table.ref: table for table in committed.before.tables or ()}
+    scene = Scene(connection, committed.shards, overlays, tables)
+    declared = declared_edges(tables.values())
+    return Review(connection, scene.reviewed(records.knowledge), committed.shards, overlays, scene.edges(declared))
 
 
-def _reviewed(
-    connection: str, edges: Sequence[Edge], committed: Committed, overlays: Overlays
-) -> tuple[ReviewedEdge, ...]:
-    known = [table.ref for table in committed.before.tables or ()]
-    refs = list(dict.fromkeys((*known, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
-    places = Places.find(committed.shards, refs)
-    names = source_names(refs, places.used, [name for _, name in places.own])
-    found = []
-    for edge in edges:
+def declared_edges(tables: Iterable[Table]) -> list[Edge]:
+    """Return an edge for every foreign key whose tables are both there."""
+    known = {table.ref: table for table in tables}
+    return [
+        Edge(
+            ref, key.columns, key.target, key.target_columns, EdgeStatus.ACCEPTED, 1.0, "a foreign key declares it",
+            cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
+            sources=(Standing.DECLARED.value,),
+        )
+        for ref, table in known.items()
+        for key in table.foreign_keys
+        if is_joinable(key, known)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The files and tables by which it is told what holds for an edge; no `tables`: which there are is not known."""
+
+    connection: str
+    shards: Mapping[str, Shard]
+    overlays: Overlays
+    tables: Mapping[TableRef, Table]
+
+    def reviewed(self, known: Knowledge) -> tuple[ReviewedEdge, ...]:
+        """Return the edges of a record, those that are gone last."""
+        return self.edges((*known.recorded(), *known.gone), gone=frozenset(map(edge_id, known.gone)))
+
+    def edges(self, edges: Sequence[Edge], gone: Collection[EdgeId] = ()) -> tuple[ReviewedEdge, ...]:
+        """Return each edge with its name and what holds for it."""
+        refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
+        places = Places.find(self.shards, refs)
+        names = source_names(refs, places.used, [name for _, name in places.own])
+        return tuple(self._reviewed(edge, names, places, gone=edge_id(edge) in gone) for edge in edges)
+
+    def _reviewed(self, edge: Edge, names: Mapping[TableRef, str], places: Places, *, gone: bool) -> ReviewedEdge:
         joins = tuple(
             EdgeJoin(names[ref], places.primary.get(physical_name(ref), (None, ""))[0], join)
             for ref, join in _joins(edge, names)
         )
-        standing = _standing(edge, joins[0], committed.shards, overlays)
-        found.append(ReviewedEdge(connection, edge_name(edge, names), edge, standing, joins))
-    return tuple(found)
+        missing = missing_end(edge, self.tables) if gone else None
+        standing = _standing(edge, joins[0], self.shards, self.overlays)
+        if missing is not None and standing is Standing.MANUAL:
+            standing = Standing.REVIEW  # a person's join that cannot work any more
+        return ReviewedEdge(self.connection, edge_name(edge, names), edge, standing, joins, gone, missing)
+
+
+def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
+    """Return how many found edges there are by what holds for them; declared joins are not found."""
+    counts = Counter(each.standing for each in edges)
+    return {each.value: counts[each] for each in Standing if each is not Standing.DECLARED}
+
+
+def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
+    """Return which table or column of an edge is not there; None where all are, and where no table is known."""
+    for ref, columns in ((edge.child, edge.child_columns), (edge.parent, edge.parent_columns)) if tables else ():
+        if ref not in tables:
+            return f"table {physical_name(ref)} is gone"
+        there = {column.name for column in tables[ref].columns}
+        for name in columns:
+            if name not in there:
+                return f"column {physical_name(ref)}.{quoted(name)} is gone"
+    return None
 
 
 def _joins(edge: Edge, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
@@ -156,6 +218,9 @@ def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overla
         return Standing.MANUAL
     entry = {} if forward.shard is None else shards[forward.shard].tables[forward.source]
     join = find_join(entry, forward)
+    declared = edge.sources == (Standing.DECLARED.value,)
+    if declared:
+        return Standing.DECLARED if join is not None else Standing.DISABLED
     if join is not None:
         return Standing.ACCEPTED if join.get("source") in GENERATED_SOURCES else Standing.MANUAL
     # a sure join that is not there was taken out by hand, and scans leave it out
@@ -166,28 +231,6 @@ def find_join(entry: Entry, wanted: EdgeJoin) -> Mapping[str, Any] | None:
     """Return the join of an entry of the manifest that is the wanted one, whoever wrote it."""
     key = join_key(wanted.join)
     return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
-
-
-def edge_name(edge: Edge, names: Mapping[TableRef, str]) -> str:
-    """Return what a person calls an edge: `orders.customer_id->customers.id`.
-
-    Several columns stand in brackets; a name that is no plain word in double quotes; a reference that depends on a
-    column ends in ` when owner_type=customer`.
-    """
-    child, parent = _end(names[edge.child], edge.child_columns), _end(names[edge.parent], edge.parent_columns)
-    return f"{child}{ARROW}{parent}{_when(edge.condition)}"
-
-
-def _end(source: str, columns: Sequence[str]) -> str:
-    named = ",".join(map(quoted, columns))
-    return f"{quoted(source)}.{named}" if len(columns) == 1 else f"{quoted(source)}.({named})"
-
-
-def _when(condition: tuple[str, Any] | None) -> str:
-    if condition is None:
-        return ""
-    column, value = condition
-    return f" when {quoted(column)}={quoted(value) if isinstance(value, str) else value}"
 
 
 def edges_named(word: str, edges: Iterable[ReviewedEdge]) -> list[ReviewedEdge]:

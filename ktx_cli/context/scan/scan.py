@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef
+from ktx_cli.connectors.port import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
 from ktx_cli.context.scan.adopting import adopted_texts
 from ktx_cli.context.scan.carry import carried_over, require_some_tables
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base, Before, Committed
 from ktx_cli.context.scan.describe.described import updated_record
 from ktx_cli.context.scan.describe.facts import Described
-from ktx_cli.context.scan.knowledge import restricted, steadied
-from ktx_cli.context.scan.looks import Describe, Findings, Look, Seen
+from ktx_cli.context.scan.gone import Stood, gone_joins, with_gone
+from ktx_cli.context.scan.learned import Learned
+from ktx_cli.context.scan.looks import Describe, Look
 from ktx_cli.context.scan.losses import Losses, has_comments
 from ktx_cli.context.scan.names import physical_name, source_names
 from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome, TableChanges
@@ -52,57 +53,32 @@ def scan_connection(
     snapshot = {file.path: file for file in map(table_file, schema.tables)}
     record, noted = committed.read_records
     findings = None if look is None else look(connector, schema.tables, record.known)
-    learned = _Learned.of(record, findings, schema)
+    learned = Learned.of(record, findings, schema)
     if describe is not None and DESCRIPTIONS not in record.broken:
         learned = learned.described(describe, committed, schema, findings)
+    contents = learned.records.contents()
     outcome = ScanOutcome(
         connection=connection,
         driver=driver,
-        digest=_digest(driver, snapshot, schema.problems, learned.records),
+        digest=_digest(driver, snapshot, schema.problems, contents),
         tables=len(schema.tables),
         columns=sum(len(table.columns) for table in schema.tables),
         problems=schema.problems,
         row_estimates=_row_estimates(schema.tables),
         knowledge=learned.records.known,
         looked=findings is not None,
+        views=sum(table.kind is not TableKind.TABLE for table in schema.tables),
         profiles=findings.profiles if findings else (),
         warnings=(*noted, *(findings.warnings if findings else ())),
     )
     if previous is not None and previous.digest == outcome.digest and previous.files == committed.files:
         outcome.unchanged = True
-        return outcome
-    _plan(outcome, schema, snapshot, committed, learned)
+    else:
+        _plan(outcome, schema, snapshot, committed, learned, contents)
+    if outcome.looked and outcome.unchanged:
+        now = {table.ref: table for table in schema.tables}
+        outcome.reviewed = Stood(committed).after(record.known, committed.shards, now)
     return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _Learned:
-    """What is known now. `texts`: what was said of tables in this scan."""
-
-    records: Records
-    texts: tuple[Described, ...] = ()
-
-    @classmethod
-    def of(cls, record: Records, findings: Findings | None, schema: DatabaseSchema) -> _Learned:
-        """Take what was found, and the record's words on tables that nobody could look at."""
-        if findings is None:
-            return cls(record)
-        seen = {table.ref for table in schema.tables}
-        old = record.known
-        missing = {ref for edge in old.edges for ref in (edge.child, edge.parent)} | set(old.keys)
-        known = steadied(findings.knowledge, old, findings.unseen | (missing - seen))
-        return cls(replace(record, knowledge=known))
-
-    def described(
-        self, describe: Describe, committed: Committed, schema: DatabaseSchema, findings: Findings | None
-    ) -> _Learned:
-        """Have the tables described; a table of which nothing new is said keeps its old text."""
-        tables, old = committed.all_tables(schema), self.records.texts
-        known = restricted(self.records.known, {table.ref: table for table in tables})
-        told = findings.told if findings else ()
-        texts = tuple(describe(Seen(tables, known, told, old, lambda: committed.texts(tables))))
-        updated = updated_record(old, texts, tables)
-        return _Learned(replace(self.records, described=updated or self.records.described), texts)
 
 
 def _plan(
@@ -110,7 +86,8 @@ def _plan(
     schema: DatabaseSchema,
     snapshot: dict[str, SnapshotFile],
     committed: Committed,
-    learned: _Learned,
+    learned: Learned,
+    contents: Mapping[str, bytes],
 ) -> None:
     before, shards = committed.before, committed.shards
     outcome.warnings += before.warnings
@@ -120,7 +97,10 @@ def _plan(
     refs = list(dict.fromkeys(table.ref for table in (*tables, *(before.tables or ()))))
     places = Places.find(shards, refs)
     foreign = adopted_texts(refs, committed.records.texts, shards, places)
+    stood, by_ref = Stood(committed), {table.ref: table for table in tables}
     new = _shown(learned, foreign, committed.records.texts, tables)
+    if new.knowledge is not None:
+        new = replace(new, knowledge=with_gone(new.known, committed.records.known, by_ref, stood.of))
     outcome.knowledge = new.known
 
     reserved = [name for _, name in places.own]
@@ -133,10 +113,12 @@ def _plan(
     plan = plan_shards(committed.schema_folder, shards, places, new.entries(tables, names), names, old)
     outcome.shards = plan.shards
     outcome.losses = _losses(plan, committed)
+    outcome.reviewed = stood.after(new.known, plan.shards, by_ref)
+    outcome.gone = gone_joins(stood.edges, outcome.reviewed, by_ref, shards, plan.removed)
     written = _recorded(new, learned)
     outcome.ties = _ties(outcome, plan, committed, snapshot, written)
     raw = _raw_files(outcome, committed, snapshot)
-    outcome.files = {**plan.files, **raw, **_record_files(written, committed)}
+    outcome.files = {**plan.files, **raw, **_record_files(written.contents(learned.records, contents), committed)}
     outcome.difference = _difference(before, snapshot, tables, kept, plan.removed)
     outcome.unchanged = not outcome.files
 
@@ -146,7 +128,7 @@ def _with_texts(records: Records, foreign: Mapping[TableRef, Described]) -> Reco
 
 
 def _shown(
-    learned: _Learned,
+    learned: Learned,
     foreign: Mapping[TableRef, Described],
     old: Mapping[TableRef, Described],
     tables: Sequence[Table],
@@ -156,7 +138,7 @@ def _shown(
     return replace(known, described=updated_record({**foreign, **old}, learned.texts, tables))
 
 
-def _recorded(shown: Records, learned: _Learned) -> Records:
+def _recorded(shown: Records, learned: Learned) -> Records:
     """Return what goes into the records: no texts of others, and no record where there was none and nothing is new."""
     if learned.records.described is None:
         return replace(shown, described=None)
@@ -205,9 +187,9 @@ def _raw_files(
     return files
 
 
-def _record_files(written: Records, committed: Committed) -> dict[str, bytes | None]:
+def _record_files(contents: Mapping[str, bytes], committed: Committed) -> dict[str, bytes | None]:
     """Return the records that change."""
-    files = {f"{committed.raw_folder}/{name}": content for name, content in written.contents().items()}
+    files = {f"{committed.raw_folder}/{name}": content for name, content in contents.items()}
     before = committed.base.read_many(path for path in files if path in committed.files)
     return {path: content for path, content in files.items() if before.get(path) != content}
 
@@ -235,11 +217,14 @@ def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
 
 
 def _digest(
-    driver: str, snapshot: Mapping[str, SnapshotFile], problems: Sequence[ObjectProblem], records: Records
+    driver: str,
+    snapshot: Mapping[str, SnapshotFile],
+    problems: Sequence[ObjectProblem],
+    contents: Mapping[str, bytes],
 ) -> str:
     facts: list[Any] = [GENERATOR, driver, sorted((path, file.sha256) for path, file in snapshot.items())]
     facts.append(sorted((str(problem.ref), problem.what) for problem in problems))
-    facts.append(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in records.contents().items()))
+    facts.append(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items()))
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import QueryResult
+from ktx_cli.context.scan.review import ReviewedEdge
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.text import plural
@@ -25,6 +26,9 @@ from ktx_cli.project.repository import Repository
 
 CONNECTION = "warehouse"
 
+SHOWN_JOINS = 3
+"""How many of the found joins the demo shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
@@ -37,6 +41,13 @@ class DemoReport:
     question: Question
     answer: QueryResult
 
+    @property
+    def joins(self) -> tuple[ReviewedEdge, ...]:
+        """Found joins that no key declares and no name gives away: the column is called otherwise than the key."""
+        found = (each for report in self.ingest.connections for each in report.joins)
+        telling = [each for each in found if each.edge.child_columns != each.edge.parent_columns]
+        return tuple(sorted(telling, key=lambda each: (each.edge.score, each.name))[:SHOWN_JOINS])
+
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
         return {
@@ -44,6 +55,7 @@ class DemoReport:
             "seed": self.seed,
             "rows": dict(self.rows),
             "ingest": self.ingest.to_json(),
+            "joins": [{"edge": each.name, "score": each.edge.score, "reason": each.edge.reason} for each in self.joins],
             "question": self.question.title,
             "sql": self.question.sql,
             "columns": list(self.answer.columns),

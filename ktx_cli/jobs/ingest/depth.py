@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.llm.roles import bindings, no_backend
 from ktx_cli.project.config import KtxConfig
 
@@ -42,3 +42,14 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
 def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
     """Whether a scan of this depth asks the model."""
     return depth is Depth.ENRICHED and config.scan.enrichment.mode == "llm" and not no_llm
+
+
+def not_enriched(config: KtxConfig) -> ResultWarning | None:
+    """Return what to say where a model is to write descriptions and none is configured; None: nothing."""
+    if config.scan.enrichment.mode != "llm" or bindings(config):
+        return None
+    return ResultWarning(
+        "not_enriched",
+        "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured",
+        hint="ktx setup --llm-backend claude-code; by rules instead: ktx config set scan.enrichment.mode deterministic",
+    )

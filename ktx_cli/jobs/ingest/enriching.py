@@ -7,11 +7,12 @@ is kept, in the state database and in the commit, and the next run asks for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ktx_cli.connectors.port import Table, TableRef
+from ktx_cli.context.scan.describe.describe import KIND as DESCRIPTION
 from ktx_cli.context.scan.describe.describe import Descriptions, answers_so_far, describe
-from ktx_cli.context.scan.describe.facts import Described, TableFacts, gather_facts
+from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash, gather_facts
 from ktx_cli.context.scan.describe.rules import describe_by_rules
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.looks import Seen
@@ -27,7 +28,7 @@ from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.enrichment_store import EnrichmentStore
+from ktx_cli.project.enrichment_store import Answer, StateEnrichmentStore
 
 
 class Enrichment(Protocol):
@@ -55,10 +56,18 @@ class ByRules:
         return GivenHints(recorded_hints(record))
 
     def describe(self, seen: Seen) -> Sequence[Described]:
-        """Return what the rules say of every table."""
-        found = [describe_by_rules(facts) for facts in seen.facts()]
+        """Return what the rules say of every table; one whose rows could not be read now keeps its text."""
+        found = [_by_rules(facts, seen.recorded.get(facts.ref)) for facts in seen.facts()]
         self.report.described = len(found)
         return found
+
+
+def _by_rules(facts: TableFacts, recorded: Described | None) -> Described:
+    described = describe_by_rules(facts)
+    unread = facts.profile is None or facts.profile.problem is not None
+    if unread and recorded is not None and (recorded.source, recorded.hash) == ("rules", described.hash):
+        return recorded
+    return described
 
 
 class ByModel:
@@ -69,7 +78,7 @@ class ByModel:
         connection: str,
         config: KtxConfig,
         prompts: Prompts,
-        store: EnrichmentStore,
+        store: StateEnrichmentStore,
         models: Models,
         emit: Emit,
     ) -> None:
@@ -77,7 +86,8 @@ class ByModel:
         self._connection = connection
         self._config = config
         self._prompts = prompts
-        self._store = store
+        self._kept = store
+        self._store = _NotedStore(store)
         self._models = models
         self._emit = emit
 
@@ -116,7 +126,14 @@ class ByModel:
             self._stop(self._models.stopped)
             self._fail(waiting, self._models.stopped.message)
         self.report.described = len(known)
+        if self.report.stopped is None:
+            self._settle(facts)
         return list(known.values())
+
+    def _settle(self, facts: Sequence[TableFacts]) -> None:
+        """Say which answers this run used, those too that the committed record made unnecessary."""
+        described = {(DESCRIPTION, content_hash(each, self._prompts.describe.version)) for each in facts}
+        self._kept.settle(self._connection, self._store.used | described, self._config.databases())
 
     def _described(self, seen: Seen, waiting: Sequence[TableRef]) -> Mapping[TableRef, Described]:
         facts, prompt = seen.facts(seen.texts()), self._prompts.describe
@@ -173,6 +190,24 @@ class ByModel:
 
     def _step(self, name: str) -> _Step:
         return _Step(name, self._connection, self._emit)
+
+
+class _NotedStore:
+    """The store, and what of it was asked for or put."""
+
+    def __init__(self, store: StateEnrichmentStore) -> None:
+        self._store = store
+        self.used: set[Answer] = set()
+
+    def get(self, kind: str, key: str) -> Any | None:
+        """See `EnrichmentStore`."""
+        self.used.add((kind, key))
+        return self._store.get(kind, key)
+
+    def put(self, kind: str, key: str, value: Any) -> None:
+        """See `EnrichmentStore`."""
+        self.used.add((kind, key))
+        self._store.put(kind, key, value)
 
 
 class _Step:

@@ -61,7 +61,7 @@ def commit(run: Run, repository: Repository, base: ProjectBase, tip: str | None,
     )
     _report_commit(run, result)
     report_files(run, {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes})
-    done = f"{plural(len(result.committed), 'file')} in {result.commit[:10]}" if result.commit else "nothing to commit"
+    done = plural(len(result.committed), "file") if result.commit else "nothing to commit"
     run.request.emit(StepFinished("commit", done, monotonic() - started))
 
 
@@ -115,5 +115,5 @@ def write_report(run: Run) -> None:
 def _message(report: IngestReport) -> str:
     scanned = [c for c in report.connections if c.status != UNCHANGED]
     lines = [f"{report.command}: {', '.join(c.connection for c in scanned)}", ""]
-    lines += [f"{c.connection}: {c.summary}" for c in scanned]
+    lines += [f"{c.connection}: {c.result}" for c in scanned]
     return "\n".join([*lines, "", f"Ktx-Run: {report.run_id}", ""])

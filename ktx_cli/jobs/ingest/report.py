@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.context.scan.gone import GoneJoin
 from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
-from ktx_cli.context.scan.relationships.model import EdgeStatus
+from ktx_cli.context.scan.review import ReviewedEdge, Standing
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
@@ -43,19 +44,24 @@ class FileChanges:
 class ConnectionReport:
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
-    `problems` are single objects that could not be read. `edges`: how many joins nobody declared there are by status;
-    None when the rows were not looked at. `enriched`: what became of the descriptions; None: nobody was to write any.
+    `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
+    `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
+    `joins`: those that stand, the surest first; `gone`: those that stood before. `enriched`: what became of the
+    descriptions; None: nobody was to write any.
     """
 
     connection: str
     driver: str
     status: str
     tables: int = 0
+    views: int = 0
     columns: int = 0
     changes: TableChanges = field(default_factory=TableChanges)
     files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
     edges: dict[str, int] | None = None
+    joins: tuple[ReviewedEdge, ...] = ()
+    gone: tuple[GoneJoin, ...] = ()
     enriched: Enriched | None = None
     seconds: float = 0.0
     error: KtxError | None = None
@@ -71,13 +77,16 @@ class ConnectionReport:
             driver=outcome.driver,
             status=UNCHANGED if outcome.unchanged and not asks else PLANNED if dry_run else DONE,
             tables=outcome.tables,
+            views=outcome.views,
             columns=outcome.columns,
             changes=outcome.difference,
             problems=[
                 {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
                 for p in outcome.problems
             ],
-            edges={s.value: outcome.knowledge.count(s) for s in EdgeStatus} if outcome.looked else None,
+            edges=outcome.standings if outcome.looked else None,
+            joins=_standing_joins(outcome) if outcome.looked else (),
+            gone=outcome.gone,
             enriched=enriched,
             seconds=seconds,
         )
@@ -89,21 +98,33 @@ class ConnectionReport:
 
     @property
     def summary(self) -> str:
+        """A few words for a person who will read the rest in the report."""
+        return FAILED if self.error is not None else plural(self.tables, "table")
+
+    @property
+    def result(self) -> str:
         """One line for a person."""
         if self.error is not None:
             return f"failed: {self.error.message}"
-        counts = f"{plural(self.tables, 'table')}, {plural(self.columns, 'column')}"
+        views = f" ({plural(self.views, 'view')} among them)" if self.views else ""
+        counts = f"{plural(self.tables, 'table')}{views}, {plural(self.columns, 'column')}"
         parts = [f"{len(names)} {what}" for what, names in self._named() if names]
         changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
         texts = f"; {self.enriched.summary}" if self.enriched is not None else ""
-        return f"{counts}{self._found()}; {changed}{texts}{bad}"
+        gone = f"; {plural(len(self.gone), 'join')} gone" if self.gone else ""
+        return f"{counts}{self._found()}; {changed}{gone}{texts}{bad}"
+
+    @property
+    def to_review(self) -> int:
+        """How many found joins wait for a person."""
+        return (self.edges or {}).get(Standing.REVIEW, 0)
 
     def _found(self) -> str:
-        if not self.edges:
+        if self.edges is None:
             return ""
-        review = self.edges.get("review", 0)
-        return f", {plural(self.edges.get('accepted', 0), 'join')} found" + (f", {review} to review" if review else "")
+        joins = self.edges.get(Standing.ACCEPTED, 0) + self.edges.get(Standing.MANUAL, 0)
+        return f", {plural(joins, 'join')} found" + (f", {self.to_review} to review" if self.to_review else "")
 
     def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         c = self.changes
@@ -116,15 +137,26 @@ class ConnectionReport:
             "driver": self.driver,
             "status": self.status,
             "tables": self.tables,
+            "views": self.views,
             "columns": self.columns,
             "changes": {name: list(tables) for name, tables in dataclasses.asdict(self.changes).items()},
             "files": self.files.to_json(),
             "problems": self.problems,
             "relationships": self.edges,
+            "joins": [
+                {"edge": e.name, "status": e.standing.value, "score": e.edge.score, "reason": e.edge.reason}
+                for e in self.joins
+            ],
+            "gone": [each.to_json() for each in self.gone],
             "descriptions": None if self.enriched is None else self.enriched.to_json(),
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
         }
+
+
+def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
+    stand = [each for each in outcome.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
+    return tuple(sorted(stand, key=lambda each: (-each.edge.score, each.name)))
 
 
 @dataclass(slots=True)

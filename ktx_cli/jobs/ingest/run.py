@@ -14,7 +14,7 @@ from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
-from ktx_cli.jobs.ingest.depth import choose_depth, needs_model
+from ktx_cli.jobs.ingest.depth import choose_depth, needs_model, not_enriched
 from ktx_cli.jobs.ingest.enrichments import enriched, foretold
 from ktx_cli.jobs.ingest.foretelling import Answers, kept_answers
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
@@ -51,7 +51,9 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     report.depth = depth.value
     asks = needs_model(loaded.config, depth, no_llm=request.no_llm)
     prompts = Prompts.load(layout.prompts) if asks else None
-    run = Run(request, layout, loaded.config, targets, report, depth, loaded.warnings(), prompts)
+    unserved = None if request.no_llm or request.depth is not None else not_enriched(loaded.config)
+    warnings = [*loaded.warnings(), *([] if unserved is None else [unserved])]
+    run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts)
     probes = _require_models(run) if asks or not (request.no_llm or request.databases_only) else ProbeRun()
     started = monotonic()
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing, plural
+from ktx_cli.jobs.ingest.depth import not_enriched
 from ktx_cli.jobs.models.probing import LastProbe, distinct_models, last_probes, probe_models
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.llm.caching import divergence
@@ -27,6 +28,9 @@ def check_llm(context: CheckContext) -> list[Finding]:
     except KtxError as error:
         return [Finding(CHECK, Level.FAIL, error.message, error.hint, Concern.SETUP)]
     if not models:
+        unserved = not_enriched(config)
+        if unserved is not None:
+            return [Finding(CHECK, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)]
         return [Finding(CHECK, Level.OK, "no backend: ktx does what it can without a model")]
     findings = [_state(context, ref, roles) for ref, roles in models.items()]
     return [*_sessions(context, [ref.backend for ref in models]), *findings, *caching_findings(config)]

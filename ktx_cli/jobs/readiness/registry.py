@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import context, live, machine, models, project, secrets, storage
+from ktx_cli.jobs.readiness import context, live, machine, models, profiles, project, secrets, storage
 from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 
 CHECKS: tuple[Check, ...] = (
@@ -18,6 +18,7 @@ CHECKS: tuple[Check, ...] = (
     Check("databases", "databases configured", project.check_databases),
     Check(secrets.CHECK, "secrets", secrets.check_secrets),
     Check(context.CHECK, "context built", context.check_context),
+    Check(profiles.CHECK, "nothing left out", profiles.check_profiles),
     Check(storage.STATE, "state database", storage.check_state),
     Check(storage.WRITABLE, "files can be written", storage.check_writable),
     Check("repository", "repository", project.check_repository),

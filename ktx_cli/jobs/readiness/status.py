@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.review import Standing, counted, read_review
 from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
 from ktx_cli.jobs.ingest.ledger import LastScan, last_runs, last_scans
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
+from ktx_cli.jobs.readiness.profiles import check_profiles
 from ktx_cli.jobs.readiness.project import check_lease, check_repository
 from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
 from ktx_cli.jobs.readiness.secrets import secrets_finding
+from ktx_cli.jobs.relationships import WorkingFiles
 from ktx_cli.project.config import is_supported, load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
@@ -32,6 +36,18 @@ class ConnectionStatus:
     last_scan: LastScan | None
     secrets: Finding | None = None
     """What is wrong with its secret references; None: they resolve."""
+    relationships: Mapping[str, int] | None = None
+    """How many found joins there are by what holds for them; None: no scan looked at the rows."""
+
+    @property
+    def joins(self) -> int:
+        """How many found joins stand."""
+        return sum((self.relationships or {}).get(each.value, 0) for each in (Standing.ACCEPTED, Standing.MANUAL))
+
+    @property
+    def to_review(self) -> int:
+        """How many found joins wait for a person."""
+        return (self.relationships or {}).get(Standing.REVIEW.value, 0)
 
     def to_json(self) -> dict[str, Any]:
         """Return the connection as it stands in the envelope."""
@@ -41,6 +57,7 @@ class ConnectionStatus:
             "supported": self.supported,
             "sources": self.sources,
             "columns": self.columns,
+            "relationships": None if self.relationships is None else dict(self.relationships),
             "last_scan": None if self.last_scan is None else self.last_scan.finished,
             "secrets": _SECRETS[None if self.secrets is None else self.secrets.level],
         }
@@ -102,7 +119,7 @@ def project_status(project_dir: Path, environ: Mapping[str, str]) -> Status:
     loaded = load_config(layout.config)
     context = CheckContext(layout, loaded, environ)
     findings = run_checks(context, named(READINESS))
-    findings += [*check_repository(context), *check_lease(context)]
+    findings += [*check_profiles(context), *check_repository(context), *check_lease(context)]
     connections, warnings = connection_statuses(context)
     try:
         runs = read_state(layout, last_runs) or []
@@ -125,9 +142,29 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
         warnings += manifest.problems
         sources, columns = len(manifest.tables), manifest.column_count
         secrets = secrets_finding(context, connection, entry)
+        relationships = _relationships(context, connection, warnings)
         found.append(
             ConnectionStatus(
-                connection, entry.driver, is_supported(entry), sources, columns, scans.get(connection), secrets
+                connection,
+                entry.driver,
+                is_supported(entry),
+                sources,
+                columns,
+                scans.get(connection),
+                secrets,
+                relationships,
             )
         )
     return tuple(found), warnings
+
+
+def _relationships(context: CheckContext, connection: str, warnings: list[ResultWarning]) -> Mapping[str, int] | None:
+    """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
+    if context.manifests[connection].problems:  # named there, and nothing can be told without all shards
+        return None
+    try:
+        review = read_review(WorkingFiles(context.project_dir), connection, ParsedCopies(context.layout, connection))
+    except KtxError as error:
+        warnings.append(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
+        return None
+    return None if review is None else counted(review.edges)

@@ -26,6 +26,9 @@ ValidationBudget = Annotated[
 Privacy = Literal["off", "local", "strict"]
 """What values of rows may be used for: model and agents, this machine alone, nothing."""
 
+Views = Literal["never", "local", "always"]
+"""Whose views a scan reads rows of: nobody's, those of files on this machine, those of servers too."""
+
 
 class Enrichment(Block):
     """Descriptions of tables and columns."""
@@ -105,6 +108,11 @@ class Scan(Block):
         "local",
         "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
         " machine, `strict`: they are not stored.",
+    )
+    views: Views = setting(
+        "local",
+        "Whose views and foreign tables have their rows read, which runs what their owners wrote: `never`: nobody's,"
+        " `local`: those of SQLite, DuckDB and files, `always`: those of servers too. The structure of all is read.",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.")
     relationships: Relationships = setting(Relationships, "Joins that no key declares.")

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.decisions import Decision, Draft
+from ktx_cli.context.scan.edge_names import edge_name
 from ktx_cli.context.scan.knowledge import Knowledge, record_text
 from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.context.scan.review import Review, ReviewedEdge, edge_name, edges_named, read_review
+from ktx_cli.context.scan.review import Review, ReviewedEdge, edges_named, read_review
 from ktx_cli.context.scan.shards import HEADER, render_shard
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import json
 import re
 import sqlite3
@@ -13,11 +15,18 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
+from ktx_cli.connectors.sampling import SampleMethod
 from ktx_cli.context.scan.describe.estimating import Estimate
+from ktx_cli.context.scan.describe.facts import Described
+from ktx_cli.context.scan.knowledge import Knowledge
+from ktx_cli.context.scan.looks import Seen
+from ktx_cli.context.scan.profiling.model import TableProfile
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted
 from ktx_cli.jobs.ingest.depth import Depth, choose_depth, needs_model
 from ktx_cli.jobs.ingest.enriched import Enriched
+from ktx_cli.jobs.ingest.enriching import ByRules
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.report import ConnectionReport, IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
@@ -25,6 +34,7 @@ from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.llm import factory
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project import enrichment_store
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
@@ -315,3 +325,60 @@ def test_a_table_nobody_answers_about_is_named(two: Path, model_server: ModelSer
     assert error.hint == "run `ktx ingest` again"
     assert [w.details["tables"] for w in warnings if w.code == "not_described"] == [["orders"], ["orders"]]
     assert texts(two, "shop") == {"customers": "Rows of customers."}
+
+
+def kept(project: Path) -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(Layout(project).state)) as database:
+        return set(database.execute("SELECT kind, key FROM enrichment WHERE kind <> 'uses'"))
+
+
+def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
+    two: Path, change: Change, monkeypatch: pytest.MonkeyPatch, model_server: ModelServer
+) -> None:
+    monkeypatch.setattr(enrichment_store, "KEPT_RUNS", 2)
+    ingest(request(two))
+    first = kept(two)
+    assert [kind for kind, _ in sorted(first)] == ["description"] * 2 + ["joins"]
+    ingest(request(two))
+    assert kept(two) == first
+    change(two, "DROP TABLE orders")
+    for _ in range(2):
+        ingest(request(two, no_llm=True))
+    assert kept(two) == first, "a run that asks no model ages nothing"
+    ingest(request(two))
+    before = kept(two)
+    ingest(request(two))
+    assert len(before) > len(kept(two))
+    asked = len(model_server.requests)
+    ingest(request(two))
+    probes = len([call for call in model_server.requests[asked:] if b"<tables>" in str(call).encode()])
+    assert probes == 0, "what is in use is not asked for again"
+
+
+def test_an_error_that_stops_the_questions_ages_nothing(two: Path, model_server: ModelServer, change: Change) -> None:
+    ingest(request(two))
+    change(two, "ALTER TABLE orders ADD COLUMN more TEXT")
+    first = kept(two)
+    model_server.play(lambda request: NO_CREDIT if "<tables>" in request.words else says("ok"))
+    for _ in range(enrichment_store.KEPT_RUNS + 1):
+        ingest(request(two))
+    assert kept(two) == first
+
+
+def test_a_table_that_could_not_be_read_keeps_the_text_of_rules() -> None:
+    table = Table(
+        TableRef(None, "t"), TableKind.TABLE, (Column("id", "int", SemanticType.NUMBER),), primary_key=("id",)
+    )
+    read = TableProfile(table.ref, SampleMethod.ALL, 7, 7, True, ())
+    unread = dataclasses.replace(read, method=SampleMethod.HEAD, row_count=None, problem="out of time")
+
+    def text(profiles: list[TableProfile], recorded: list[Described], of: Table = table) -> Described:
+        seen = Seen([of], Knowledge({}, ()), profiles, {each.ref: each for each in recorded}, dict)
+        return ByRules().describe(seen)[0]
+
+    before = text([read], [])
+    assert before.text == "One row for each id; fewer than 10 rows."
+    assert text([unread], [before]) == text([], [before]) == before
+    assert text([unread], []).text == "One row for each id."
+    other = dataclasses.replace(table, comment="changed")
+    assert text([unread], [before], other).text == "One row for each id."

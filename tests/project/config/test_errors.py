@@ -175,7 +175,7 @@ ERRORS: list[tuple[str, str, int, str | None, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path", "line", "message", "hint"), ERRORS, ids=[row[1] for row in ERRORS])
+@pytest.mark.table(("text", "path", "line", "message", "hint"), ERRORS)
 def test_errors(text: str, path: str, line: int, message: str | None, hint: str | None) -> None:
     error = failure(text)
     assert error.message.startswith(f"ktx.yaml:{line}:")

@@ -117,7 +117,7 @@ def config(data: dict[str, Any]) -> KtxConfig:
     return KtxConfig.model_validate(data)
 
 
-@pytest.mark.parametrize("path", ENTRIES)
+@pytest.mark.table("path", ENTRIES)
 def test_every_setting_is_described(path: str) -> None:
     description = ENTRIES[path].setting.description
     assert len(description) > 3
@@ -135,7 +135,7 @@ def test_every_block_is_described() -> None:
         assert model.model_config["extra"] == "allow"
 
 
-@pytest.mark.parametrize("path", DEFAULTS)
+@pytest.mark.table("path", DEFAULTS)
 def test_defaults(path: str) -> None:
     default = ENTRIES[path].setting.default
     assert default == DEFAULTS[path]

@@ -110,17 +110,17 @@ UNUSED_FIELDS = sorted(
 )
 
 
-@pytest.mark.parametrize(("parent", "attribute"), [row[:2] for row in PAIRS if row[2] == "used"])
+@pytest.mark.table(("parent", "attribute"), [row[:2] for row in PAIRS if row[2] == "used"])
 def test_a_used_setting_has_a_reader(parent: str, attribute: str) -> None:
     assert (parent, attribute) in attribute_pairs(), f"nothing reads `{parent}.{attribute}`: mark it `later`"
 
 
-@pytest.mark.parametrize(("parent", "attribute", "path"), [(r[0], r[1], r[3]) for r in PAIRS if r[2] != "used"])
+@pytest.mark.table(("parent", "attribute", "path"), [(r[0], r[1], r[3]) for r in PAIRS if r[2] != "used"])
 def test_a_setting_without_effect_has_no_reader(parent: str, attribute: str, path: str) -> None:
     assert (parent, attribute) not in attribute_pairs(), f"`{path}` is read: mark it `used`"
 
 
-@pytest.mark.parametrize(("driver", "key"), USED_FIELDS)
+@pytest.mark.table(("driver", "key"), USED_FIELDS)
 def test_a_used_field_of_a_connection_has_a_reader(driver: str, key: str) -> None:
     if key == "driver":
         assert "driver" in {attribute for _, attribute in attribute_pairs()}
@@ -128,7 +128,7 @@ def test_a_used_field_of_a_connection_has_a_reader(driver: str, key: str) -> Non
     assert any(key in texts(folder) for folder in READERS[driver]), f"no connector reads `{key}`"
 
 
-@pytest.mark.parametrize(("key", "attribute"), UNUSED_FIELDS)
+@pytest.mark.table(("key", "attribute"), UNUSED_FIELDS)
 def test_a_field_without_effect_has_no_reader(key: str, attribute: str) -> None:
     assert key not in keys_looked_up() - {key for _, key in USED_FIELDS}, f"`{key}` is read: mark it `used`"
     if "_" in attribute:  # other names are also those of other things

@@ -66,7 +66,7 @@ def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: 
         assert item.get("x-ktx-secret", False) == entry.setting.secret
 
 
-@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+@pytest.mark.table("entry", list(root_entries()))
 def test_every_other_setting_is_in_it(entry: Any) -> None:
     definition = SCHEMA if len(entry.keys) == 1 else SCHEMA["$defs"][entry.model.__name__]
     item = definition["properties"][entry.setting.key]
@@ -165,7 +165,7 @@ def put(block: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, A
     return result
 
 
-@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+@pytest.mark.table("entry", list(root_entries()))
 def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
     for value in VALUES:
         data = put({}, entry.keys, value)
@@ -232,7 +232,7 @@ def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
     assert {item for item in found if found.count(item) > 1} & shared == set()
 
 
-@pytest.mark.parametrize("entry", list(root_entries()), ids=lambda entry: entry.path)
+@pytest.mark.table("entry", list(root_entries()))
 def test_every_setting_is_in_the_reference(entry: Any) -> None:
     (row,) = [line for line in TABLE.splitlines() if line.startswith(f"| `{entry.path}` |")]
     assert entry.setting.description.split(":")[0] in row

@@ -120,7 +120,7 @@ def below(
 CASES = list(cases())
 
 
-@pytest.mark.parametrize(("driver", "keys", "declared"), CASES, ids=[".".join([c[0] or "", *c[1]]) for c in CASES])
+@pytest.mark.table(("driver", "keys", "declared"), CASES)
 def test_no_value_gets_a_sentence_of_pydantic(driver: str | None, keys: tuple[str, ...], declared: Setting) -> None:
     for value in WRONG:
         raw: dict[str, Any] = {"connections": {"c": {"driver": driver}}} if driver else {}

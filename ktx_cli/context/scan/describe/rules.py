@@ -1,35 +1,42 @@
-"""Descriptions by rules: what keys, joins and types say, in words; nothing about meaning, rows or values."""
+"""Descriptions by rules: what keys, joins, types and names say, and what was seen of the rows; nothing about meaning.
+
+Values of rows are told where the profile of the facts still holds them. A table gets at most three sentences.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ktx_cli.connectors.port import Column, SemanticType, TableKind, TableRef
-from ktx_cli.context.scan.describe.facts import Described, Join, TableFacts, content_hash
+from ktx_cli.context.scan.describe.column_rules import column_text
+from ktx_cli.context.scan.describe.evidence import rows_text, values_text, years_text
+from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash
+from ktx_cli.context.scan.describe.roles import date_text, is_code, is_measure
 from ktx_cli.context.scan.names import physical_name, quoted
+from ktx_cli.context.scan.profiling.model import ColumnProfile
 from ktx_cli.context.scan.relationships.names import tokens
 from ktx_cli.core.text import listing, plural
 
-RULES_VERSION: Final = "rules 1"
+RULES_VERSION: Final = "rules 2"
 """Raised when the rules would say something else of the same table."""
 
 LOOKUP_COLUMNS: Final = 4
 """A table with more columns is no lookup table."""
+
+MOST_NOTABLE: Final = 3
+"""Columns of a kind that a table's text names."""
 
 _KINDS: Final = {
     TableKind.VIEW: "View",
     TableKind.MATERIALIZED_VIEW: "Materialized view",
     TableKind.FOREIGN: "Foreign table",
 }
-_ZONED: Final = re.compile(r"with time zone|timestamptz|datetimeoffset|timestamp_tz|timestamp_ltz", re.IGNORECASE)
-_CLOCK: Final = re.compile(r"date.*time|timestamp", re.IGNORECASE)
 
 
 def describe_by_rules(facts: TableFacts) -> Described:
-    """Return what the structure of a table says; the same text for the same structure, whatever its rows are."""
-    columns = {column.name: _column_text(facts, column) for column in facts.table.columns}
+    """Return what structure and profile of a table say; the same text for the same facts."""
+    columns = {column.name: column_text(facts, column) for column in facts.table.columns}
     return Described(
         ref=facts.ref,
         hash=content_hash(facts, RULES_VERSION),
@@ -45,24 +52,34 @@ def repeats_name(text: str, name: str) -> bool:
 
 
 def _table_text(facts: TableFacts) -> str | None:
-    sentences = [_what(facts), *_references(facts)]
-    return " ".join(sentence for sentence in sentences if sentence) or None
+    parts = [_what(facts), _notable(facts), _references(facts)]
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part) or None
 
 
-def _what(facts: TableFacts) -> str | None:
+def _what(facts: TableFacts) -> str:
+    row, rows = _row(facts), rows_text(facts)
+    if row is None:
+        return f"{rows}, no key is declared" if rows else ""
+    return f"{row}; {rows}" if rows else row
+
+
+def _row(facts: TableFacts) -> str | None:
     table = facts.table
     if table.kind in _KINDS:
-        return f"{_KINDS[table.kind]} with {plural(len(table.columns), 'column')}."
+        return f"{_KINDS[table.kind]} with {plural(len(table.columns), 'column')}"
     linked = _linked(facts)
     if linked:
-        more = len(table.columns) - len(table.primary_key)
-        extra = f", with {plural(more, 'further column')}" if more else ""
-        return f"Links {_and(linked)}: one row for each combination of {_and(map(quoted, table.primary_key))}{extra}."
+        return f"Links {_and(linked)}: one row for each combination of {_and(map(quoted, table.primary_key))}"
     if _is_lookup(facts):
-        return f"Lookup table of {_and(quoted(column.name) for column in table.columns)}."
-    if table.primary_key:
-        return f"One row for each {_and(map(quoted, table.primary_key))}, with {plural(len(table.columns), 'column')}."
-    return None
+        return f"Lookup table of {_and(quoted(column.name) for column in table.columns)}"
+    key = table.primary_key or _other_key(facts)
+    return f"One row for each {_and(map(quoted, key))}" if key else None
+
+
+def _other_key(facts: TableFacts) -> tuple[str, ...]:
+    """Return the first unique key, by its columns, that holds no NULL."""
+    filled = {column.name for column in facts.table.columns if not column.nullable}
+    return min((key.columns for key in facts.table.unique_keys if filled.issuperset(key.columns)), default=())
 
 
 def _linked(facts: TableFacts) -> list[str]:
@@ -85,61 +102,35 @@ def _is_lookup(facts: TableFacts) -> bool:
     return small and has_label and bool(others) and not facts.joins_out
 
 
-def _references(facts: TableFacts) -> list[str]:
+def _notable(facts: TableFacts) -> str:
+    """Return the dates, measures and codes of a table, and what was seen in them."""
+    if _is_lookup(facts):
+        return ""
+    columns, profiles = facts.table.columns, facts.column_profiles()
+
+    def shown(column: Column, seen: Callable[[TableFacts, ColumnProfile | None], str]) -> str:
+        said = seen(facts, profiles.get(column.name)).partition(": ")
+        return f"{quoted(column.name)} ({said[2] or said[0]})" if said[0] else quoted(column.name)
+
+    kinds = {
+        "dates": [shown(column, years_text) for column in columns if date_text(column).startswith("Date")],
+        "measures": [quoted(column.name) for column in columns if is_measure(facts, column)],
+        "codes": [shown(column, values_text) for column in columns if is_code(facts, column)],
+    }
+    return "; ".join(f"{kind}: {listing(names, MOST_NOTABLE)}" for kind, names in kinds.items() if names)
+
+
+def _references(facts: TableFacts) -> str:
+    linked = bool(_linked(facts))
     parents = _names(join.parent for join in facts.joins_out if join.parent != facts.ref)
     children = _names(join.child for join in facts.joins_in if join.child != facts.ref)
     itself = any(join.parent == facts.ref for join in facts.joins_out)
-    return [
-        f"References {listing(parents)}." if parents and not _linked(facts) else "",
-        "Its rows reference each other." if itself else "",
-        f"Referenced by {listing(children)}." if children else "",
+    parts = [
+        f"references {listing(parents)}" if parents and not linked else "",
+        "its rows reference each other" if itself else "",
+        f"referenced by {listing(children)}" if children else "",
     ]
-
-
-def _column_text(facts: TableFacts, column: Column) -> str | None:
-    sentences = [_key_text(facts, column), *_reference_texts(facts, column), _unique_text(facts, column)]
-    sentences += [_type_text(column), "Computed by the database." if column.generated else ""]
-    return " ".join(sentence for sentence in sentences if sentence) or None
-
-
-def _key_text(facts: TableFacts, column: Column) -> str:
-    key = facts.table.primary_key
-    if column.name not in key:
-        return ""
-    return "Key of the table." if len(key) == 1 else f"Part of the key ({', '.join(map(quoted, key))})."
-
-
-def _reference_texts(facts: TableFacts, column: Column) -> list[str]:
-    return [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
-
-
-def _reference_text(facts: TableFacts, join: Join) -> str:
-    target = f"{physical_name(join.parent)} ({', '.join(map(quoted, join.parent_columns))})"
-    if join.parent == facts.ref:
-        target = f"another row of this table ({', '.join(map(quoted, join.parent_columns))})"
-    if len(join.child_columns) == 1:
-        return f"References {target}."
-    return f"Together, {_and(map(quoted, join.child_columns))} reference {target}."
-
-
-def _unique_text(facts: TableFacts, column: Column) -> str:
-    alone = any(key.columns == (column.name,) for key in facts.table.unique_keys)
-    return "Unique." if alone and facts.table.primary_key != (column.name,) else ""
-
-
-def _type_text(column: Column) -> str:
-    if column.type is SemanticType.BOOLEAN:
-        return "Flag: true or false."
-    if column.type is not SemanticType.TIME:
-        return ""
-    native = column.native_type
-    if _ZONED.search(native):
-        return "Date and time, with time zone."
-    if _CLOCK.search(native):
-        return "Date and time."
-    if "date" in native.lower():
-        return "Date."
-    return "Time of day." if native.lower().startswith("time") else ""
+    return "; ".join(filter(None, parts))
 
 
 def _names(refs: Iterable[TableRef]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ktx_cli.connectors.port import Column, SemanticType, Table
 from ktx_cli.connectors.sampling import Sample, SampleMethod
-from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, TableProfile, ValueKind
+from ktx_cli.context.scan.profiling.model import NOT_READ, ColumnProfile, SampledTable, TableProfile, ValueKind
 
 TOP_VALUES = 10
 """How many of the most frequent values a profile holds."""
@@ -90,6 +90,14 @@ def unsampled(table: Table, problem: str) -> SampledTable:
     columns = tuple(ColumnProfile(column.name, ValueKind.OPAQUE, 0) for column in table.columns)
     return SampledTable(
         TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
+    )
+
+
+def unread(table: Table) -> SampledTable:
+    """Return the profile of a table whose rows are not to be read: its columns count as empty, of their own types."""
+    columns = tuple(ColumnProfile(column.name, ValueKind.EMPTY, 0) for column in table.columns)
+    return SampledTable(
+        TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=NOT_READ)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktx_cli.connectors.base import reason
+from ktx_cli.connectors.base import ended_its_session, reason
 from ktx_cli.connectors.port import Column, Connector, ObjectProblem, Table
 from ktx_cli.context.scan.profiling.dictionary_statements import Listing, list_one, list_values
 from ktx_cli.core.clock import monotonic
@@ -47,7 +47,7 @@ class ValueReader:
         try:
             lists = self._lists(list_values(table, columns, dialect, most=self.most, text=self.text))
         except SourceError as error:
-            if error.code not in ("query", "read_only"):
+            if error.code not in ("query", "read_only") or ended_its_session(error):
                 return self._failed(table, None, error)
             lists = None
         if lists is None:

@@ -9,6 +9,9 @@ from typing import Any
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.connectors.sampling import SampleMethod
 
+NOT_READ = "its rows are not read: scan.views"
+"""The `problem` of a view or foreign table that nobody looked into on purpose."""
+
 
 class ValueKind(StrEnum):
     """What the values of a column are, whatever its type says: SQLite stores anything anywhere."""

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ktx_cli.context.scan.profiling.model import ValueKind
+from ktx_cli.context.scan.profiling.privacy_traits import trait_of
 from ktx_cli.context.scan.profiling.privacy_values import sign_of
 from ktx_cli.context.scan.profiling.privacy_words import (
     DEEDS,
@@ -79,6 +80,9 @@ def sign_of_name(table: str, column: str) -> Sign | None:
     words = split_name(column)
     if not words:
         return None
+    trait = trait_of(split_name(table), words)
+    if trait is not None:
+        return trait
     if _is_fact(words):
         return Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] else None
     if WORDS[Sign.NETWORK] & set(words):

@@ -20,6 +20,11 @@ class Sign(StrEnum):
     NAME = "name of a person"
     ADDRESS = "postal address"
     BIRTH = "date of birth"
+    AGE = "age"
+    GENDER = "gender"
+    HEALTH = "health"
+    BELIEF = "religion or origin"
+    PAY = "pay"
     BANK = "bank account or payment card"
     NATIONAL = "national, tax or social-security number"
     SECRET = "password, key or hash"
@@ -50,7 +55,7 @@ WORDS: Mapping[Sign, frozenset[str]] = MappingProxyType(
             " morada domicilio domicile anschrift zip zipcode postcode plz cep"
         ),
         Sign.BIRTH: _words(
-            "birth dob birthday bday birthdate geburtstag naissance nacimiento nascita nascimento urodzenia"
+            "birth dob birthday bday birthdate nasc geburtstag naissance nacimiento nascita nascimento urodzenia"
         ),
         Sign.BANK: _words("iban bic swift pan cvv cvc ccn bankaccount"),
         Sign.NATIONAL: _words(
@@ -152,7 +157,7 @@ FACTS = _words(
     " confirmed valid consent subscribed preference preferred optin count cnt size length brand network scheme"
     " policy reason result version gender role title department team industry sector market scope label labels art"
     " zone zones area color colour nationality religion score rating rank priority severity quality style shape"
-    " frequency unit units algorithm"
+    " frequency unit units algorithm rate rates"
 )
 """Head words of columns that hold a fact about something, not the thing: `email_status`, `card_type`."""
 

@@ -1,18 +1,23 @@
-"""Profiles all tables of a database within its budgets; a table that fails costs only itself."""
+"""Profiles all tables of a database within its budgets; a table that fails costs only itself.
+
+Views and foreign tables of servers are left alone unless `scan.views` asks for them: reading one runs functions with
+its owner's rights, other servers, and statements of any length.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ktx_cli.connectors.port import Connector, Table
+from ktx_cli.connectors.port import Connector, Table, TableKind, TableRef
 from ktx_cli.connectors.sampling import SampleLimits, exact_texts, read_sample, why
-from ktx_cli.context.scan.profiling.counting import count_sample, unsampled
+from ktx_cli.context.scan.profiling.counting import count_sample, unread, unsampled
 from ktx_cli.context.scan.profiling.model import SampledTable
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
+from ktx_cli.project.config.scan import Views
 
 CELLS = 8_000_000
 """How many values of rows are held at a time, over all tables: wide databases get smaller samples."""
@@ -24,26 +29,36 @@ OUT_OF_TIME = "the time for profiling was up"
 """Why a table has no profile when `scan.budget.seconds` ended it."""
 
 _ONE_AT_A_TIME = frozenset({"sqlite"})
+_LOCAL = frozenset({"sqlite", "duckdb"})
+_RUN_WHEN_READ = (TableKind.VIEW, TableKind.FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What profiling a connection may take: rows a table, bytes of values a table, seconds in all, tables at once."""
+    """What profiling a connection may take: rows a table, bytes of values a table, seconds in all, tables at once.
+
+    `views`: whose views and foreign tables may be read.
+    """
 
     rows: int = 10_000
     bytes: int = 64 * 1024 * 1024
     seconds: float = 900.0
     concurrency: int = 4
+    views: Views = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """All tables with their samples, in the order asked for; `statements` sent, and what the budgets cut."""
+    """All tables with their samples, in the order asked for; `statements` sent, and what the budgets cut.
+
+    `not_read`: views and foreign tables left alone because of `scan.views`.
+    """
 
     tables: tuple[SampledTable, ...]
     statements: int
     rows_each: int
     out_of_time: int = 0
+    not_read: int = 0
 
     @property
     def cut_by_bytes(self) -> int:
@@ -56,24 +71,41 @@ def profile_tables(
     tables: Sequence[Table],
     budget: Budget,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    last: Mapping[TableRef, str] | None = None,
 ) -> Profiled:
-    """Sample and count every table. Raises `SourceError` only when the source itself is gone."""
-    columns = sum(len(table.columns) for table in tables)
+    """Sample and count every table. Raises `SourceError` only when the source itself is gone.
+
+    `last`: table -> when it was profiled last, as sortable text. Those that never were come first, then the longest
+    ago, so that what the time did not reach in one run it reaches in the next.
+    """
+    left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
+    asked = _in_turn([table for table in tables if table.ref not in left_alone], last or {})
+    columns = sum(len(table.columns) for table in asked)
     rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
     limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
-    exact, statements = exact_texts(connector, tables) if budget.seconds > 0 else ({}, 0)
+    exact, statements = exact_texts(connector, asked) if budget.seconds > 0 else ({}, 0)
     late = 0
-    found: list[SampledTable] = []
+    found = left_alone.copy()
 
     def one(table: Table) -> tuple[SampledTable, int]:
         return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
 
-    for done, (sampled, sent) in enumerate(_each(one, tables, connector, budget), start=1):
-        found.append(sampled)
+    for done, (sampled, sent) in enumerate(_each(one, asked, connector, budget), start=1):
+        found[sampled.profile.ref] = sampled
         statements += sent
         late += sampled.profile.problem == OUT_OF_TIME
-        progress(done, len(tables))
-    return Profiled(tuple(found), statements, rows, late)
+        progress(done, len(asked))
+    return Profiled(tuple(found[table.ref] for table in tables), statements, rows, late, len(left_alone))
+
+
+def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
+    if table.kind not in _RUN_WHEN_READ:
+        return True
+    return budget.views == "always" or (budget.views == "local" and dialect in _LOCAL)
+
+
+def _in_turn(tables: Sequence[Table], last: Mapping[TableRef, str]) -> list[Table]:
+    return sorted(tables, key=lambda table: last.get(table.ref, ""))
 
 
 def _each(

@@ -1,5 +1,7 @@
 """Profiles and value lists in the state database: disposable, on this machine only, never committed.
 
+Beside them stands what a look at unchanged data would find again (`StoredLook`).
+
 Everything of a connection is replaced at once, so that a value that is withheld from now on is gone. The functions take
 an open state database; `project.state.translated` around them names the file in errors.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -21,6 +23,7 @@ from ktx_cli.context.scan.profiling.plain import plain_value
 from ktx_cli.context.scan.profiling.privacy import refusal
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.project.config.scan import Privacy
+from ktx_cli.project.enrichment_store import LOOK
 from ktx_cli.project.state import transaction
 
 
@@ -72,6 +75,15 @@ class Found:
     more: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StoredLook:
+    """What a look found. `proof`: of what data and settings; `hints`: of what was told beside; `found`: as JSON."""
+
+    proof: str
+    hints: str
+    found: str
+
+
 _FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
 _RANK: Final = (
     "CASE WHEN shown = :text THEN 0 WHEN folded = :folded THEN 1 WHEN instr(folded, :folded) = 1 THEN 2 ELSE 3 END"
@@ -86,8 +98,14 @@ def save_values(
     dictionary: Dictionary,
     *,
     privacy: Privacy,
+    turns: Mapping[TableRef, str] | None = None,
+    look: StoredLook | None = None,
 ) -> None:
-    """Replace what is stored of a connection, in one transaction. `strict` stores counts and lengths, and no value."""
+    """Replace what is stored of a connection, in one transaction. `strict` stores counts and lengths, and no value.
+
+    `turns`: table -> when it was profiled, as `load_turns` gives it back. `look`: what was found in these profiles.
+    """
+    stamps = turns or {}
     withheld = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.withheld]
     with transaction(database):
         _forget(database, connection)
@@ -98,8 +116,13 @@ def save_values(
         profiles = (without_values(each) if privacy == "strict" else without_private(each) for each in sampled)
         database.executemany(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
-            ((connection, each.ref.schema, each.ref.name, json.dumps(_to_json(each))) for each in profiles),
+            ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
         )
+        if look is not None:
+            database.execute(
+                "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
+                (LOOK, connection, json.dumps([look.proof, look.hints, look.found]), isoformat(now())),
+            )
         for listed in dictionary.columns if privacy != "strict" else ():
             _save_list(database, connection, listed)
 
@@ -116,6 +139,27 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
         "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1, 2", (connection,)
     )
     return tuple(_from_json(TableRef(schema, name), json.loads(text)) for schema, name, text in rows)
+
+
+def load_turns(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
+    """Return table -> when it was profiled last, in ISO 8601; those that never were are not in it."""
+    rows = database.execute(
+        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS turn FROM profiles"
+        " WHERE connection = ? AND turn IS NOT NULL",
+        (connection,),
+    )
+    return {TableRef(schema, name): turn for schema, name, turn in rows}
+
+
+def load_look(database: sqlite3.Connection, connection: str) -> StoredLook | None:
+    """Return what the last look at a connection found, None where it could not be kept."""
+    row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
+    return None if row is None else StoredLook(*json.loads(row[0]))
+
+
+def comes_back_equal(profile: TableProfile) -> bool:
+    """Whether a profile is the same after it was stored: dates, decimals and large numbers come back as text."""
+    return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
 
 
 def load_lists(database: sqlite3.Connection, connection: str) -> tuple[ColumnValues, ...]:
@@ -159,7 +203,12 @@ def without_private(sampled: SampledTable) -> TableProfile:
 
 def without_values(sampled: SampledTable) -> TableProfile:
     """Return the profile without any value."""
-    return replace(sampled.profile, columns=tuple(map(_bare, sampled.profile.columns)))
+    return bare(sampled.profile)
+
+
+def bare(profile: TableProfile) -> TableProfile:
+    """Return a profile without any value."""
+    return replace(profile, columns=tuple(map(_bare, profile.columns)))
 
 
 def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
@@ -177,6 +226,7 @@ def _forget(database: sqlite3.Connection, connection: str) -> None:
     database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
     for table in ("dictionary_columns", "profiles", "value_scans"):
         database.execute(f"DELETE FROM {table} WHERE connection = ?", (connection,))
+    database.execute("DELETE FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection))
 
 
 def _save_list(database: sqlite3.Connection, connection: str, listed: ColumnValues) -> None:
@@ -217,6 +267,10 @@ def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[
         yield Searched(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
 
 
+def _profile_text(profile: TableProfile, turns: Mapping[TableRef, str]) -> str:
+    return json.dumps({**_to_json(profile), "profiled": turns.get(profile.ref)})
+
+
 def _to_json(profile: TableProfile) -> dict[str, Any]:
     return {
         "method": profile.method.value,
@@ -240,6 +294,7 @@ def _column_to_json(column: ColumnProfile) -> dict[str, Any]:
 
 
 def _from_json(ref: TableRef, stored: dict[str, Any]) -> TableProfile:
+    stored.pop("profiled", None)
     columns = tuple(_column_from_json(column) for column in stored.pop("columns"))
     method = SampleMethod(stored.pop("method"))
     return TableProfile(ref=ref, method=method, columns=columns, **stored)

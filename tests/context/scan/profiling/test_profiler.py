@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from ktx_cli.connectors import base
+from ktx_cli.connectors.identifiers import table_path
 from ktx_cli.connectors.port import (
     Column,
     ConnectionSpec,
@@ -29,7 +30,7 @@ from ktx_cli.connectors.port import (
 from ktx_cli.connectors.registry import connect
 from ktx_cli.connectors.sampling import SampleMethod
 from ktx_cli.context.scan.profiling import profiler
-from ktx_cli.context.scan.profiling.model import ColumnProfile, TableProfile, ValueKind
+from ktx_cli.context.scan.profiling.model import NOT_READ, ColumnProfile, TableProfile, ValueKind
 from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME, Budget, Profiled, profile_tables
 from ktx_cli.core.errors import SourceError
 
@@ -375,3 +376,96 @@ def test_the_same_database_gives_the_same_profile(make: Make) -> None:
     assert first == second
     assert first.tables[0].values == second.tables[0].values
     assert (first.tables[0].profile.method, first.tables[0].profile.rows) == (SampleMethod.BLOCKS, 1500)
+
+
+# -- what is read, and in which order ---------------------------------------------------------------------------------
+
+
+READ = {
+    ("never", "postgres"): set(),
+    ("never", "duckdb"): set(),
+    ("local", "postgres"): set(),
+    ("local", "mysql"): set(),
+    ("local", "tsql"): set(),
+    ("local", "snowflake"): set(),
+    ("local", "sqlite"): {"view", "foreign"},
+    ("local", "duckdb"): {"view", "foreign"},
+    ("always", "postgres"): {"view", "foreign"},
+    ("always", "sqlite"): {"view", "foreign"},
+}
+
+
+@pytest.mark.parametrize(("views", "dialect"), READ)
+def test_views_and_foreign_tables_are_read_where_the_settings_say_so(views: Any, dialect: str) -> None:
+    column = Column("id", "integer", SemanticType.NUMBER)
+    tables = [Table(TableRef("s", kind.value), kind, (column,)) for kind in TableKind]
+    source = Scripted(lambda sql: [] if "COLLATION" in sql else [1])
+    source.dialect = dialect
+    found = profile_tables(source, tables, Budget(views=views))
+    wanted = READ[views, dialect] | {"table", "materialized_view"}
+    read = {
+        name for name in map(str, TableKind) if any(table_path(TableRef("s", name), dialect) in s for s in source.sent)
+    }
+    assert read == wanted
+    assert {str(each.profile.ref.name) for each in found.tables if each.profile.problem != NOT_READ} == wanted
+    assert found.not_read == 4 - len(wanted)
+    assert [each.profile.ref for each in found.tables] == [table.ref for table in tables]
+    left = [column for each in found.tables if each.profile.problem == NOT_READ for column in each.profile.columns]
+    assert {(column.kind, column.rows) for column in left} <= {(ValueKind.EMPTY, 0)}
+
+
+def test_what_was_not_reached_comes_first_and_then_the_longest_ago() -> None:
+    tables = simple_tables(5)
+    last = {tables[0].ref: "2026-03", tables[1].ref: "2026-01", tables[3].ref: "2026-02", tables[4].ref: "2026-01"}
+    source = Scripted(lambda sql: [1])
+    found = profile_tables(source, tables, Budget(concurrency=1), last=last)
+    assert [sql.partition('"t')[2][:3] for sql in source.sent] == ["002", "001", "004", "003", "000"]
+    assert [each.profile.ref for each in found.tables] == [table.ref for table in tables]
+
+
+def test_every_table_has_its_turn_in_some_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = simple_tables(7)
+    last: dict[TableRef, str] = {}
+    seen: list[TableRef] = []
+    for run in range(4):
+        clock = iter(range(100))
+        for module in ("ktx_cli.context.scan.profiling.profiler", "ktx_cli.connectors.sampling.reading"):
+            monkeypatch.setattr(f"{module}.monotonic", lambda ticks=clock: float(next(ticks)))
+        found = profile_tables(Scripted(lambda sql: [1]), tables, Budget(seconds=2.5, concurrency=1), last=last)
+        reached = [each.profile.ref for each in found.tables if each.profile.problem is None]
+        last.update(dict.fromkeys(reached, f"run {run}"))
+        seen += reached
+    assert set(seen) == {table.ref for table in tables}
+    assert len(seen) == 8
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_page_costs_its_table_or_its_column(tmp_path: Path) -> None:
+    path = tmp_path / "shop.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "PRAGMA page_size = 1024; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT);"
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, x TEXT);"
+            "CREATE TABLE c (id INTEGER PRIMARY KEY, short TEXT, long TEXT)"
+        )
+        for name in "ab":
+            database.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(i, "word" * 20) for i in range(100)])
+        database.execute("INSERT INTO c VALUES (1, 's', ?)", ("long " * 2000,))
+        database.commit()
+        leaf = database.execute("SELECT max(pageno) FROM dbstat WHERE name = 'a' AND pagetype = 'leaf'").fetchone()[0]
+        far = database.execute("SELECT min(pageno) FROM dbstat WHERE name = 'c' AND pagetype = 'overflow'").fetchone()[
+            0
+        ]
+    with path.open("r+b") as file:
+        for page in (leaf, far):
+            file.seek((page - 1) * 1024)
+            file.write(b"\xff" * 64)
+    with connect(ConnectionSpec("shop", "sqlite", {"path": str(path)})) as connector:
+        found = by_name(profiled(connector))
+    assert found["a"].problem == "the file is damaged"
+    assert (found["b"].problem, found["b"].rows) == (None, 100)
+    assert {name: column.problem for name, column in columns(found["c"]).items()} == {
+        "id": None, "short": None, "long": "the file is damaged",
+    }  # fmt: skip

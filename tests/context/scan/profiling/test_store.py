@@ -21,11 +21,16 @@ from ktx_cli.context.scan.profiling.privacy_words import Sign
 from ktx_cli.context.scan.profiling.store import (
     MatchKind,
     Searched,
+    StoredLook,
+    comes_back_equal,
     find_values,
     forget_values,
     load_lists,
+    load_look,
     load_profiles,
+    load_turns,
     save_values,
+    without_values,
 )
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
@@ -193,3 +198,27 @@ def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     assert load_lists(database, "shop") == (LISTS.columns[0],)
     assert load_profiles(database, "shop") == ()
     assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
+
+
+LOOK = StoredLook("proof", "hints", '{"keys": []}')
+
+
+def test_turns_and_the_look_come_back_until_they_are_replaced_or_forgotten(database: sqlite3.Connection) -> None:
+    bare = sampled(BARE, town=["Ålesund"])
+    stored = {ORDERS: "2026-01-31T09:30:00.250Z"}
+    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", turns=stored, look=LOOK)
+    assert load_turns(database, "shop") == stored
+    assert load_look(database, "shop") == LOOK
+    assert (load_turns(database, "mart"), load_look(database, "mart")) == ({}, None)
+    assert load_profiles(database, "shop")[0].columns == bare.profile.columns
+    save_values(database, "shop", [bare], Dictionary(), privacy="local")
+    assert (load_turns(database, "shop"), load_look(database, "shop")) == ({}, None)
+    save_values(database, "shop", [bare], Dictionary(), privacy="local", look=LOOK)
+    forget_values(database, "shop")
+    assert load_look(database, "shop") is None
+
+
+def test_a_profile_comes_back_equal_where_json_has_its_values() -> None:
+    assert not comes_back_equal(ORDER_SAMPLE.profile), "dates and decimals come back as text"
+    assert comes_back_equal(without_values(ORDER_SAMPLE))
+    assert comes_back_equal(sampled(BARE, town=["Ålesund", None], number=[1, 2]).profile)

@@ -265,7 +265,7 @@ LOSSLESS = (Plain, Nested, Pet, Tagged, Names)
 LOSSY = (Counts, AnyCounts, Free, FreeRows, BareRows, MaybeFree, Pair, Node, Open, Empty)
 
 
-@pytest.mark.parametrize("output", [*LOSSLESS, *LOSSY], ids=lambda output: output.__name__)
+@pytest.mark.table("output", [*LOSSLESS, *LOSSY])
 @pytest.mark.parametrize("backend", ["anthropic", "vertex", "gateway"])
 def test_how_an_object_is_asked_for(output: type[BaseModel], backend: str) -> None:
     schema, _ = object_schema(output)

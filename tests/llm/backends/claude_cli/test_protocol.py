@@ -108,7 +108,7 @@ TABLE: dict[str, tuple[str, list[tuple[str, Any]], str, bool]] = {
 
 
 @pytest.mark.requirement("G5", "G6", "G7", "G8")
-@pytest.mark.parametrize("case", TABLE)
+@pytest.mark.table("case", TABLE)
 def test_how_an_answer_is_read(case: str) -> None:
     answer, expected, text, lost = TABLE[case]
     found = parse(answer)

@@ -106,7 +106,7 @@ ROWS: list[tuple[str, dict[str, Any], str, str | None]] = [
 
 
 @pytest.mark.requirement("R49", "R52")
-@pytest.mark.parametrize(("facts", "reason", "code"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.table(("facts", "reason", "code"), [row[1:] for row in ROWS])
 def test_ending(facts: dict[str, Any], reason: str, code: str | None) -> None:
     ending = Ending(**{"subtype": "success", "is_error": False, **facts})
     assert stop_reason(ending) == reason

@@ -30,7 +30,7 @@ def test_every_tool_passes_the_hook_and_a_broken_hook_blocks() -> None:
 
 
 @pytest.mark.requirement("R4", "R24", "R61")
-@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.table("name", FOREIGN)
 def test_denied(name: str) -> None:
     denied: list[str] = []
     _, hook, callback = guard(denied)

@@ -263,7 +263,7 @@ MUTATIONS: dict[str, Callable[[ClaudeAgentOptions], ClaudeAgentOptions]] = {
 
 
 @pytest.mark.requirement("R31")
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.table("name", MUTATIONS)
 def test_removing_one_option_is_noticed(tmp_path: Path, name: str) -> None:
     options = spy(tmp_path, "loop")
     check(options, "loop", tmp_path)

@@ -1,0 +1,178 @@
+"""Joins that stood and stand no more: what a scan finds no longer stays in the record, and a run names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from ktx_cli.connectors.port import Table, TableRef
+from ktx_cli.context.scan.committed import Committed
+from ktx_cli.context.scan.knowledge import EdgeId, Knowledge, edge_id
+from ktx_cli.context.scan.overlays import JoinKey, Overlays, join_key
+from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.context.scan.review import GENERATED_SOURCES, ReviewedEdge, Scene, Standing, missing_end
+from ktx_cli.context.scan.shards import Places, Shard
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.text import plural, shell_words
+
+NOT_FOUND: Final = "no scan finds it any more"
+DECLARED: Final = "a foreign key declares it now"
+
+MOST_GONE: Final = 200
+"""How many of them a record keeps; of those nobody decided on the oldest go first."""
+
+_JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL})
+_DECIDED: Final = frozenset({Standing.MANUAL, Standing.DISABLED})
+
+Standings = Callable[[Edge], Standing]
+"""Says what held for an edge before this scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoneJoin:
+    """A join that stood before a scan and stands no more. `shard`: the file it stood in; None: in none."""
+
+    name: str
+    reason: str
+    shard: str | None
+
+    def to_json(self) -> dict[str, str]:
+        """Return the join as it stands in the report of a run."""
+        return {"join": self.name, "reason": self.reason}
+
+
+class Stood:
+    """What held for the edges of the record before a scan; the files that say so are read when somebody asks."""
+
+    def __init__(self, committed: Committed) -> None:
+        self._committed = committed
+
+    @cached_property
+    def edges(self) -> tuple[ReviewedEdge, ...]:
+        """All of them, those that were gone last; none where the record has none, which reads no file."""
+        known = self._committed.records.known
+        if not known.edges and not known.gone:
+            return ()
+        tables = {table.ref: table for table in self._committed.before.tables or ()}
+        return self.after(known, self._committed.shards, tables)
+
+    def of(self, edge: Edge) -> Standing:
+        """Return what held for an edge of the record."""
+        return self._by_id.get(edge_id(edge), Standing.REJECTED)
+
+    def after(
+        self, known: Knowledge, shards: Mapping[str, Shard], tables: Mapping[TableRef, Table]
+    ) -> tuple[ReviewedEdge, ...]:
+        """Return what holds for the edges that are known, with other shards and tables."""
+        if not known.edges and not known.gone:
+            return ()
+        return Scene(self._committed.connection, shards, self._overlays, tables).reviewed(known)
+
+    @cached_property
+    def _by_id(self) -> dict[EdgeId, Standing]:
+        return {edge_id(each.edge): each.standing for each in self.edges}
+
+    @cached_property
+    def _overlays(self) -> Overlays:
+        return Overlays.read(self._committed.base, self._committed.connection)
+
+
+def with_gone(now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings) -> Knowledge:
+    """Return what is known now, with the joins of the record that are not in it any more; `stood` is seldom asked."""
+    found = {edge_id(edge) for edge in now.recorded()}
+    unlikely = {edge_id(edge): edge.reason for edge in now.edges}
+    gone = []
+    for edge in (*before.gone, *before.edges):
+        if edge_id(edge) in found:
+            continue
+        declared = _is_declared(edge, tables)
+        kept = stood(edge) is Standing.DISABLED if declared else edge in before.gone or _counts(edge, stood)
+        if kept:
+            reason = DECLARED if declared else _reason(edge, tables, unlikely.get(edge_id(edge)))
+            gone.append(replace(edge, status=EdgeStatus.REJECTED, reason=reason))
+    return replace(now, gone=_bounded(gone, stood))
+
+
+def _counts(edge: Edge, stood: Standings) -> bool:
+    return edge.status is EdgeStatus.ACCEPTED or stood(edge) in _DECIDED
+
+
+def _is_declared(edge: Edge, tables: Mapping[TableRef, Table]) -> bool:
+    table = tables.get(edge.child)
+    if table is None or edge.condition is not None:
+        return False
+    pairs = set(zip(edge.child_columns, edge.parent_columns, strict=True))
+    return any(
+        key.target == edge.parent and set(zip(key.columns, key.target_columns, strict=False)) == pairs
+        for key in table.foreign_keys
+    )
+
+
+def _reason(edge: Edge, tables: Mapping[TableRef, Table], unlikely: str | None) -> str:
+    """Return why an edge is gone; a reason that an earlier scan gave stays while it is true."""
+    missing = missing_end(edge, tables)
+    if missing is not None or unlikely is not None:
+        return missing or unlikely or NOT_FOUND
+    stale = edge.status is EdgeStatus.ACCEPTED or edge.reason == DECLARED or edge.reason.endswith(" is gone")
+    return NOT_FOUND if stale or edge.status is EdgeStatus.REVIEW else edge.reason
+
+
+def _bounded(gone: Sequence[Edge], stood: Standings) -> tuple[Edge, ...]:
+    if len(gone) <= MOST_GONE:
+        return tuple(gone)
+    undecided = [edge_id(edge) for edge in gone if stood(edge) not in _DECIDED]
+    dropped = set(undecided[: len(gone) - MOST_GONE])
+    return tuple(edge for edge in gone if edge_id(edge) not in dropped)
+
+
+def gone_joins(
+    before: Sequence[ReviewedEdge],
+    after: Sequence[ReviewedEdge],
+    tables: Mapping[TableRef, Table],
+    shards: Mapping[str, Shard],
+    removed: Collection[str],
+) -> tuple[GoneJoin, ...]:
+    """Return the joins that stood and stand no more: found ones by their edge, then those people wrote by hand.
+
+    `shards`: path -> shard before; `removed`: physical names of tables that are gone.
+    """
+    now = {edge_id(each.edge): each for each in after}
+    found = []
+    for each in before:
+        later = now.get(edge_id(each.edge))
+        lost = each.standing in _JOINED and (later is None or later.standing not in _JOINED)
+        if lost and not _is_declared(each.edge, tables):
+            found.append(GoneJoin(each.name, NOT_FOUND if later is None else _said(later), each.joins[0].shard))
+    of_edges = {(join.source, join_key(join.join)) for each in before for join in each.joins}
+    return (*found, *_by_hand(of_edges, shards, removed))
+
+
+def _said(now: ReviewedEdge) -> str:
+    return now.edge.reason if now.gone else f"{now.standing.value} now: {now.edge.reason}"
+
+
+def _by_hand(
+    of_edges: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
+) -> Iterator[GoneJoin]:
+    """Yield the joins of people that go with a table, but those of edges."""
+    physical = {name: table for table, name in Places.find(shards, ()).used.items()} if removed else {}
+    gone = {name for name, table in physical.items() if table in removed}
+    for path, shard in shards.items() if gone else ():
+        for source, entry in shard.tables.items():
+            for join in entry.get("joins") or ():
+                key, ends = join_key(join), {source, str(join.get("to"))}
+                if ends & gone and (source, key) not in of_edges and join.get("source") not in GENERATED_SOURCES:
+                    reason = f"table {physical[min(ends & gone)]} is gone"
+                    yield GoneJoin(f"{source} to {key[0]} on {key[1]}", reason, path)
+
+
+def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[str]) -> list[ResultWarning]:
+    """Return a warning of the joins that are gone, which its details name, but those of files that were held back."""
+    named = [f"{each.name} ({each.reason})" for each in gone if each.shard not in held]
+    if not named:
+        return []
+    message = f"connection `{connection}`: {plural(len(named), 'join')} of the last scan gone"
+    hint = shell_words("ktx", "scan", "relationships", connection, "--status", "all")
+    return [ResultWarning("joins_gone", message, hint=hint, connection=connection, joins=named)]
