@@ -1,10 +1,11 @@
 """Learns the ranker of relationships from generated databases alone, and shows how well its probabilities hold.
 
     pip install scikit-learn
-    python benchmarks/train_ranker.py --count 400 --output ktx_cli/context/scan/relationships/ranker.json
+    python benchmarks/train_ranker.py --count 500 --output ktx_cli/context/scan/relationships/ranker.json
 
-Boosted trees with monotonic constraints over the features of each pair of columns. The calibration is learned from
-databases the trees did not see (five folds by database), on the pairs that win their column.
+Boosted trees with monotonic constraints: a first look at each pair of columns, a second one that knows what the first
+says of its neighbours, and one for pairs without rows. What the second learns from, and the calibration, come from
+looks at databases the trees did not see (five folds by database); the calibration is that of each column's best pair.
 """
 
 from __future__ import annotations
@@ -13,27 +14,22 @@ import argparse
 import dataclasses
 import json
 import sys
-import tempfile
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS, generate
-from ktx_cli.connectors.port import ConnectionSpec, Scope, Table
-from ktx_cli.connectors.registry import connect
-from ktx_cli.context.scan.profiling.profiler import Budget, profile_tables
-from ktx_cli.context.scan.relationships.discover import candidate_pairs
-from ktx_cli.context.scan.relationships.features import FEATURES
-from ktx_cli.context.scan.relationships.ranker import Ranker, read_ranker
-from ktx_cli.project.config.scan import Relationships
+from benchmarks.relationship_fixtures.examples import Example, Row, examples_of
+from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS
+from ktx_cli.context.scan.relationships.collective import SECOND_FEATURES, Scene, likely, neighbours_of
+from ktx_cli.context.scan.relationships.features import FEATURES, without_rows
+from ktx_cli.context.scan.relationships.ranker import Ranker, read_look
 
 RISING = {"name_table", "name_key", "name_meaning", "clear_name", "coverage", "span", "chance", "parent_first"}
+RISING |= {"odds", "margin", "namesakes_mean", "namesakes_best", "last_word_share", "first_word_share"}
 FALLING = {
     "name_best_elsewhere",
     "name_rank",
@@ -45,42 +41,36 @@ FALLING = {
     "flag_word",
     "tables_alike",
     "meaning_rank",
+    "rank",
 }
 FOLDS = 5
 MORE = {"role_named": 2.5, "tiny": 2.5}
 """Kinds the ranker learns more from than a corpus has of them."""
 TREES = {"max_iter": 90, "learning_rate": 0.13, "max_depth": 5, "min_samples_leaf": 40, "l2_regularization": 5.0}
+BLIND_TREES = {**TREES, "max_iter": 30}
 
-
-@dataclass(frozen=True)
-class Example:
-    """The pairs of one database: features, whether each is a reference, and which column it is of."""
-
-    name: str
-    values: list[list[float]]
-    labels: list[int]
-    children: list[str]
+Steps = Sequence[tuple[float, float]]
+Winners = list[tuple[float, int]]
+"""Of each column's best pair: the raw probability, and whether it is a reference."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--corpus", type=Path, help="keep the generated databases here, and use those that are there")
     options = parser.parse_args()
-    jobs = [(kind, options.seed + number, options.corpus) for number, kind in enumerate(_kinds(options.count))]
+    kinds = _kinds(options.count)
+    seeds = range(options.seed, options.seed + len(kinds))
     with ProcessPoolExecutor(options.processes) as pool:
-        examples = [each for each in pool.map(example_of, jobs, chunksize=4) if each.values]
-    pairs, links = sum(len(e.labels) for e in examples), sum(sum(e.labels) for e in examples)
-    print(f"{len(examples)} databases, {pairs:,} pairs, {links:,} of them references")
-    held_out = _held_out_winners(examples)
-    steps = _calibration(held_out)
-    document = {**_trained(examples), "calibration": steps}
-    document["reliability"] = _reliability(held_out, steps)
-    document["learned_from"] = {"databases": len(examples), "pairs": pairs, "references": links, "seed": options.seed}
+        found = pool.map(examples_of, kinds, seeds, [options.corpus] * len(kinds), chunksize=4)
+        examples = [each for each in found if each[0].rows]
+    document = learn([seen for seen, _ in examples], [unseen for _, unseen in examples])
+    document["learned_from"] |= {"databases": len(examples), "seed": options.seed}
     options.output.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    print(document["learned_from"])
     for low, high, count, said, true in document["reliability"]:
         print(f"  said {low:.2f}-{high:.2f}: {count:6,} winners, mean {said:.3f}, true {true:.3f}")
 
@@ -92,74 +82,76 @@ def _kinds(count: int) -> list[str]:
     return kinds or ["general"]
 
 
-def example_of(job: tuple[str, int, Path | None]) -> Example:
-    """Generate one database, or take the one that is there, and return its pairs."""
-    kind, seed, corpus = job
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) if corpus is None else corpus / f"{kind}-{seed}"
-        if not (folder / "expected-links.yaml").exists():
-            generate(folder, kind, seed)
-        with connect(ConnectionSpec("x", "sqlite", {"path": str(folder / "data.sqlite")})) as connector:
-            tables = [_hidden(table) for table in connector.introspect(Scope()).tables]
-            profiled = profile_tables(connector, tables, Budget())
-            pairs = candidate_pairs(connector, tables, profiled.tables, Relationships())
-        truth, members = _truth(folder)
-    several = {child for child, count in _count(child for child, _ in truth).items() if count > 1}
-    left_out = several | members
-    kept = [pair for pair in pairs if (pair.child.table.table.ref.name, pair.child.name) not in left_out]
-    ends = [((p.child.table.table.ref.name, p.child.name), (p.key.table.table.ref.name, p.key.name)) for p in kept]
-    return Example(
-        f"{kind}-{seed}",
-        [pair.values for pair in kept],
-        [int(end in truth) for end in ends],
-        [f"{child[0]}.{child[1]}" for child, _ in ends],
-    )
-
-
-def _hidden(table: Table) -> Table:
-    return dataclasses.replace(table, primary_key=(), foreign_keys=(), unique_keys=(), indexes=())
-
-
-def _truth(folder: Path) -> tuple[set[tuple[tuple[str, str], tuple[str, str]]], set[tuple[str, str]]]:
-    """Return the references of single columns, and the columns that refer only together with others."""
-    import yaml
-
-    document = yaml.safe_load((folder / "expected-links.yaml").read_text("utf-8"))
-    links = document["expectedLinks"]
-    single = {
-        ((link["fromTable"], link["fromColumns"][0]), (link["toTable"], link["toColumns"][0]))
-        for link in links
-        if len(link["fromColumns"]) == 1
+def learn(examples: Sequence[Example], unseen: Sequence[Example]) -> dict[str, Any]:
+    """Return the document of a ranker that learned from examples, and from the same without rows."""
+    blinded = [_blinded(example) for example in unseen]
+    blind = _crosswise([example.rows for example in blinded], BLIND_TREES, FEATURES)
+    first = _crosswise([[row for row in example.rows if not row.empty] for example in examples], TREES, FEATURES)
+    again = [_looked_at_again(*each) for each in zip(examples, first.of, blind.of, strict=True)]
+    second = _crosswise([example.rows for example in again], TREES, SECOND_FEATURES)
+    winners, rows = _winners(again, second), [row for example in examples for row in example.rows if row.scored]
+    steps = _calibration(winners)
+    return {
+        **first.document,
+        "second": {**second.document, "calibration": steps},
+        "blind": {**blind.document, "calibration": _calibration(_winners(blinded, blind))},
+        "calibration": [],
+        "reliability": _reliability(winners, steps),
+        "learned_from": {"pairs": len(rows), "references": sum(row.label for row in rows)},
     }
-    several = [link for link in links if len(link["fromColumns"]) > 1]
-    together = {(link["fromTable"], name) for link in several for name in link["fromColumns"]}
-    optional = {(link["fromTable"], name) for link in document.get("optionalLinks", ()) for name in link["fromColumns"]}
-    return single, (together | optional) - {child for child, _ in single}
 
 
-def _count(values: Any) -> dict[Any, int]:
-    found: dict[Any, int] = defaultdict(int)
-    for value in values:
-        found[value] += 1
-    return found
+def _blinded(example: Example) -> Example:
+    """Return the pairs that have no rows, with what is known of them all the same."""
+    places = [at for at, row in enumerate(example.rows) if row.empty]
+    rows = [dataclasses.replace(example.rows[at], values=without_rows(example.rows[at].values)) for at in places]
+    return Example(example.name, rows, _part(example.scene, places))
 
 
-def _fit(examples: Sequence[Example]) -> Any:
+def _looked_at_again(example: Example, first: Ranker, blind: Ranker) -> Example:
+    """Return the pairs the second look sees, with its features."""
+    scene, rows = example.scene, example.rows
+    odds = [blind.odds(without_rows(row.values)) if row.empty else first.odds(row.values) for row in rows]
+    places = [at for at in likely(scene, odds) if not rows[at].empty]
+    seen = [
+        dataclasses.replace(rows[at], values=[*numbers, *rows[at].values])
+        for at, numbers in zip(places, neighbours_of(scene, odds, places), strict=True)
+    ]
+    return Example(example.name, seen, _part(scene, places))
+
+
+def _part(scene: Scene, places: Sequence[int]) -> Scene:
+    return Scene(scene.columns, [scene.sightings[at] for at in places])
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """Trees learned from all examples, and for each example those that did not see it."""
+
+    document: dict[str, Any]
+    of: list[Ranker]
+
+
+def _crosswise(examples: Sequence[list[Row]], trees: dict[str, Any], names: Sequence[str]) -> Learned:
+    folds = [
+        _fit([rows for number, rows in enumerate(examples) if number % FOLDS != fold], trees, names)
+        for fold in range(FOLDS)
+    ]
+    rankers = [read_look({**document, "calibration": []}, names) for document in folds]
+    return Learned(_fit(examples, trees, names), [rankers[number % FOLDS] for number in range(len(examples))])
+
+
+def _fit(examples: Sequence[list[Row]], trees: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    signs = [1 if name in RISING else -1 if name in FALLING else 0 for name in FEATURES]
-    model = HistGradientBoostingClassifier(**TREES, monotonic_cst=signs, early_stopping=False, random_state=7)
-    values = [row for example in examples for row in example.values]
-    labels = [label for example in examples for label in example.labels]
-    weights = [60.0 / (60.0 + len(example.labels)) for example in examples for _ in example.labels]
-    model.fit(values, labels, sample_weight=weights)
-    return model
-
-
-def _trained(examples: Sequence[Example]) -> dict[str, Any]:
-    model = _fit(examples)
-    trees = [[_node(node) for node in predictor[0].nodes] for predictor in model._predictors]
-    return {"features": list(FEATURES), "base": round(float(model._baseline_prediction[0][0]), 6), "trees": trees}
+    signs = [1 if name in RISING else -1 if name in FALLING else 0 for name in names]
+    model = HistGradientBoostingClassifier(**trees, monotonic_cst=signs, early_stopping=False, random_state=7)
+    kept = [[row for row in rows if row.scored] for rows in examples]
+    weights = [60.0 / (60.0 + len(rows)) for rows in kept for _ in rows]
+    rows = [row for each in kept for row in each]
+    model.fit([row.values for row in rows], [row.label for row in rows], sample_weight=weights)
+    nodes = [[_node(node) for node in predictor[0].nodes] for predictor in model._predictors]
+    return {"features": list(names), "base": round(float(model._baseline_prediction[0][0]), 6), "trees": nodes}
 
 
 def _node(node: Any) -> list[float]:
@@ -168,25 +160,19 @@ def _node(node: Any) -> list[float]:
     return [int(node["feature_idx"]), float(node["num_threshold"]), int(node["left"]), int(node["right"])]
 
 
-def _held_out_winners(examples: Sequence[Example]) -> list[tuple[float, int]]:
-    """Return (raw probability, whether true) of each column's best pair, by trees that did not see its database."""
-    found = []
-    for fold in range(FOLDS):
-        others = [example for number, example in enumerate(examples) if number % FOLDS != fold]
-        ranker = _read(_trained(others))
-        for example in examples[fold::FOLDS]:
-            best: dict[str, tuple[float, int]] = {}
-            for values, label, child in zip(example.values, example.labels, example.children, strict=True):
-                best[child] = max(best.get(child, (-1.0, 0)), (ranker.probability(values), label))
-            found += best.values()
+def _winners(examples: Iterable[Example], learned: Learned) -> Winners:
+    found: Winners = []
+    for example, ranker in zip(examples, learned.of, strict=True):
+        best: dict[int, tuple[float, int]] = {}
+        for row, sighting in zip(example.rows, example.scene.sightings, strict=True):
+            if row.scored:
+                said = ranker.probability(row.values)
+                best[sighting.child] = max(best.get(sighting.child, (-1.0, 0)), (said, row.label))
+        found += best.values()
     return found
 
 
-def _read(document: dict[str, Any]) -> Ranker:
-    return read_ranker({**document, "calibration": []})
-
-
-def _calibration(winners: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
+def _calibration(winners: Winners) -> list[tuple[float, float]]:
     """Return the isotonic steps from raw to true probability, thinned."""
     from sklearn.isotonic import IsotonicRegression
 
@@ -198,7 +184,7 @@ def _calibration(winners: Sequence[tuple[float, int]]) -> list[tuple[float, floa
     return [(point, round(value, 4)) for point, value in zip(grid, smooth, strict=True)]
 
 
-def _reliability(winners: Sequence[tuple[float, int]], steps: Sequence[tuple[float, float]]) -> list[tuple[float, ...]]:
+def _reliability(winners: Winners, steps: Steps) -> list[tuple[float, ...]]:
     """Return (from, to, count, mean said, share true) of the calibrated probabilities."""
     ranker = Ranker(0.0, (), tuple(steps))
     said = [(ranker._calibrated(raw), label) for raw, label in winners]

@@ -17,7 +17,9 @@ INDEPENDENT, TOKENS = "independent", "tokens"
 def scramble_names(dice: Dice, database: Database) -> None:
     """Rename all tables and columns in place."""
     shape = {table.name: [column.name for column in table.columns] for table in database.tables}
-    tables, columns = scrambled(dice, shape, dice.pick((INDEPENDENT, INDEPENDENT, TOKENS)))
+    way = dice.pick((INDEPENDENT, INDEPENDENT, TOKENS))
+    tables, columns = scrambled(dice, shape, way)
+    database.notes["scrambled"] = way
     for table in database.tables:
         for column in table.columns:
             column.name = columns[table.name, column.name]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from benchmarks.relationship_fixtures.ambiguity import is_ambiguous
 from benchmarks.relationship_fixtures.dice import Dice
 from benchmarks.relationship_fixtures.rewriting import Declared, TableShape, copy_database, open_read_only, shapes
 from benchmarks.relationship_fixtures.scrambling import INDEPENDENT, TOKENS, scrambled
@@ -25,8 +27,11 @@ def scramble(fixture: Path, out: Path, seed: int, way: str | None = None) -> Tru
     with closing(open_read_only(fixture)) as connection:
         found = shapes(connection)
         silent = {link for link in truth.links if _few_values(connection, link)}
+        chosen = way or dice.pick((INDEPENDENT, TOKENS))
+        if chosen == INDEPENDENT:
+            silent |= {link for link in truth.links if _has_rival(connection, link, truth)}
     shape = {table.name: table.column_names for table in found}
-    tables, columns = scrambled(dice, shape, way or dice.pick((INDEPENDENT, TOKENS)))
+    tables, columns = scrambled(dice, shape, chosen)
 
     def renamed(link: Reference) -> Reference:
         return Reference(
@@ -137,3 +142,21 @@ def _few_values(connection: sqlite3.Connection, link: Reference) -> bool:
     present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in link.child_columns)
     sql = f"SELECT DISTINCT {listed} FROM {quoted(link.child)} WHERE {present} LIMIT {_FEWEST_TELLING}"
     return len(connection.execute(sql).fetchall()) < _FEWEST_TELLING
+
+
+def _has_rival(connection: sqlite3.Connection, link: Reference, truth: Truth) -> bool:
+    """Return whether the key of another table explains a reference of one column no worse; see `ambiguity`."""
+    if len(link.child_columns) > 1:
+        return False
+    child = _distinct(connection, link.child, link.child_columns[0])
+    parent = _distinct(connection, link.parent, link.parent_columns[0])
+    own = (link.child, link.child_columns)
+    others = [
+        key for key in truth.primary_keys if len(key.columns) == 1 and key.table != link.parent and tuple(key) != own
+    ]
+    return is_ambiguous(child, parent, (_distinct(connection, key.table, key.columns[0]) for key in others))
+
+
+def _distinct(connection: sqlite3.Connection, table: str, column: str) -> set[Any]:
+    rows = connection.execute(f"SELECT DISTINCT {quoted(column)} FROM {quoted(table)} WHERE {quoted(column)} NOT NULL")
+    return {value for (value,) in rows}

@@ -6,8 +6,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from benchmarks.relationship_fixtures.ambiguity import is_ambiguous
 from benchmarks.relationship_fixtures.dice import Dice
+from benchmarks.relationship_fixtures.scrambling import INDEPENDENT
 from benchmarks.relationship_fixtures.tables import Column, Database, Link, Table
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference, Truth, write_truth
 
@@ -84,6 +87,8 @@ def truth_of(database: Database) -> Truth:
     optional = {_reference(link) for link in database.links if not link.scored} | set(_of_views(database))
     least = _FEWEST_TELLING if database.notes.get("naming") == "scrambled" else 1
     silent = {_reference(link) for link in scored if not _tells(link, least)}
+    if database.notes.get("scrambled") == INDEPENDENT:
+        silent |= {_reference(link) for link in scored if _has_rival(link, database)}
     keys = [PrimaryKey(table.name, names(table.key)) for table in database.tables if table.key]
     return Truth(tuple(keys), tuple(links), frozenset(silent), frozenset(optional - set(links)))
 
@@ -107,6 +112,28 @@ def _tells(link: Link, least: int) -> bool:
     values = zip(*(column.values for column in link.columns), strict=True)
     different = {row for row in values if None not in row}
     return link.parent.size > 0 and len(different) >= min(least, max(1, link.parent.size))
+
+
+def _has_rival(link: Link, database: Database) -> bool:
+    """Return whether the key of another table explains a reference of one column no worse; see `ambiguity`."""
+    if len(link.columns) > 1:
+        return False
+    others = [
+        table.key[0] for table in database.tables if len(table.key) == 1 and table is not link.parent and table.size
+    ]
+    mine = {value for value in _values(link) if value is not None}
+    return is_ambiguous(
+        mine, set(link.parent_columns[0].values), (set(key.values) for key in others if key not in link.columns)
+    )
+
+
+def _values(link: Link) -> Iterable[Any]:
+    """Return the values of a link's column: of a polymorphic one those that refer to this parent."""
+    values = link.columns[0].values
+    if link.discriminator is None:
+        return values
+    column, kind = link.discriminator
+    return (value for value, said in zip(values, column.values, strict=True) if said == kind)
 
 
 def _relationships(database: Database) -> dict[Reference, str]:

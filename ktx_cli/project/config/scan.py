@@ -50,7 +50,7 @@ class Relationships(Block):
         True, "Keep only what the data confirmed.", alias="validationRequiredForManifest"
     )
     accept_threshold: float = setting(
-        0.7,
+        0.6,
         "Probability, 0 to 1, from which a relationship is taken.",
         alias="acceptThreshold",
         ge=0,

@@ -66,7 +66,7 @@ DEFAULTS: dict[str, Any] = {
     "scan.relationships.enabled": True,
     "scan.relationships.llmProposals": True,
     "scan.relationships.validationRequiredForManifest": True,
-    "scan.relationships.acceptThreshold": 0.7,
+    "scan.relationships.acceptThreshold": 0.6,
     "scan.relationships.reviewThreshold": 0.4,
     "scan.relationships.maxLlmTablesPerBatch": 40,
     "scan.relationships.maxCandidatesPerColumn": 25,

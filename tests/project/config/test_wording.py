@@ -195,7 +195,7 @@ def test_sentences_name_the_value_what_is_expected_and_an_example(text: str, say
         ("ingest.workUnits.stepBudget", "4.5", "must be a whole number, not the number 4.5", "stepBudget 40"),
         ("ingest.workUnits.stepBudget", "-4", "must be more than 0, not -4", "ingest.workUnits.stepBudget 40"),
         ("ingest.rateLimit.throttleThreshold", "abc", "must be a number, not the text `abc`", "throttleThreshold 0.8"),
-        ("scan.relationships.acceptThreshold", "3", "must be at most 1, not 3", "acceptThreshold 0.7"),
+        ("scan.relationships.acceptThreshold", "3", "must be at most 1, not 3", "acceptThreshold 0.6"),
         ("scan.privacy", "locl", "cannot be `locl`; it is one of off, local, strict", "did you mean `local`?"),
         ("scan.privacy", "x", "cannot be `x`; it is one of off", "write one of off, local, strict"),
         ("connections.c.port", "abc", "`connections.c.port` must be a port number", "connections.c.port 5432"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ktx_cli.context.scan.relationships.copies import originals
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
 from ktx_cli.context.scan.relationships.keys import (
     composite_keys,
     counts_rows,
+    expected_repeats,
+    is_period,
     is_unique,
     key_score,
+    numbers_within,
     own_name,
     set_score,
     unique_columns,
@@ -21,6 +25,7 @@ from ktx_cli.context.scan.relationships.matching import NameIndex
 from ktx_cli.context.scan.relationships.model import KeyChoice
 from ktx_cli.context.scan.relationships.names import phrase_alike
 from ktx_cli.context.scan.relationships.pairs import Pair
+from ktx_cli.context.scan.relationships.tenants import with_tenants
 
 PARENTS_A_TABLE = 3
 """How many unique columns of a table others may refer to: its likely key, and names of it such as codes."""
@@ -30,6 +35,18 @@ SURE_SCORE = 2.2
 
 OWN_NAMED = 0.9
 """From so clear a name on a column is called as its table's own number is."""
+
+BY_NAME = 1.5
+"""What a set gains by a column called as the table's own number is."""
+
+BY_NUMBER = 1.2
+"""What a set gains by a column that counts the rows of another's values."""
+
+ACCIDENT = 1.0
+"""What a set loses by a column that is no part of keys."""
+
+FEWEST_REPEATS = 2.0
+"""A set that chance would repeat less often is unique by accident."""
 
 LEAST_PLAUSIBLE = 0.3
 """A unique column with a lower score is unique by accident."""
@@ -85,7 +102,23 @@ def choose_keys(
         choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
         if choice is not None:
             chosen[table] = choice
-    return chosen
+    chosen = with_tenants(chosen, outgoing)
+    repeated = originals(chosen)
+    return {
+        table: _as_original(table, choice, chosen[repeated[table]] if table in repeated else None)
+        for table, choice in chosen.items()
+    }
+
+
+def _as_original(table: TableFacts, choice: KeyChoice, original: KeyChoice | None) -> KeyChoice:
+    """Return the key of the table this one is a copy of, where it is one here too."""
+    if original is None or choice.declared or table.sampled.profile.rows == 0:
+        return choice
+    by_name = {column.name: column for column in table.columns}
+    group = [by_name[name] for name in original.primary if name in by_name]
+    if len(group) < len(original.primary) or any(column.profile.nulls for column in group):
+        return choice
+    return replace(choice, primary=original.primary) if is_unique(group, table.sampled.profile.rows) else choice
 
 
 def _choose(
@@ -112,6 +145,14 @@ def _choose(
         key = tuple(column.name for column in group)
         others = _others([other for _, other in options if len(other) == 1], table, key)
         return KeyChoice(key, False, _as_share(score), others, confirmed=bool(sure))
+    return _shared_key(columns, refers)
+
+
+def _shared_key(columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair]) -> KeyChoice | None:
+    """Return the key a table has from another, where it begins with it and nothing else identifies its rows."""
+    for column in columns:
+        if column in refers and column.position == 0 and column.unique and len(refers) == 1:
+            return KeyChoice((column.name,), False, 0.5, confirmed=column.table.complete)
     return None
 
 
@@ -140,21 +181,27 @@ def _options(
     junction = _junction(table, refers)
     if junction is not None and not any(column in columns and column not in refers for column in table.columns):
         options.append((3.0, junction))
-    if max((score for score, _ in options), default=-9.0) < SURE_SCORE:
-        options += _composites(table, columns, refers)
+    own = {column for column in table.columns if own_name(column) >= OWN_NAMED and column not in columns}
+    best = max((score for score, _ in options), default=-9.0)
+    if best < SURE_SCORE or (own and all(own_name(column) < OWN_NAMED for column in columns)):
+        options += _composites(table, columns, refers, own)
     return options
 
 
 def _composites(
-    table: TableFacts, columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair]
+    table: TableFacts, columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair], own: Set[ColumnFacts]
 ) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
-    """Return the sets that may be the key, with scores one can compare with those of single columns."""
+    """Return the sets that may be the key, with scores one can compare with those of single columns.
+
+    `own`: columns called as the table's own number is, that repeat.
+    """
     likely = {column.name for column in refers}
-    own = {column for column in table.columns if own_name(column) >= OWN_NAMED and column not in columns}
-    groups = composite_keys(table, likely)
+    groups = [group for group in composite_keys(table, likely) if not _is_accident(group, refers, own)]
     named = [group for group in groups if own & set(group)]
+    lines = [group for group in groups if len(group) == 2 and _is_line(group)]
     found = [(0.6 * set_score(group, likely), group) for group in groups[:3]]
-    found += [(0.6 * set_score(group, likely) + 1.5, group) for group in named[:2]]
+    found += [(0.6 * set_score(group, likely) + BY_NAME, group) for group in named[:2]]
+    found += [(0.6 * set_score(group, likely) + BY_NUMBER, group) for group in lines[:2]]
     for column in columns:
         numbers = [
             each for each in table.columns if counts_rows(each) and each is not column and not each.profile.nulls
@@ -162,7 +209,33 @@ def _composites(
         if column in refers and numbers:
             pair = (column, numbers[0]) if column.position < numbers[0].position else (numbers[0], column)
             found.append((0.6 * set_score(pair, likely), pair))
-    return found
+    return [(score - ACCIDENT * _has_stranger(group, refers), group) for score, group in found]
+
+
+def _is_line(group: Sequence[ColumnFacts]) -> bool:
+    """Whether one of two columns counts the rows of the other's values, as the numbers of lines do."""
+    one, other = group
+    return numbers_within(one, other) or numbers_within(other, one)
+
+
+def _is_accident(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair], own: Set[ColumnFacts]) -> bool:
+    """Whether a set is unique because its columns are many or full of values, and none says what it counts."""
+    tie = len(group) == 2 and all(column in refers for column in group)
+    if tie or any(column in own or counts_rows(column) or is_period(column) for column in group):
+        return False
+    return expected_repeats(group) < FEWEST_REPEATS
+
+
+def _has_stranger(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Pair]) -> bool:
+    """Whether a column of a set is one by which nobody identifies rows: a quantity, a text, a flag."""
+    return any(
+        column not in refers
+        and not column.keyed
+        and not counts_rows(column)
+        and not is_period(column)
+        and any(column.says(kind) for kind in ("measure", "text", "flag"))
+        for column in group
+    )
 
 
 def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Pair]) -> tuple[ColumnFacts, ...] | None:

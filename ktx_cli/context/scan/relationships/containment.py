@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,7 +48,10 @@ class Overlap:
         return self.missing / self.rows if self.rows else 0.0
 
 
-SENTINELS: Final = frozenset({0, -1, "", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"})
+SENTINELS: Final = frozenset(
+    {0, -1, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 2147483647}
+    | {"", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"}
+)
 """What programs write where there is no reference; no orphan where no key has it."""
 
 
@@ -60,12 +63,17 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
     hits = len(mine) - len(lost)
-    blanks = [value for value in lost if _is_sentinel(value)] if len(lost) < len(mine) else []
-    blank = blanks[0] if len(blanks) == 1 else None
+    blank = _blank_of(lost) if hits else None
     if blank is not None:
         rows -= mine[blank]
         lost = lost - {blank}
     return Overlap(rows, sum(mine[value] for value in lost), hits + len(lost), hits, child.table.complete, blank)
+
+
+def _blank_of(lost: Iterable[Any]) -> Any:
+    """Return the value among those not found that stands for NULL; None where there is none, or several."""
+    blanks = [value for value in lost if _is_sentinel(value)]
+    return blanks[0] if len(blanks) == 1 else None
 
 
 def _is_sentinel(value: Any) -> bool:
@@ -73,10 +81,15 @@ def _is_sentinel(value: Any) -> bool:
 
 
 class Prober:
-    """Looks up values of columns in keys that are larger than their samples; one statement for many columns."""
+    """Looks up values of columns in keys that are larger than their samples; one statement for many columns.
 
-    def __init__(self, connector: Connector) -> None:
+    `is_over` says when nothing is looked up any more; `late`: the keys that was too late for.
+    """
+
+    def __init__(self, connector: Connector, is_over: Callable[[], bool] = lambda: False) -> None:
         self._connector = connector
+        self._is_over = is_over
+        self.late: set[ColumnFacts] = set()
         self.statements = 0
         self.problems: list[str] = []
 
@@ -89,6 +102,9 @@ class Prober:
             by_key[key].append(child)
         found = {}
         for key, children in by_key.items():
+            if self._is_over():
+                self.late.add(key)
+                continue
             for child, overlap in self._look_up(key, children).items():
                 found[child, key] = overlap
         return found
@@ -183,10 +199,13 @@ def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
 
 
 def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Overlap:
-    rows = sum(child.counts[value] for value in values)
-    missing = sum(child.counts[value] for value in values if value not in present)
-    hits = sum(1 for value in values if value in present)
-    return Overlap(rows, missing, len(values), hits, exact=False)
+    lost = [value for value in values if value not in present]
+    hits = len(values) - len(lost)
+    blank = _blank_of(lost) if hits else None
+    kept = [value for value in values if value != blank or blank is None]
+    missing = sum(child.counts[value] for value in lost if value != blank or blank is None)
+    rows = sum(child.counts[value] for value in kept)
+    return Overlap(rows, missing, len(kept), hits, exact=False, blank=blank)
 
 
 def _unused(names: Sequence[str]) -> str:

@@ -16,6 +16,8 @@ from ktx_cli.project.config.scan import Relationships
 MOST_VIOLATIONS = 0.08
 """Edges of which a larger share of rows finds nothing are for a person to judge."""
 
+NOT_CHECKED = "not checked: time budget"
+"""The reason of an edge whose rows were not looked at any more."""
 
 SURE_ROWS = 30
 """From so many rows on, a column in which nothing repeats is taken for one in which nothing can."""
@@ -61,20 +63,26 @@ def edge_of_pair(
     )
 
 
-def edge_of_composite(pair: CompositePair, settings: Relationships) -> Edge:
-    """Return the edge of several columns."""
+def edge_of_composite(pair: CompositePair, settings: Relationships, *, late: bool = False) -> Edge:
+    """Return the edge of several columns; `late`: the time was up before its rows were looked at."""
+    status = status_of(pair.score, pair.check, settings)
     return Edge(
         child=pair.child[0].table.table.ref,
         child_columns=tuple(column.name for column in pair.child),
         parent=pair.key[0].table.table.ref,
         parent_columns=tuple(column.name for column in pair.key),
-        status=status_of(pair.score, pair.check, settings),
-        score=pair.score,
-        reason=f"{found_of(pair.check)}; the columns match the composite key",
+        status=EdgeStatus.REVIEW if late or pair.check is None else status,
+        score=round(pair.score, 3),
+        reason=NOT_CHECKED if late else _reason_of_composite(pair),
         cardinality=_cardinality(pair.child),
-        sources=("names", "values"),
+        sources=tuple(sorted({"names", "values"} | pair.sources)),
         check=pair.check,
     )
+
+
+def _reason_of_composite(pair: CompositePair) -> str:
+    found = "the values could not be compared" if pair.check is None else found_of(pair.check)
+    return f"{found}; the columns match the composite key"
 
 
 def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import log2, log10
@@ -53,8 +54,22 @@ FEATURES: Final = (
     "context",
     "clear_name",
     "other_references",
+    "child_dense",
+    "distinct_share",
 )
 """The features, in the order of the ranker's coefficients."""
+
+OF_NAMES: Final = frozenset(
+    {"name_table", "name_key", "name_meaning", "meaning_rank", "name_best_elsewhere", "name_rank", "owner", "keyed"}
+    | {"self_reference", "self_word", "measure_word", "flag_word", "time_word", "text_word", "child_own_name"}
+    | {"same_type", "parent_first", "parent_keyed", "name_spread", "tables_alike", "context", "clear_name"}
+)
+"""The features that need no rows."""
+
+
+def without_rows(values: Sequence[float]) -> list[float]:
+    """Return the features with those that need rows at 0."""
+    return [value if name in OF_NAMES else 0.0 for name, value in zip(FEATURES, values, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +140,13 @@ def features(
         float(child.says("time")),
         float(child.says("text")),
         min(1.0, overlap.violations),
-        min(1.0, overlap.hits / max(1, known.rows)),
+        covered(child, overlap, known.rows),
         span,
         low_skew,
         log10(1 + child.distinct),
         float(child.profile.unique),
         own.score if child.unique else -3.0,
-        own.own_name,
+        own.own_name if own.own_name >= named.table else 0.0,
         float(known.dense),
         float(key.family is Family.TEXT),
         _chance(child, key, known, own),
@@ -149,7 +164,16 @@ def features(
         0.0 if same_table else context(child, key),
         min(named.best, known.own_name),
         float(min(standing.other_references, 4)),
+        float(own.dense),
+        child.distinct / max(1, child.profile.filled),
     ]
+
+
+def covered(child: ColumnFacts, overlap: Overlap, rows: int) -> float:
+    """Return the share of a key's values that a column has, 0 to 1, guessed where only some of them were looked up."""
+    total = child.table.rows if child.profile.unique else child.distinct
+    found = overlap.hits / max(1, overlap.distinct) * total if overlap.distinct < total else overlap.hits
+    return min(1.0, found / max(1, rows))
 
 
 def context(child: ColumnFacts, key: ColumnFacts) -> float:

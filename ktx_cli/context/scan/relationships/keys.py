@@ -6,6 +6,7 @@ columns that can be part of a key and to sets of four.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import prod
@@ -19,6 +20,9 @@ WIDEST_KEY = 4
 
 MEMBERS = 10
 """How many of a table's columns are tried as members of a composite key."""
+
+FEWEST_GROUPS = 3
+"""In so many groups a number has to count the rows to be a line's number."""
 
 _SURROGATES = frozenset({"id", "uuid", "guid", "pk", "sk", "oid", "rowid"})
 
@@ -42,6 +46,31 @@ _COUNTERS = frozenset(
     }
     | {"linha", "regel", "pozycja", "wiersz", "lin", "ordinal"}
 )
+
+
+_PERIODS = frozenset(
+    {"year", "month", "day", "week", "quarter", "hour", "jahr", "monat", "tag", "woche", "ano", "mes"}
+) | {
+    "dia",
+    "annee",
+    "mois",
+    "jour",
+    "anno",
+    "mese",
+    "giorno",
+    "jaar",
+    "maand",
+    "dag",
+    "rok",
+    "miesiac",
+    "dzien",
+    "semana",
+}
+
+
+def is_period(column: ColumnFacts) -> bool:
+    """Whether a column says when: a date, or a year, a month, a day by name."""
+    return column.family is Family.TIME or bool(_PERIODS & set(column.parts))
 
 
 def own_name(column: ColumnFacts) -> float:
@@ -121,7 +150,7 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
     score += {Family.INTEGER: 0.5, Family.TEXT: 0.2, Family.TIME: 0.3, Family.OTHER: -3.0}[column.family]
     if _COUNTERS & set(column.parts):
         score += 1.0
-    elif column.says("measure"):
+    elif column.says("measure") and not _PERIODS & set(column.parts):
         score -= 1.2
     score -= 0.8 if column.says("text") else 0.0
     score -= 0.5 if column.says("flag") else 0.0
@@ -136,10 +165,34 @@ def counts_rows(column: ColumnFacts) -> bool:
     return column.family is Family.INTEGER and bool(_COUNTERS & set(column.parts))
 
 
+def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
+    """Whether integers count the rows of each value of another column, from 0 or 1 on, and some value has several."""
+    if inner.family is not Family.INTEGER or inner.empty or inner.profile.minimum not in (0, 1):
+        return False
+    groups: dict[Any, list[int]] = defaultdict(list)
+    values = outer.table.sampled.values
+    for key, number in zip(values[outer.name], values[inner.name], strict=True):
+        if key is not None and number is not None:
+            groups[key].append(int(number))
+    several = [numbers for numbers in groups.values() if len(numbers) > 1]
+    counted = sum(sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers))) for numbers in several)
+    return len(several) >= FEWEST_GROUPS and counted >= 0.9 * len(several)
+
+
 def set_score(group: Sequence[ColumnFacts], expected: set[str]) -> float:
     """Return how plausible a set is as the primary key: its members', less something for each of them."""
     scores = [member_score(column, column.name in expected) for column in group]
     return sum(scores) / len(scores) + 0.3 * min(scores) - 0.35 * len(group)
+
+
+def expected_repeats(group: Sequence[ColumnFacts]) -> float:
+    """Return how many pairs of rows would be alike by chance if the columns had nothing to do with each other.
+
+    A set of few expected repetitions is unique by accident, and says nothing about the table.
+    """
+    rows = group[0].table.sampled.profile.rows
+    alike = prod(sum((count / rows) ** 2 for count in column.counts.values()) for column in group)
+    return rows * (rows - 1) / 2 * alike
 
 
 def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:

@@ -67,7 +67,7 @@ class NameIndex:
     def parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
         """Return the keys the column's name speaks of, and how clearly."""
         found: dict[ColumnFacts, Named] = {}
-        tables = self._tables_of(child)
+        tables = self.tables_of(child)
         meant = self.meant(child.base)
         for number in dict.fromkeys([*tables, *meant]):
             likeliest: set[str] = set()
@@ -91,9 +91,9 @@ class NameIndex:
     def named(self, child: ColumnFacts, key: ColumnFacts) -> Named:
         """Return how far the column's name speaks of one key."""
         meaning = key.table.number in self.meant(child.base)
-        return Named(self._tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
+        return Named(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
 
-    def _tables_of(self, child: ColumnFacts) -> dict[int, float]:
+    def tables_of(self, child: ColumnFacts) -> dict[int, float]:
         """Return the tables a column speaks of: its own too, when it is called a parent or a manager."""
         tables = self.tables(child.base)
         if not _speaks_of_own(child):
@@ -147,6 +147,8 @@ def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:
         best = max(best, 0.82 * phrase_alike(base, spoken[-1:]), 0.7 * phrase_alike(base, spoken[:-1]))
         if len(base) > 1:
             best = max(best, 0.72 * phrase_alike(base[-1:], spoken[-1:]))
+        if 1 < len(base) < len(spoken):
+            best = max(best, 0.85 * phrase_alike(base, spoken[-len(base) :]))
         best = max(best, 0.5 * phrase_alike(base, spoken[:1]))
     return best
 

@@ -20,6 +20,16 @@ _BLANKS: Final = frozenset(
     {"col", "column", "field", "attr", "attribute", "fld", "var", "val", "dat", "spalte", "campo", "champ"}
 )
 _TRAILERS: Final = frozenset({"tbl", "table", "dim", "fact", "master", "mst", "lkp"})
+_IRREGULAR: Final = {
+    "people": "person",
+    "children": "child",
+    "men": "man",
+    "women": "woman",
+    "indices": "index",
+    "buses": "bus",
+}
+_STARS: Final = frozenset({"dim", "fact", "fct", "hub"})
+_NO_AGENTS: Final = frozenset({"hobby", "lobby", "rugby", "derby", "nearby", "standby", "whereby", "shelby", "crosby"})
 _ENDINGS: Final = (
     "",
     "s",
@@ -76,13 +86,18 @@ def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
 
     What was done by somebody (`approved by`) was done by a person.
     """
-    if len(spoken) > 1 and spoken[-1] in words("agent"):
+    if (len(spoken) > 1 and spoken[-1] in words("agent")) or (spoken and _is_done_by(spoken[-1])):
         return frozenset({"person"})
     for word in reversed(spoken):
         known = _concepts().get(stem(word))
         if known:
             return known
     return frozenset()
+
+
+def _is_done_by(word: str) -> bool:
+    """Whether a word is run together of what was done and `by`: `crtby`."""
+    return len(word) >= 5 and word.endswith("by") and word not in _NO_AGENTS
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -98,7 +113,11 @@ def tokens(name: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return an English noun's singular, roughly; other words as they are."""
-    if len(word) < 4 or not word.isascii():
+    if len(word) < 3 or not word.isascii():
+        return word
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4:
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
@@ -108,7 +127,7 @@ def stem(word: str) -> str:
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
-    return {"people": "person", "children": "child", "men": "man", "women": "woman", "indices": "index"}.get(word, word)
+    return word
 
 
 @functools.lru_cache(maxsize=400_000)
@@ -146,6 +165,8 @@ def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
         return 1.0
     if len(one) == len(other):
         scores = [alike(a, b) for a, b in zip(one, other, strict=True)]
+        if len(scores) == 1:
+            return scores[0]
         return min(scores) * (sum(scores) / len(scores)) ** 0.5 if min(scores) else 0.0
     short, long = (one, other) if len(one) < len(other) else (other, one)
     if len(short) == 1:
@@ -212,14 +233,19 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the word that ends the names of most tables' first keys, where we do not know it: a language's `id`."""
-    lists = [parts for parts in first_columns if len(parts) > 1]
-    if len(lists) < 4:
-        return frozenset()
-    word, count = Counter(parts[-1] for parts in lists).most_common(1)[0]
-    stems = {parts[:-1] for parts in lists if parts[-1] == word}
-    known = word in words("key") or word.isdigit()
-    return frozenset({word}) if not known and count >= 0.5 * len(lists) and len(stems) >= 3 else frozenset()
+    """Return the word that ends the names of most tables' first keys, where we do not know it: a language's `id`.
+
+    It may be their whole name too.
+    """
+    firsts = list(first_columns)
+    lists = [parts for parts in firsts if len(parts) > 1]
+    alone = Counter(parts[0] for parts in firsts if len(parts) == 1)
+    found = {word for word, count in alone.items() if count >= max(4, 0.5 * len(firsts))}
+    if len(lists) >= 4:
+        word, count = Counter(parts[-1] for parts in lists).most_common(1)[0]
+        stems = {parts[:-1] for parts in lists if parts[-1] == word}
+        found |= {word} if count >= 0.5 * len(lists) and len(stems) >= 3 else set()
+    return frozenset(word for word in found if word not in words("key") and not word.isdigit())
 
 
 def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -246,8 +272,12 @@ def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tup
     """
     if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
         return (), False
+    if len(parts) == 1 and parts[0] in local:
+        return (), True
     rest = list(parts)
     found = False
+    if len(rest) > 2 and rest[0] in _STARS:
+        rest.pop(0)
     while len(rest) > 1 and rest[-1] in local:
         rest.pop()
         found = True
@@ -283,7 +313,12 @@ def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tup
         return (), True
     if not found or len(rest) == 1:
         for ending in ("id", "key", "code", "nr", "no", "uuid", "guid"):
-            if rest[-1].endswith(ending) and len(rest[-1]) >= len(ending) + 3 and len(rest) == len(parts):
+            if (
+                rest[-1] not in words("flag")
+                and rest[-1].endswith(ending)
+                and len(rest[-1]) >= len(ending) + 3
+                and len(rest) == len(parts)
+            ):
                 return (*rest[:-1], rest[-1][: -len(ending)]), ending in ("id", "key", "uuid", "guid")
     return tuple(rest), found
 

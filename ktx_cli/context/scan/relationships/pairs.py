@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktx_cli.context.scan.relationships.containment import Overlap, Prober, overlap_in_memory
+from ktx_cli.context.scan.relationships.copies import without_copies
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts
-from ktx_cli.context.scan.relationships.features import Numbers, Standing, features, numbers_of
+from ktx_cli.context.scan.relationships.features import Numbers, Standing, covered, features, numbers_of
 from ktx_cli.context.scan.relationships.matching import Named, NameIndex
 from ktx_cli.context.scan.relationships.values import ValueIndex
 
@@ -24,7 +25,10 @@ FAINT_NAME = 0.45
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """A column and a key it may refer to. `overlap` None: no values to compare, or they were not compared."""
+    """A column and a key it may refer to. `overlap` None: no values to compare, or they were not compared.
+
+    `late`: that was for want of time. `odds`: what the ranker's first look gives, as log-odds.
+    """
 
     child: ColumnFacts
     key: ColumnFacts
@@ -33,11 +37,18 @@ class Pair:
     overlap: Overlap | None = None
     values: list[float] = field(default_factory=list)
     score: float = 0.0
+    odds: float = 0.0
+    late: bool = False
 
     @property
     def empty(self) -> bool:
         """Whether one of the two has no values: no row can tell."""
         return self.child.empty or self.key.empty
+
+    @property
+    def only_orphans(self) -> bool:
+        """Whether the column has values and the key none: no row finds its parent yet."""
+        return self.key.empty and not self.child.empty
 
 
 def find_pairs(
@@ -55,15 +66,17 @@ def find_pairs(
     hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
     for (child, key), sources in hinted.items():
         hints[child][key] = sources
+    children = [child for child in facts.columns if child not in spoken_for and can_refer(child)]
+    shared = _shared(children, values)
     pairs = [
         pair
-        for child in facts.columns
-        if child not in spoken_for and can_refer(child)
-        for pair in _of(child, names, values, hints.get(child, {}), most)
+        for child in children
+        for pair in _of(child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most)
     ]
     _measure(pairs, prober)
-    kept = [pair for pair in pairs if _plausible(pair)]
-    _describe(kept)
+    kept = _without_needless(without_copies(pair for pair in pairs if _plausible(pair)))
+    _describe(pair for pair in kept if not pair.only_orphans)
+    _describe(pair for pair in kept if pair.only_orphans)
     return [pair for pair in kept if pair.values]
 
 
@@ -72,10 +85,19 @@ def can_refer(column: ColumnFacts) -> bool:
     return column.family is not Family.OTHER and not (column.distinct <= 2 and column.says("flag") and not column.keyed)
 
 
+def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnFacts, list[ColumnFacts]]:
+    """Return for columns that have namesakes in other tables the keys that may hold the values of them all."""
+    groups: dict[str, list[ColumnFacts]] = defaultdict(list)
+    for child in children:
+        if child.base and child.family is Family.INTEGER and not child.empty:
+            groups[child.joined].append(child)
+    return {child: values.shared(group) for group in groups.values() if len(group) > 1 for child in group}
+
+
 def _of(
     child: ColumnFacts,
     names: NameIndex,
-    values: ValueIndex,
+    holders: Sequence[ColumnFacts],
     hints: Mapping[ColumnFacts, set[str]],
     most: int,
 ) -> list[Pair]:
@@ -83,7 +105,9 @@ def _of(
     for key, named in names.parents(child).items():
         if comparable(child, key):
             found[key] = Pair(child, key, named, {"names"})
-    for key in values.parents(child):
+    for key in holders:
+        if key is child:
+            continue
         if key not in found:
             found[key] = Pair(child, key, names.named(child, key))
         found[key].sources.add("values")
@@ -117,6 +141,7 @@ def _measure(pairs: Sequence[Pair], prober: Prober) -> None:
     probed = prober.overlaps((pair.child, pair.key) for pair in large)
     for pair in large:
         pair.overlap = probed.get((pair.child, pair.key))
+        pair.late = pair.key in prober.late
 
 
 def _in_reach(pair: Pair) -> bool:
@@ -130,8 +155,8 @@ def _in_reach(pair: Pair) -> bool:
 
 
 def _plausible(pair: Pair) -> bool:
-    if pair.key.empty and not pair.child.empty:
-        return False
+    if pair.only_orphans:
+        return pair.named.best >= CLEAR_NAME
     if _repeats_key(pair) if pair.child.table is pair.key.table else _is_copy(pair):
         return False
     if pair.overlap is None:
@@ -139,6 +164,12 @@ def _plausible(pair: Pair) -> bool:
     if pair.named.best >= CLEAR_NAME or pair.sources - {"names", "values"}:
         return pair.overlap.violations <= TOLERATED_NAMED
     return pair.overlap.violations <= TOLERATED
+
+
+def _without_needless(pairs: Sequence[Pair]) -> list[Pair]:
+    """Leave out keys without rows where a column finds its values by a clear name elsewhere."""
+    settled = {pair.child for pair in pairs if not pair.empty and _is_clear(pair)}
+    return [pair for pair in pairs if not (pair.only_orphans and pair.child in settled)]
 
 
 def _repeats_key(pair: Pair) -> bool:
@@ -224,4 +255,4 @@ def _is_clear(pair: Pair) -> bool:
 
 
 def _share(pair: Pair, known: Numbers) -> float:
-    return 0.0 if pair.overlap is None else pair.overlap.hits / max(1, known.rows)
+    return 0.0 if pair.overlap is None else covered(pair.child, pair.overlap, known.rows)

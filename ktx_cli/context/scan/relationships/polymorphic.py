@@ -19,6 +19,9 @@ TOLERATED = 0.08
 LEAST_NAMED = 0.6
 """How clearly a value has to name a table; one that only means the same counts as so clear."""
 
+CLEARLY = 0.75
+"""How clearly the only value of a discriminator has to name its table."""
+
 FEWEST_VALUES = 5
 """So many different values have to stand beside a value that names no table."""
 
@@ -38,8 +41,9 @@ class Branch:
 def find_branches(tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex) -> list[Branch]:
     """Return the branches of every column whose values belong to different tables by the value of another column.
 
-    A value of the discriminator has to name the table, or one table alone has to hold what stands beside the value; and
-    there must be at least two such tables.
+    A value of the discriminator has to name the table, or one table alone has to hold what stands beside the value; of
+    several the one in the column's own schema. There must be at least two such tables, unless the discriminator has one
+    value alone, which names its table clearly.
     """
     by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
     for key in keys:
@@ -56,7 +60,7 @@ def find_branches(tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], nam
 def _is_discriminator(column: ColumnFacts) -> bool:
     return (
         column.family in (Family.TEXT, Family.INTEGER)
-        and 2 <= column.distinct <= MOST_TYPES
+        and 1 <= column.distinct <= MOST_TYPES
         and not column.profile.unique
         and column.says("discriminator")
     )
@@ -88,7 +92,8 @@ def _branches(
         branch = _branch(child, discriminator, kind, group, by_table, names)
         if branch is not None:
             found.append(branch)
-    return found if len({branch.key.table.number for branch in found}) >= 2 else []
+    alone = len(groups) == 1 and all(branch.named >= CLEARLY for branch in found)
+    return found if alone or len({branch.key.table.number for branch in found}) >= 2 else []
 
 
 def _branch(
@@ -104,11 +109,11 @@ def _branch(
     named = {number: score for number, score in spoken.items() if score >= LEAST_NAMED}
     for number in names.meant(words):
         named.setdefault(number, LEAST_NAMED)
-    for number, score in sorted(named.items(), key=lambda each: -each[1]):
-        for key in by_table.get(number, ()):
-            check = _check(child, key, group)
-            if check is not None:
-                return Branch(child, key, discriminator, kind, check, score)
+    options = [(score, key) for number, score in named.items() for key in by_table.get(number, ())]
+    for score, key in sorted(options, key=lambda each: (-each[0], not _is_at_home(child, each[1]))):
+        check = _check(child, key, group)
+        if check is not None:
+            return Branch(child, key, discriminator, kind, check, score)
     return None if named else _by_values(child, discriminator, kind, group, by_table)
 
 
@@ -124,10 +129,16 @@ def _by_values(
         return None
     found = [(keys[0], _check(child, keys[0], group)) for keys in by_table.values() if keys]
     fitting = [(key, check) for key, check in found if check is not None]
+    fitting = [each for each in fitting if _is_at_home(child, each[0])] if len(fitting) > 1 else fitting
     if len(fitting) != 1:
         return None
     ((key, check),) = fitting
     return Branch(child, key, discriminator, kind, check, 0.0)
+
+
+def _is_at_home(child: ColumnFacts, key: ColumnFacts) -> bool:
+    """Whether a key is in the column's own schema."""
+    return child.table.table.ref.schema == key.table.table.ref.schema
 
 
 def _check(child: ColumnFacts, key: ColumnFacts, group: Sequence[Any]) -> Check | None:

@@ -15,6 +15,9 @@ from ktx_cli.context.scan.relationships.pairs import Pair
 CLOSE = 0.12
 """Parents whose scores differ by less are told apart by which of them is nearest."""
 
+SEEN = 0.4
+"""From this score on a key with rows comes before one without."""
+
 
 @dataclass(slots=True)
 class Resolved:
@@ -41,9 +44,11 @@ def resolve(pairs: Sequence[Pair], threshold: float) -> Resolved:
     return resolved
 
 
-def _rank(pair: Pair) -> tuple[float, float, float, int, int]:
+def _rank(pair: Pair) -> tuple[bool, float, float, float, int, int]:
+    """Return what pairs of a column are compared by: a key whose rows hold the values comes before one without rows."""
     share = 0.0 if pair.overlap is None else pair.overlap.hits / max(1, pair.key.distinct)
-    return (round(pair.score, 3), pair.named.best, share, -pair.key.table.number, -pair.key.position)
+    seen = not pair.only_orphans and pair.score >= SEEN
+    return (seen, round(pair.score, 3), pair.named.best, share, -pair.key.table.number, -pair.key.position)
 
 
 def _at_home(winner: Pair, group: Sequence[Pair]) -> Pair:

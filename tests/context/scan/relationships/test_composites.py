@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from ktx_cli.connectors.port import ForeignKey, TableRef
 from ktx_cli.context.scan.relationships.composites import CompositePair, find_composites
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts
-from ktx_cli.context.scan.relationships.matching import Named
+from ktx_cli.context.scan.relationships.hinted import Ends
+from ktx_cli.context.scan.relationships.matching import Named, NameIndex
 from ktx_cli.context.scan.relationships.model import Check, KeyChoice
 from ktx_cli.context.scan.relationships.pairs import Pair
 
@@ -26,15 +27,22 @@ def child(rows: Sequence[tuple[Any, Any]], first: str = "order_id", second: str 
 
 
 def found(
-    facts: DatabaseFacts, accepted: Sequence[tuple[str, str]] = (), check: Check | None = None, **keys: tuple[str, ...]
+    facts: DatabaseFacts,
+    accepted: Sequence[tuple[str, str]] = (),
+    check: Check | None = None,
+    hinted: Mapping[Ends, set[str]] | None = None,
+    **keys: tuple[str, ...],
 ) -> list[CompositePair]:
     by_name = {table.table.ref.name: table for table in facts.tables}
     columns = {str(column): column for column in facts.columns}
     choices = {
-        by_name[name]: KeyChoice(key, False) for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
+        by_name[name]: KeyChoice(key, False)
+        for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
+        if name in by_name
     }
     pairs = [Pair(columns[one], columns[other], Named(1.0, 1.0), score=0.9) for one, other in accepted]
-    return find_composites(facts.tables, choices, pairs, lambda mine, theirs: check)
+    index = NameIndex(facts.tables, facts.columns)
+    return find_composites(facts.tables, choices, pairs, index, lambda mine, theirs: check, hinted or {})
 
 
 def names(columns: Sequence[ColumnFacts]) -> str:
@@ -63,7 +71,7 @@ def test_the_order_of_the_key_s_columns_is_kept(gathered: Gathered) -> None:
 def test_rows_that_find_nothing_are_counted(gathered: Gathered, missing: int, there: bool) -> None:
     rows = [*SHIPPED[missing:], *((700 + n, 1) for n in range(missing))]
     pairs = found(gathered({"lines": PARENT, "parcels": child(rows)}))
-    assert [pair.check.missing for pair in pairs] == ([missing] if there else [])
+    assert [pair.check.missing for pair in pairs if pair.check is not None] == ([missing] if there else [])
 
 
 def test_rows_with_a_null_refer_to_nothing(gathered: Gathered) -> None:
@@ -118,3 +126,46 @@ def test_a_declared_reference_is_left_out(gathered: Gathered) -> None:
     key = ForeignKey(("line_no", "order_id"), TableRef(None, "lines"), ("line_no", "order_id"))
     parcels.table = replace(parcels.table, foreign_keys=(key,))
     assert found(facts) == []
+
+
+def test_a_hint_is_kept_whatever_the_names_say(gathered: Gathered) -> None:
+    facts = gathered({"lines": PARENT, "parcels": child(SHIPPED, "week", "grade")})
+    columns = {str(column): column for column in facts.columns}
+    ends = (
+        (columns["parcels.week"], columns["parcels.grade"]),
+        (columns["lines.order_id"], columns["lines.line_no"]),
+    )
+    (pair,) = found(facts, hinted={ends: {"model"}})
+    assert names(pair.child) == "parcels.week, parcels.grade"
+    assert pair.check == Check(len(SHIPPED), 0, exact=True)
+    assert pair.sources == frozenset({"model"})
+    assert pair.score > 0.9
+
+
+def test_a_row_of_the_same_table_of_the_same_tenant(gathered: Gathered) -> None:
+    rows = [(tenant, number) for tenant in (11, 12, 13) for number in range(1, 30)]
+    courses = {
+        "tenant_id": [tenant for tenant, _ in rows],
+        "course_id": [number for _, number in rows],
+        "previous_course_id": [number - 1 or None for _, number in rows],
+    }
+    pairs = found(gathered({"courses": courses}), courses=("tenant_id", "course_id"), lines=())
+    assert [names(pair.child) for pair in pairs] == ["courses.tenant_id, courses.previous_course_id"]
+    assert pairs[0].score >= 0.9
+
+
+def test_a_reference_behind_a_wider_one_is_left_out(gathered: Gathered) -> None:
+    deep = [(order, line, part) for order, line in LINES for part in (1, 2)]
+    parts = {"order_id": [o for o, _, _ in deep], "line_no": [n for _, n, _ in deep], "part_no": [p for *_, p in deep]}
+    seen = deep[::3]
+    checks = {
+        "id": list(range(7000, 7000 + len(seen))),
+        "order_id": [o for o, _, _ in seen],
+        "line_no": [n for _, n, _ in seen],
+        "part_no": [p for *_, p in seen],
+    }
+    facts = gathered({"lines": PARENT, "parts": parts, "checks": checks})
+    pairs = found(facts, parts=("order_id", "line_no", "part_no"))
+    assert [
+        (names(pair.child), pair.key[0].table.table.ref.name) for pair in pairs if "checks" in names(pair.child)
+    ] == [("checks.order_id, checks.line_no, checks.part_no", "parts")]

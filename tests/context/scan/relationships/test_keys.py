@@ -14,8 +14,10 @@ from ktx_cli.context.scan.relationships.facts import DatabaseFacts
 from ktx_cli.context.scan.relationships.keys import (
     WIDEST_KEY,
     composite_keys,
+    expected_repeats,
     is_unique,
     key_score,
+    numbers_within,
     own_name,
     unique_columns,
 )
@@ -120,3 +122,26 @@ def test_sets_are_unique_and_none_holds_another(gathered: Gathered, rows: list[t
 
 def _identifies(pair: tuple[str, ...], rows: list[tuple[int, ...]]) -> bool:
     return len({tuple(row[int(name[1:])] for name in pair) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ([1, 2, 3, 1, 2, 1, 2, 3, 4, 1], True),
+        ([0, 1, 2, 0, 1, 0, 1, 2, 3, 0], True),
+        ([1, 2, 4, 1, 2, 1, 2, 3, 5, 1], False),
+        ([3, 1, 2, 2, 1, 4, 2, 3, 1, 1], True),
+        ([7, 8, 9, 7, 8, 7, 8, 9, 10, 7], False),
+        ([1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 1.0], True),
+    ],
+)
+def test_a_line_s_number_counts_the_rows_of_each_order(gathered: Gathered, line: list[float], expected: bool) -> None:
+    order, number = gathered({"lines": {"order_id": [1, 1, 1, 2, 2, 3, 3, 3, 3, 4], "n": line}}).columns
+    assert numbers_within(order, number) is expected
+
+
+def test_how_often_chance_would_repeat_a_set(gathered: Gathered) -> None:
+    one, other, alone = gathered({"t": {"a": [1, 1, 2, 2], "b": [1, 2, 1, 2], "c": [1, 2, 3, 4]}}).columns
+    assert expected_repeats((one,)) == pytest.approx(3.0)
+    assert expected_repeats((one, other)) == pytest.approx(1.5)
+    assert expected_repeats((alone,)) == pytest.approx(1.5)

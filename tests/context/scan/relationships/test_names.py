@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ktx_cli.context.scan.relationships.facts import DatabaseFacts
 from ktx_cli.context.scan.relationships.names import (
     alike,
     concept_words,
@@ -204,3 +207,15 @@ def test_the_vocabulary_is_in_the_form_that_names_are_split_into() -> None:
     kinds = ("key", "generic_key", "layer", "measure", "flag", "time", "text", "discriminator", "self", "boss", "agent")
     listed = [word for kind in kinds for word in words(kind)] + list(concept_words())
     assert [word for word in listed if tokens(word) != (word,) and "_" not in word] == []
+
+
+@pytest.mark.parametrize(("word", "expected"), [("crtby", True), ("updby", True), ("hobby", False), ("by", False)])
+def test_what_was_done_by_somebody_may_be_run_together(word: str, expected: bool) -> None:
+    assert ("person" in concepts((word,))) is expected
+
+
+def test_a_word_that_is_most_tables_key_means_one(gathered: Callable[..., DatabaseFacts]) -> None:
+    tables = {f"t{n}": {"dogo": [1, 2, 3], "pet": ["a", "b", "c"]} for n in range(5)}
+    facts = gathered({**tables, "child": {"pez_dogo": [1, 1, 2]}})
+    assert {(column.base, column.keyed) for column in facts.columns if column.name == "dogo"} == {((), True)}
+    assert next(column.base for column in facts.columns if column.name == "pez_dogo") == ("pez",)

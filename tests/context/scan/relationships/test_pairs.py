@@ -23,7 +23,7 @@ class Answers:
     """Stands for the lookups in large keys."""
 
     def __init__(self, answer: Overlap | None = None) -> None:
-        self.answer, self.asked = answer, list[str]()
+        self.answer, self.asked, self.late = answer, list[str](), set[ColumnFacts]()
 
     def overlaps(self, pairs: Iterable[tuple[ColumnFacts, ColumnFacts]]) -> Mapping[Any, Overlap]:
         found = list(pairs)
@@ -107,6 +107,33 @@ def test_a_key_larger_than_its_sample_is_asked_in_the_database(gathered: Gathere
     assert prober.asked == [NAME]
     assert found[NAME].overlap == Overlap(5, 1, 4, 3, exact=False)
     assert pairs_of(facts, Answers(None))[NAME].overlap is None
+
+
+def test_a_pair_the_time_did_not_suffice_for_is_marked(gathered: Gathered) -> None:
+    facts = gathered(shop([1, 2, 2, 50, 7]), rows={"customers": 40_000})
+    prober = Answers()
+    prober.late = {column for column in facts.columns if column.name == "customer_id"}
+    assert pairs_of(facts, prober)[NAME].late
+
+
+def test_a_parent_without_rows_is_named_where_nothing_else_holds_the_values(gathered: Gathered) -> None:
+    empty = {"customers": {"customer_id": [], "name": []}, "orders": {"customer_id": [1, 2, 2]}}
+    assert pairs_of(gathered(empty))[NAME].only_orphans
+    other = {**empty, "archive": {"customer_id": [1, 2, 3, 4], "since": ["a", "b", "c", "d"]}}
+    found = pairs_of(gathered(other))
+    assert "orders.customer_id -> archive.customer_id" in found
+    assert NAME not in found
+
+
+def test_namesakes_bring_each_other_s_keys(gathered: Gathered) -> None:
+    """Of nine keys with less to spare none holds what the other column of that name holds."""
+    nearer = {f"near_{n}": {"code": list(range(1, 20 + n))} for n in range(9)}
+    tables = {
+        "zz": {"nr": list(range(1, 91))},
+        "one": {"vorm": [1, 5, 9, 12]},
+        "two": {"vorm": [88, 3, 41, 60]},
+    }
+    assert "one.vorm -> zz.nr" in pairs_of(gathered({**nearer, **tables}))
 
 
 def test_what_is_out_of_reach_is_not_asked_for(gathered: Gathered) -> None:

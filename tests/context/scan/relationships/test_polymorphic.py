@@ -102,3 +102,20 @@ def test_rows_without_a_kind_or_a_value_count_for_nothing(gathered: Gathered) ->
     child["owner_id"][4:8] = [None] * 4
     found = branches(gathered(tables(child)))
     assert sorted(branch.check.rows for branch in found) == [46, 46]
+
+
+def test_the_only_value_of_a_discriminator_has_to_name_its_table(gathered: Gathered) -> None:
+    for kind, count in (("Photo", 1), ("Zebra", 0)):
+        child: dict[str, list[Any]] = {"owner_type": [kind] * 40, "owner_id": [PHOTOS[n * 7 % 30] for n in range(40)]}
+        assert len(branches(gathered(tables(child)))) == count
+
+
+def test_a_value_two_tables_hold_is_left_open_and_the_others_stand(gathered: Gathered) -> None:
+    child = comments((1, 2))
+    rows = zip(
+        [*child["owner_type"], *[3] * 40], [*child["owner_id"], *([500 + n % 20 for n in range(40)])], strict=True
+    )
+    kinds, values = zip(*rows, strict=True)
+    more = {**tables({"owner_type": list(kinds), "owner_id": list(values)}), "videos": {"id": list(range(500, 530))}}
+    found = branches(gathered(more))
+    assert {branch.value for branch in found} == {1, 2}

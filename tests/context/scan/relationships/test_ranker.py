@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ktx_cli.context.scan.relationships.collective import SECOND_FEATURES
 from ktx_cli.context.scan.relationships.features import FEATURES
 from ktx_cli.context.scan.relationships.ranker import (
     HINT_WEIGHTS,
@@ -86,8 +87,11 @@ def test_what_speaks_for_a_reference_never_lowers_it(
     assert (above - below) * sign >= 0
 
 
-def test_the_calibration_rises_from_0_to_1() -> None:
-    steps = load_ranker().steps
+@pytest.mark.parametrize("look", ["second", "blind"])
+def test_the_calibration_rises_from_0_to_1(look: str) -> None:
+    second, blind = load_ranker().second, load_ranker().blind
+    assert second is not None and blind is not None
+    steps = (second if look == "second" else blind).steps
     assert steps[0][0] == 0.0
     assert steps[-1][0] == 1.0
     assert all(x0 < x1 and y0 <= y1 for (x0, y0), (x1, y1) in pairwise(steps))
@@ -119,6 +123,15 @@ def test_a_ranker_is_read() -> None:
     ranker = read_ranker(document())
     assert ranker == Ranker(0.0, (((3, 0.5, 1, 2), (-1, -1.0, 0, 0), (-1, 1.0, 0, 0)),), ())
     assert ranker.probability([0.0] * len(FEATURES)) < 0.5 < ranker.probability([1.0] * len(FEATURES))
+
+
+def test_all_looks_are_read() -> None:
+    node = {"base": 1, "trees": [], "calibration": []}
+    second = {"features": list(SECOND_FEATURES), **node}
+    ranker = read_ranker(document(second=second, blind={"features": list(FEATURES), **node}))
+    assert (ranker.second, ranker.blind) == (Ranker(1.0, (), ()), Ranker(1.0, (), ()))
+    with pytest.raises(KtxError, match="other features"):
+        read_ranker(document(second=second | {"features": list(FEATURES)}))
 
 
 @pytest.mark.parametrize("features", [[*FEATURES, "more"], [*FEATURES[1:], FEATURES[0]], []])

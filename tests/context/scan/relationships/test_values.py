@@ -84,3 +84,24 @@ def test_every_key_that_holds_all_integers_is_named(
     few = len(set(values)) <= 3
     holding = {f"t{n}" for n, each in enumerate(keys) if set(values) <= set(each)}
     assert holding <= named or (few and len(named) == NEAREST_OF_FEW)
+
+
+def test_a_few_orphans_do_not_hide_a_key(gathered: Gathered) -> None:
+    tables = {"parent": {"id": list(range(1, 101))}, "child": {"x": [*range(1, 60), 999_999]}}
+    assert found(gathered(tables), "x") == ["parent"]
+    tables["child"] = {"x": [*range(1, 60), *range(200, 230)]}
+    assert found(gathered(tables), "x") == []
+
+
+def test_keys_for_all_columns_of_a_name(gathered: Gathered) -> None:
+    facts = gathered(
+        {
+            "small": {"id": list(range(1, 50))},
+            "large": {"id": list(range(1, 101))},
+            "one": {"x": [3, 7]},
+            "two": {"x": [90, 4]},
+        }
+    )
+    keys = [column for column in facts.columns if column.name == "id"]
+    namesakes = [column for column in facts.columns if column.name == "x"]
+    assert [key.table.table.ref.name for key in ValueIndex(keys).shared(namesakes)] == ["large"]
