@@ -121,6 +121,10 @@ class CloudConnector(ServerConnector):
         """Return what a client's error says."""
         return str(error)
 
+    def _comes_back(self, pool: Any) -> bool:
+        """Each statement is a request of its own: there is no session it could end."""
+        return False
+
     def _connect(self) -> Any:
         with self._as_client_error():
             return self._open()

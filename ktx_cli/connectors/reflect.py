@@ -211,14 +211,15 @@ class ServerConnector(base.BaseConnector, ABC):
     def _session(self, sql: str | None) -> Iterator[Any]:
         """Yield a DB-API connection of the pool; `sql` is the user's statement, for its errors.
 
-        A session that broke is thrown away, so the next call gets a new one.
+        A session that broke is thrown away, so the next call gets a new one; so is one whose pool was replaced.
         """
         from sqlalchemy.exc import TimeoutError as PoolTimeout
 
         if self._closed:
             raise self.failure("the connection is closed")
+        pool = self._pool
         try:
-            proxy = self._pool.connect()
+            proxy = pool.connect()
         except (self._driver_error(), OSError) as error:
             raise self._translated(error, None) from None
         except PoolTimeout as error:
@@ -229,7 +230,7 @@ class ServerConnector(base.BaseConnector, ABC):
         except (self._driver_error(), OSError, UnicodeError) as error:
             raise self._translated(error, sql) from None
         finally:
-            if not self._reusable(session):
+            if pool is not self._pool or not self._reusable(session):
                 proxy.invalidate()
             proxy.close()
 
