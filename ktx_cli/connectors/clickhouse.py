@@ -74,6 +74,10 @@ class ClickHouseConnector(ServerConnector):
         if _TO_FILE.search(sql):
             raise read_only_error(self.where, "a statement with INTO OUTFILE is")
 
+    def _comes_back(self, pool: Any) -> bool:
+        """Each statement is a request of its own: there is no session it could end."""
+        return False
+
     def _connect(self) -> Any:
         from clickhouse_connect import get_client
 

@@ -329,7 +329,7 @@ def test_a_table_nobody_answers_about_is_named(two: Path, model_server: ModelSer
 
 def kept(project: Path) -> set[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(Layout(project).state)) as database:
-        return set(database.execute("SELECT kind, key FROM enrichment WHERE kind <> 'uses'"))
+        return set(database.execute("SELECT kind, key FROM enrichment WHERE kind NOT IN ('uses', 'look')"))
 
 
 def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
