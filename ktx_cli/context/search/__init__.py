@@ -1,0 +1,1 @@
+"""Finding things by words: documents in, hits out, all in memory."""

@@ -1,0 +1,64 @@
+"""Texts and names as words to look up: folded, without marks and English endings."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+_STOP: Final = re.compile(
+    "an?|and|are|as|at|by|for|from|how|in|is|it|many|much|of|on|or|per|the|to|what|with",
+)
+"""Words that say nothing of what is looked for."""
+
+
+def words(text: str) -> list[str]:
+    """Return the stems of the words of a text; `netRevenue` and `net_revenue` are two words each."""
+    return [stem(word) for word in plain_words(text)]
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text folded to lower case without accents, their endings kept."""
+    return _WORD.findall(folded(_HUMP.sub(" ", text)))
+
+
+def asked_words(text: str) -> list[str]:
+    """Return the words of a query once each, without those that say nothing unless there are no others."""
+    plain = list(dict.fromkeys(plain_words(text)))
+    telling = [word for word in plain if not _STOP.fullmatch(word)]
+    return telling or plain
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case with letters for their accented, wide or joined forms."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+def stem(word: str) -> str:
+    """Return an English word without its plural and verb endings: `orders`, `ordered`, `ordering` are `order`.
+
+    The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` where a vowel stays before them.
+    """
+    word = _singular(word)
+    for ending in ("ing", "ed"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) > 2 and _VOWEL.search(rest):
+            doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if doubled else rest
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+def _singular(word: str) -> str:
+    if len(word) < 4 or not word.endswith("s"):
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss", "is")) else word[:-1]

@@ -1,0 +1,110 @@
+"""Asks a question: compiles it, runs it read-only, tells what the numbers are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ktx_cli.connectors.port import Connector
+from ktx_cli.context.semantic.compiling.build import Build
+from ktx_cli.context.semantic.compiling.statement import Compiled, compile_plan
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.graph import Graph
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.semantic.planning.plan import Plan
+from ktx_cli.context.semantic.planning.planner import Planner
+from ktx_cli.context.semantic.probing import probe, require_periods
+from ktx_cli.context.semantic.query import Query, parse_query
+from ktx_cli.context.semantic.receipt import receipt
+from ktx_cli.core.clock import monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a question; `totals`: the measures without any dimension, where asked for."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    sql: str
+    truncated: bool = False
+    totals: tuple[Any, ...] | None = None
+    receipt: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A compiled question: the plan, the statement, and that of its totals."""
+
+    plan: Plan
+    compiled: Compiled
+    dialect: str
+    totals: Compiled | None = None
+
+    @property
+    def sql(self) -> str:
+        """The statement as text."""
+        return self.compiled.tree.sql(self.dialect, pretty=True, copy=False)
+
+
+def compile_query(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    graph: Graph | None = None,
+) -> Asked:
+    """Return the statement of a question; `SemanticError` where it has no right answer."""
+    parsed = query if isinstance(query, Query) else parse_query(query)
+    try:
+        planner = Planner(model, graph or Graph(model), parsed, attributes or {}, now or datetime.now(UTC))
+        plan = planner.plan()
+        compiled = compile_plan(Build(planner.names, plan))
+    except RecursionError:
+        raise SemanticError("the question is nested too deep", hint="ask in several questions") from None
+    except OverflowError as error:
+        raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+    totals = None
+    if parsed.totals and plan.outputs:
+        bare = replace(parsed, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
+        totals = compile_query(model, bare, attributes=attributes, now=now, graph=graph).compiled
+    return Asked(plan, compiled, model.dialect, totals)
+
+
+def ask(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    connector: Connector,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    probed: bool = True,
+) -> Answer:
+    """Return the answer of a question from an open connection.
+
+    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact. Raises
+    `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
+    """
+    started = monotonic()
+    asked = compile_query(model, query, attributes=attributes, now=now)
+    compiled = monotonic()
+    build = asked.compiled.build
+    require_periods(asked.compiled, connector)
+    facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
+    probes = [probe(build.again(), fact, connector) for fact in facts] if probed else []
+    checked = monotonic()
+    limit = asked.plan.query.limit
+    found = connector.query(asked.sql, max_rows=limit + 1)
+    rows = [tuple(row) for row in found.rows]
+    totals = None if asked.totals is None else _only_row(connector, asked.totals.tree.sql(model.dialect))
+    timing = {"compile": compiled - started, "probe": checked - compiled, "execute": monotonic() - checked}
+    told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
+    told["truncated"] = truncated = len(rows) > limit or found.truncated
+    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told)
+
+
+def _only_row(connector: Connector, sql: str) -> tuple[Any, ...] | None:
+    rows = connector.query(sql, max_rows=1).rows
+    return tuple(rows[0]) if rows else None

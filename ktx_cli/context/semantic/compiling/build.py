@@ -1,0 +1,206 @@
+"""What all parts of one statement share: names, clock, the named queries in front of it, what the receipt tells."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ktx_cli.connectors.port import SemanticType
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.fragments import marked
+from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.expressions.resolving import Names
+from ktx_cli.context.semantic.graph import Path
+from ktx_cli.context.semantic.model import Column, Source
+from ktx_cli.context.semantic.planning.plan import Plan
+from ktx_cli.context.semantic.time import Clock
+from ktx_cli.core.text import one_line
+
+_LONGEST_NAME: Final = 48
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+@dataclass(slots=True)
+class FactUse:
+    """What the statement does with one fact, for the receipt and the probe."""
+
+    fact: str
+    paths: dict[str, Path] = field(default_factory=dict)
+    filters: dict[str, str] = field(default_factory=dict)
+    overlapping: bool = False
+
+
+class Build:
+    """One statement in the making."""
+
+    def __init__(self, names: Names, plan: Plan) -> None:
+        self.names = names
+        self.plan = plan
+        self.dialect = names.model.dialect
+        self.uses: dict[str, FactUse] = {}
+        self.notes: list[str] = []
+        self.policies: dict[str, None] = {}
+        self.sources: dict[str, None] = {}
+        self.periods: dict[str, str] = {}
+        self.limits: list[tuple[str, exp.Expr]] = []
+        self._queries: dict[str, exp.Expr] = {}
+        self._relations: dict[str, exp.Expr] = {}
+        self._taken = {part.casefold() for each in names.model.sources.values() for part in each.table or ()}
+
+    def again(self) -> Build:
+        """Return the start of another statement about the same question, with the same record of facts."""
+        other = Build(self.names, self.plan)
+        other.uses = self.uses
+        return other
+
+    def use(self, fact: str) -> FactUse:
+        """Return the record of what is done with a fact."""
+        return self.uses.setdefault(fact, FactUse(fact))
+
+    def note(self, text: str) -> None:
+        """Tell the receipt something a reader of the numbers should know."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def clock(self, column: Column | None) -> Clock:
+        """Return the clock by which a column is read."""
+        own = None if column is None else column.timezone
+        return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)
+
+    def add(self, wanted: str, query: exp.Expr) -> str:
+        """Put a named query in front of the statement; return the name it got."""
+        base = _NOT_PLAIN.sub("_", wanted)[:_LONGEST_NAME]
+        name, number = base, 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name.casefold())
+        self._queries[name] = query
+        return name
+
+    def with_queries(self, final: exp.Select) -> exp.Select:
+        """Return the statement with its named queries in front."""
+        for name, query in self._queries.items():
+            final = final.with_(identifier(name), as_=query, copy=False)
+        return final
+
+    def relation(self, source: Source, alias: str) -> exp.Expr:
+        """Return the rows of a source that policies let through, under an alias."""
+        if source.name not in self._relations:
+            self.sources[source.name] = None
+            self._relations[source.name] = self._allowed(source, self._physical(source))
+        return aliased(self._relations[source.name].copy(), alias)
+
+    def _physical(self, source: Source) -> exp.Expr:
+        if source.table is not None:
+            return table(*source.table)
+        return named(self.add(f"{source.name}__sql", self._body(source)))
+
+    def _body(self, source: Source) -> exp.Expr:
+        what = f"the sql of `{source.name}`"
+        text = source.sql or ""
+        filled = _filled_templates(text, self.dialect, what, self.names)
+        if isinstance(filled, exp.Query):
+            return self._hoisted(source, filled)
+        raise SemanticError(f"{what} is no query", hint=f"write one SELECT in {source.place}", code="definition")
+
+    def _hoisted(self, source: Source, body: exp.Query) -> exp.Expr:
+        """Return the query with its own named queries in front of the statement, where it may have none inside."""
+        if self.dialect != "tsql" or not body.ctes:
+            return body
+        for each in body.ctes:
+            inner = self.add(f"{source.name}__{each.alias}", each.this)
+            for used in [node for node in body.find_all(exp.Table) if node.name == each.alias and not node.db]:
+                used.replace(aliased(named(inner), used.alias or each.alias))
+        body.set("with_", None)
+        return body
+
+    def _allowed(self, source: Source, relation: exp.Expr) -> exp.Expr:
+        if not source.policies:
+            return relation
+        inner = aliased(relation, source.name)
+        query = exp.select("*").from_(inner, copy=False)
+        for policy in source.policies:
+            what = f"the policy `{policy.name}` of `{source.name}`"
+            condition = self.names.defined(source, policy.filter, what)
+            if any(name.hops for name in condition.names):
+                raise SemanticError(
+                    f"{what} reads another source: {policy.filter}",
+                    hint="a policy is over the columns of its own source",
+                    code="definition",
+                )
+            query = query.where(exp.paren(self._own(source, condition)), copy=False)
+            self.policies[f"{source.name}.{policy.name}"] = None
+        return named(self.add(f"{source.name}__allowed", query))
+
+    def _own(self, source: Source, condition: Expression) -> exp.Expr:
+        def value(name: Name) -> exp.Expr:
+            read = source.column(name.column)
+            if read is not None and read.expr is not None:
+                return exp.paren(self._own(source, self.names.computed(source, read)), copy=False)
+            return column(name.column, source.name)
+
+        return condition.bound(value)
+
+    def time_of(self, fact: Source, said: str | None) -> Name | None:
+        """Return the column that is a fact's time: the one said, its default, or the only one."""
+        wanted = said or fact.time_column
+        if wanted is not None:
+            column = fact.column(wanted)
+            return None if column is None else Name((), column.name)
+        times = [each for each in fact.columns.values() if each.type is SemanticType.TIME]
+        roles = [each for each in times if each.role == "time"] or times
+        return Name((), roles[0].name) if len(roles) == 1 else None
+
+
+def identifier(name: str) -> exp.Identifier:
+    """Return a name in quotes, whatever characters it has."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def column(name: str, relation: str | None = None) -> exp.Column:
+    """Return a column, its names in quotes."""
+    return exp.column(identifier(name), None if relation is None else identifier(relation))
+
+
+def named(name: str) -> exp.Table:
+    """Return a named query as a relation."""
+    return exp.Table(this=identifier(name))
+
+
+def table(*parts: str) -> exp.Table:
+    """Return a table by the parts of its name, outermost first."""
+    quoted = [identifier(part) for part in parts]
+    names = dict(zip(("this", "db", "catalog"), reversed(quoted[-3:]), strict=False))
+    return exp.Table(**names)
+
+
+def aliased(relation: exp.Expr, alias: str) -> exp.Expr:
+    """Return a relation under an alias."""
+    relation.set("alias", exp.TableAlias(this=identifier(alias)))
+    return relation
+
+
+def join(query: exp.Select, relation: exp.Expr, on: exp.Expr | None, side: str = "") -> exp.Select:
+    """Join a relation to a query: `LEFT`, or with every row the condition holds for; without a condition with all."""
+    if on is None:
+        query.append("joins", exp.Join(this=relation, kind="CROSS"))
+    else:
+        query.append("joins", exp.Join(this=relation, on=on, **({"side": side} if side else {"kind": "INNER"})))
+    return query
+
+
+def _filled_templates(text: str, dialect: str, what: str, names: Names) -> exp.Expr:
+    """Return the tree of a query whose templates are filled in as values."""
+    filled, values = marked(text, what, names.values)
+    try:
+        tree = sqlglot.parse_one(filled, read=dialect)
+    except (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        detail = one_line(str(error).split("\n")[0], 120)
+        raise SemanticError(f"{what} cannot be read as {dialect}", hint=detail, code="definition") from None
+    return values.fill(tree, what)

@@ -1,0 +1,237 @@
+"""Members of dimensions whether or not a fact has rows for them, and questions of dimensions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ktx_cli.context.semantic.compiling.build import Build, column, identifier, join, named
+from ktx_cli.context.semantic.compiling.filters import row_conditions
+from ktx_cli.context.semantic.compiling.periods import seen_periods
+from ktx_cli.context.semantic.compiling.rows import Rows, unreachable
+from ktx_cli.context.semantic.compiling.times import cut_value, dimension_value, in_range
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.graph import Path
+from ktx_cli.context.semantic.model import DAY
+from ktx_cli.context.semantic.planning.plan import Dimension, RowFilter
+from ktx_cli.core.text import listing
+
+
+def dimension_rows(build: Build) -> exp.Expr:
+    """Return the distinct combinations of the dimensions, over the finest source that has one of each for a row."""
+    plan = build.plan
+    root = finest(build, plan.dimensions)
+    rows = Rows(build, root, time=build.time_of(build.names.model.sources[root], None))
+    values = [dimension_value(rows, each) for each in plan.dimensions]
+    where = row_conditions(rows, plan)
+    if plan.time_range is not None:
+        where.append(in_range(rows, plan.time_range))
+    query = rows.select([_as(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
+    return query.where(*where, copy=False)
+
+
+def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
+    """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
+    graph, model = build.names.graph, build.names.model
+    ends = list(dict.fromkeys(end for each in dimensions for end in sources_of(build, each)))
+    able = [source for source in model.sources if all(graph.reaches(source, end) for end in ends)]
+    own = [source for source in able if source in ends]
+    chosen = own or able
+    if len(chosen) == 1 or (own and all(graph.reaches(own[0], other) for other in own)):
+        return chosen[0]
+    if not chosen:
+        raise SemanticError(
+            f"no source has one row of each of {listing(ends)}",
+            hint="ask for a measure too: its fact says which combinations there are",
+            code="unreachable",
+            details={"sources": ends},
+        )
+    raise SemanticError(
+        f"the combinations of {listing(ends)} could be those in {listing(chosen)}",
+        hint="ask for a measure too: its fact says which combinations are meant",
+        code="ambiguous_path",
+        details={"candidates": chosen},
+    )
+
+
+def sources_of(build: Build, dimension: Dimension) -> list[str]:
+    """Return the sources a dimension's columns are of."""
+    found = []
+    for name in dimension.expression.names:
+        if name.is_metric_time:
+            raise SemanticError(
+                "metric_time needs a measure: it is the time of each measure's fact",
+                hint="ask for a measure too, or name the column",
+            )
+        found.append(_target(build, name.hops[-1]))
+    return found
+
+
+def _target(build: Build, hop: str) -> str:
+    model = build.names.model
+    return hop if hop in model.sources else next(iter(build.names.graph.aliases[hop]))
+
+
+def members(build: Build) -> exp.Expr | None:
+    """Return the members to show besides those the facts have, None where none are asked for."""
+    plan = build.plan
+    wanted = plan.query.include_empty
+    if not plan.wanted or not plan.dimensions or wanted is False:
+        return None
+    groups = grouped_members(build, own=wanted is True)
+    if groups is None:
+        return None
+    if wanted is None and len(groups) > 1:
+        build.note(
+            "members without facts are left out: the dimensions are of several sources; include_empty shows them"
+        )
+        return None
+    parts = [_members(build, group) for group in groups]
+    if len(parts) == 1:
+        return parts[0]
+    relations = [
+        exp.Subquery(this=part, alias=exp.TableAlias(this=identifier(f"members_{place}")))
+        for place, part in enumerate(parts)
+    ]
+    order = [exp.column(identifier(f"d{index}")) for index in range(len(plan.dimensions))]
+    query = exp.select(*order).from_(relations[0], copy=False)
+    for relation in relations[1:]:
+        join(query, relation, None)
+    return query
+
+
+@dataclass(slots=True)
+class Group:
+    """Dimensions whose members come from one source: `root` is the path to it from each fact, None for metric_time."""
+
+    root: dict[str, Path] | None
+    numbers: list[int]
+
+    def holds(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether other paths go through this source on every fact, in one way behind it."""
+        if self.root is None:
+            return False
+        if any(not path.edges for path in self.root.values()):
+            return all(paths[fact].edges == path.edges for fact, path in self.root.items())
+        return self.covers(paths)
+
+    def covers(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether all paths begin with those to this source, and go on over the same joins to one row."""
+        root = self.root or {}
+        rests = {paths[fact].edges[len(path.edges) :] for fact, path in root.items()}
+        begins = all(paths[fact].edges[: len(path.edges)] == path.edges for fact, path in root.items())
+        return begins and len(rests) == 1 and all(edge.to_one for edge in next(iter(rests)))
+
+
+def grouped_members(build: Build, *, own: bool) -> list[Group] | None:
+    """Return the dimensions by the source their members are of; None where they cannot be told.
+
+    `own`: whether a fact's own columns have members too.
+    """
+    plan = build.plan
+    facts = list(dict.fromkeys(plan.leaves[number].fact for number in plan.wanted))
+    groups: list[Group] = []
+    for index, dimension in enumerate(plan.dimensions):
+        names = dimension.expression.names
+        if not names:
+            return None
+        if any(name.is_metric_time for name in names):
+            if not own:
+                return None
+            groups.append(Group(None, [index]))
+            continue
+        paths = [paths_of(build, facts, name, dimension.expression) for name in names]
+        if not own and any(not path.edges for path in paths[0].values()):
+            return None
+        _put(groups, Group(paths[0], [index]), paths)
+    return groups
+
+
+def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Expression) -> dict[str, Path]:
+    """Return the path from each fact to a name's source; `SemanticError` where there is none."""
+    found = {}
+    for fact in facts:
+        path = build.names.graph.path(fact, name.hops, expression.via)
+        if path is None:
+            raise unreachable(fact, name, expression)
+        found[fact] = path
+    return found
+
+
+def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -> None:
+    """Put a dimension to the members it is reached from, or make it those the others are reached from."""
+    for group in groups:
+        if all(group.holds(each) for each in paths):
+            group.numbers = sorted([*group.numbers, *new.numbers])
+            return
+    for group in [each for each in groups if each.root is not None and new.holds(each.root)]:
+        new.numbers = sorted([*new.numbers, *group.numbers])
+        groups.remove(group)
+    groups.append(new)
+
+
+def _members(build: Build, group: Group) -> exp.Select:
+    if group.root is None:
+        return _seen_times(build, group.numbers[0])
+    plan = build.plan
+    fact, root = next(iter(group.root.items()))
+    rows = Rows(build, root.end)
+
+    def bound(expression: Expression) -> exp.Expr:
+        def value(name: Name) -> exp.Expr:
+            path = build.names.graph.path(fact, name.hops, expression.via) or root
+            return rows.at(Path(root.end, path.edges[len(root.edges) :]), name.column)
+
+        return expression.bound(value)
+
+    selected = []
+    for number in group.numbers:
+        dimension = plan.dimensions[number]
+        end = build.names.model.sources[sources_of(build, dimension)[0]]
+        read = end.column(dimension.expression.names[0].column)
+        selected.append(_as(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
+    conditions = [bound(each.expression) for each in plan.filters if _inside(build, group, each)]
+    query = rows.select(selected).distinct(copy=False)
+    for condition in conditions:
+        query = query.where(exp.paren(condition, copy=False), copy=False)
+    return query
+
+
+def _seen_times(build: Build, number: int) -> exp.Select:
+    """Return the periods of metric_time in which any fact has rows."""
+    plan = build.plan
+    grain = plan.dimensions[number].grain or DAY
+    queries = []
+    for fact in dict.fromkeys(plan.leaves[number].fact for number in plan.wanted):
+        time = build.time_of(build.names.model.sources[fact], None)
+        if time is not None:
+            name = seen_periods(build, fact, time, grain)
+            queries.append(exp.select(_as(column("period", name), f"d{number}")).from_(named(name)))
+    query: exp.Expr = queries[0]
+    for other in queries[1:]:
+        query = exp.union(query, other, distinct=True, copy=False)
+    if len(queries) == 1:
+        return queries[0]
+    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("times")))
+    return exp.select(column(f"d{number}", "times")).from_(relation)
+
+
+def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
+    """Say whether a condition is about the members themselves, and not about the facts."""
+    if condition.facts is not None or group.root is None or not condition.expression.names:
+        return False
+    if any(name.is_metric_time for name in condition.expression.names):
+        return False
+    facts = list(group.root)
+    try:
+        paths = [paths_of(build, facts, name, condition.expression) for name in condition.expression.names]
+    except SemanticError:  # the facts' own queries say so, where they need it
+        return False
+    return all(group.covers(each) for each in paths)
+
+
+def _as(value: exp.Expr, name: str) -> exp.Alias:
+    return exp.Alias(this=value, alias=identifier(name))

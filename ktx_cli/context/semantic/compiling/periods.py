@@ -1,0 +1,128 @@
+"""The periods a statement shows, as a named query with one column `period`, and which rows count in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ktx_cli.context.semantic.compiling.build import Build, column, identifier, named
+from ktx_cli.context.semantic.compiling.filters import row_conditions
+from ktx_cli.context.semantic.compiling.rows import Rows
+from ktx_cli.context.semantic.compiling.times import counted_by, cut, in_range, is_time_of
+from ktx_cli.context.semantic.expressions.names import Name
+from ktx_cli.context.semantic.model import DAY
+from ktx_cli.context.semantic.planning.plan import Treatment
+from ktx_cli.context.semantic.time import DateOrTimestamp, literal, next_period, overflow, shift, spine, truncate
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """A named query of period starts of a grain."""
+
+    name: str
+    grain: str
+
+    @property
+    def counted_by(self) -> str:
+        """The grain at which a row's time is held against the periods."""
+        return counted_by(self.grain)
+
+    @property
+    def kind(self) -> DateOrTimestamp:
+        """What a period's start is."""
+        return "date" if self.counted_by == DAY else "timestamp"
+
+    @classmethod
+    def of(cls, build: Build, fact: str, over: Name, grain: str) -> Periods:
+        """Return the periods in which any fact of the question has rows at that time."""
+        seen = {fact: seen_periods(build, fact, over, grain)}
+        for leaf in map(build.plan.leaves.__getitem__, build.plan.wanted):
+            time = build.time_of(build.names.model.sources[leaf.fact], leaf.treatment.time)
+            if leaf.fact not in seen and time is not None and _shares(build, leaf.fact, time, grain):
+                seen[leaf.fact] = seen_periods(build, leaf.fact, time, grain)
+        names = list(seen.values())
+        return cls(names[0] if len(names) == 1 else _union(build, names), grain)
+
+
+def seen_periods(build: Build, fact: str, over: Name, grain: str) -> str:
+    """Return the name of the query of a fact's periods: those with rows, or all from first to last with `fill`."""
+    key = f"{fact}.{over}.{grain}"
+    if key not in build.periods:
+        rows = Rows(build, fact, time=over)
+        start = cut(rows, over, grain)
+        where = row_conditions(rows, build.plan)
+        if build.plan.time_range is not None:
+            where.append(in_range(rows, build.plan.time_range))
+        where.append(exp.Not(this=exp.Is(this=start.copy(), expression=exp.null())))
+        query = rows.select([exp.Alias(this=start, alias=identifier("period"))]).distinct(copy=False)
+        query = query.where(*where, copy=False)
+        name = build.add(f"{fact}__periods", query)
+        build.periods[key] = filled_periods(build, [name], grain) if build.plan.query.fill else name
+    return build.periods[key]
+
+
+def filled_periods(build: Build, seen: list[str], grain: str) -> str:
+    """Return the name of the query of all periods from the first to the last, of the time range where it says so."""
+    key = f"filled.{'.'.join(seen)}.{grain}"
+    if key not in build.periods:
+        source = seen[0] if len(seen) == 1 else _union(build, seen)
+        kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
+        ends = [_end(build, source, grain, kind, last=last) for last in (False, True)]
+        build.limits.append((grain, overflow(ends[0], ends[1], grain, build.clock(None))))
+        build.periods[key] = build.add("periods", spine(ends[0], ends[1], grain, build.clock(None)))
+    return build.periods[key]
+
+
+def window_condition(periods: Periods, rows: Rows, over: Name, treatment: Treatment) -> exp.Expr:
+    """Return the condition that a row of a fact counts in a period."""
+    build = rows.build
+    start: exp.Expr = column("period", periods.name)
+    clock = build.clock(None)
+    if treatment.offset is not None:
+        earlier = shift(start, -treatment.offset.count, treatment.offset.unit, periods.kind, build.dialect)
+        start = truncate(earlier, periods.grain, periods.kind, clock)
+    cumulative = treatment.cumulative
+    if cumulative is None:
+        return exp.EQ(this=cut(rows, over, periods.grain), expression=start)
+    end = next_period(start.copy(), periods.grain, build.dialect)
+    moment = cut(rows, over, periods.counted_by)
+    terms: list[exp.Expr] = [exp.LT(this=moment, expression=end)]
+    if cumulative.window is not None:
+        first = shift(end.copy(), -cumulative.window.count, cumulative.window.unit, periods.kind, build.dialect)
+        terms.append(exp.GTE(this=moment.copy(), expression=first))
+    elif cumulative.to_date is not None:
+        first = truncate(start.copy(), cumulative.to_date, periods.kind, clock)
+        terms.append(exp.GTE(this=moment.copy(), expression=first))
+    return exp.and_(*terms, copy=False)
+
+
+def _shares(build: Build, fact: str, time: Name, grain: str) -> bool:
+    rows = Rows(build, fact, time=time)
+    return any(is_time_of(rows, each, time) and each.grain == grain for each in build.plan.dimensions)
+
+
+def _union(build: Build, names: list[str]) -> str:
+    key = "union." + ".".join(names)
+    if key not in build.periods:
+        query: exp.Expr = exp.select(column("period", names[0])).from_(named(names[0]))
+        for name in names[1:]:
+            other = exp.select(column("period", name)).from_(named(name))
+            query = exp.union(query, other, distinct=True, copy=False)
+        build.periods[key] = build.add("seen_periods", query)
+    return build.periods[key]
+
+
+def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bool) -> exp.Expr:
+    """Return the first or the last period: of the time range where it has that end, else of those seen."""
+    asked = build.plan.time_range
+    if asked is not None:
+        value = asked.end if last else asked.start
+        if value is not None:
+            rows_bound = literal(value, kind, build.dialect)
+            if last:
+                rows_bound = shift(rows_bound, -1, counted_by(grain), kind, build.dialect)
+            return truncate(rows_bound, grain, kind, build.clock(None))
+    pick = exp.Max if last else exp.Min
+    query = exp.select(pick(this=column("period", seen))).from_(named(seen))
+    return exp.Subquery(this=query)

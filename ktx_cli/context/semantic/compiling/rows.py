@@ -1,0 +1,196 @@
+"""The rows of one fact with everything joined to them that a part of the statement reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ktx_cli.context.semantic.compiling.build import Build, column, join
+from ktx_cli.context.semantic.compiling.equality import null_safe
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.graph import Edge, Path
+from ktx_cli.context.semantic.model import Column, Source
+from ktx_cli.core.text import listing
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One join of the rows: the alias it comes under and that of the side it starts from."""
+
+    alias: str
+    edge: Edge
+    parent: str
+
+
+class Rows:
+    """A fact LEFT JOINed with what is read of it: no row of the fact is lost, none doubled unless `many` is wanted.
+
+    `time`: the column of the fact that stands for `metric_time`.
+    """
+
+    def __init__(self, build: Build, fact: str, *, alias: str | None = None, time: Name | None = None) -> None:
+        self.build = build
+        self.names = build.names
+        self.fact: Source = build.names.model.sources[fact]
+        self.alias = alias or fact
+        self.time = time
+        self.joins: dict[tuple[Edge, ...], Joined] = {}
+        self._aliases = {self.alias.casefold()}
+
+    @property
+    def many(self) -> bool:
+        """Whether a row of the fact may come several times."""
+        return any(not joined.edge.to_one for joined in self.joins.values())
+
+    def bind(self, expression: Expression) -> exp.Expr:
+        """Return an expression over these rows, joining what it reads; `SemanticError` where that is not reached."""
+        return expression.bound(lambda name: self.value(name, expression))
+
+    def value(self, name: Name, expression: Expression) -> exp.Expr:
+        """Return the value of a name."""
+        path = self.path(name, expression)
+        return self._value(path, self._own_time(name).column)
+
+    def at(self, path: Path, name: str) -> exp.Expr:
+        """Return a column of the source at the end of a path from the fact."""
+        return self._value(path, name)
+
+    def path(self, name: Name, expression: Expression) -> Path:
+        """Return the path from the fact to a name's source."""
+        name = self._own_time(name)
+        if expression.home not in (None, self.fact.name):
+            raise AssertionError(f"{expression.text} is of {expression.home}, not of {self.fact.name}")
+        path = self.names.graph.path(self.fact.name, name.hops, expression.via)
+        if path is None:
+            raise unreachable(self.fact.name, name, expression)
+        return path
+
+    def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
+        """Return the source and the column a name leads to."""
+        source = self.names.model.sources[self.path(name, expression).end]
+        found = source.column(self._own_time(name).column)
+        if found is None:
+            raise AssertionError(f"{name} is not in {source.name}")
+        return source, found
+
+    def many_prefixes(self, expression: Expression) -> set[tuple[Edge, ...]]:
+        """Return the beginnings of the expression's paths, up to the first join to several rows."""
+        found = set()
+        for name in expression.names:
+            edges = self.path(name, expression).edges
+            first = next((index for index, edge in enumerate(edges) if not edge.to_one), None)
+            if first is not None:
+                found.add(edges[: first + 1])
+        return found
+
+    def own(self, name: str) -> exp.Column:
+        """Return a column of the fact itself."""
+        return column(name, self.alias)
+
+    def reach(self, path: Path) -> None:
+        """Join what is on a path from the fact."""
+        self._alias(path)
+
+    def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
+        """Return a query of these rows."""
+        query = exp.select(*expressions, copy=False).from_(self.build.relation(self.fact, self.alias), copy=False)
+        for joined in self.joins.values():
+            target = self.names.model.sources[joined.edge.target]
+            relation = self.build.relation(target, joined.alias)
+            join(query, relation, self._on(joined), "LEFT")
+        return query
+
+    def same_row(self, other: Rows) -> exp.Expr:
+        """Return the condition that a row here is a row of other rows of the same fact."""
+        self.require_key("a filter over its details")
+        pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
+        return exp.and_(*(null_safe(one, two, self.build.dialect) for one, two in pairs), copy=False)
+
+    def require_key(self, what: str) -> None:
+        """Raise `SemanticError` where nothing says which of the fact's rows are the same row."""
+        if not self.fact.keyed:
+            raise SemanticError(
+                f"`{self.fact.name}` has no key, so {what} cannot count its rows once",
+                hint=f"declare it: grain: [...] in an overlay of {self.fact.name}",
+                code="grain",
+            )
+
+    def _own_time(self, name: Name) -> Name:
+        if not name.is_metric_time:
+            return name
+        if self.time is None:
+            raise SemanticError(
+                f"`{self.fact.name}` has no time of its own for metric_time",
+                hint=f"say default_time_dimension: {{dbt: COLUMN}} in the file of {self.fact.name}",
+                code="unreachable",
+                details={"fact": self.fact.name},
+            )
+        return self.time
+
+    def _value(self, path: Path, name: str) -> exp.Expr:
+        source = self.names.model.sources[path.end]
+        found = source.column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, self._alias(path))
+        inner = self.names.computed(source, found)
+
+        def value(of: Name) -> exp.Expr:
+            onward = self.names.graph.path(source.name, of.hops) if of.hops else Path(source.name)
+            if onward is None:
+                raise unreachable(source.name, of, inner)
+            return self._value(path.then(onward.edges), of.column)
+
+        return exp.paren(inner.bound(value), copy=False)
+
+    def _alias(self, path: Path) -> str:
+        """Return the alias of a path's end, joining it and what is on the way."""
+        alias = self.alias
+        for length in range(1, len(path.edges) + 1):
+            edges = path.edges[:length]
+            if edges not in self.joins:
+                self.joins[edges] = Joined(self._free(edges[-1].name), edges[-1], alias)
+            alias = self.joins[edges].alias
+        if path.edges:
+            self.build.use(self.fact.name).paths.setdefault(str(path), path)
+        return alias
+
+    def _free(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name.casefold() in self._aliases:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._aliases.add(name.casefold())
+        return name
+
+    def _on(self, joined: Joined) -> exp.Expr:
+        edge = joined.edge
+        near, far = self.names.model.sources[edge.source], self.names.model.sources[edge.target]
+        terms = [
+            exp.EQ(this=self._key(near, own, joined.parent), expression=self._key(far, other, joined.alias))
+            for own, other in edge.pairs
+        ]
+        for own_side, name, value in edge.conditions:
+            place = self._key(near, name, joined.parent) if own_side else self._key(far, name, joined.alias)
+            terms.append(exp.EQ(this=place, expression=exp.convert(value)))
+        return exp.and_(*terms, copy=False)
+
+    def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
+        """Return a column of a join; a computed one is over its own source's columns."""
+        found = source.column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, alias)
+        inner = self.names.computed(source, found)
+        return exp.paren(inner.bound(lambda of: self._key(source, of.column, alias)), copy=False)
+
+
+def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
+    """Return the error for a name no joins lead to."""
+    return SemanticError(
+        f"`{expression.text}` cannot be reached from `{fact}`: no joins lead to `{'.'.join(name.hops) or name}`",
+        hint=f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or leave one of the two out",
+        code="unreachable",
+        details={"fact": fact, "name": str(name)},
+    )

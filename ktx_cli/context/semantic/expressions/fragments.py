@@ -1,0 +1,159 @@
+"""One piece of SQL as a tree: an expression and nothing else, its templates filled in."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.core.text import one_line
+
+_TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
+_MARK: Final = "ktx_template_"
+_FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
+"""What the parser raises of texts it did not foresee, besides its own errors."""
+
+_REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
+    (exp.Query, "a query of its own"),
+    (exp.Subquery, "a query of its own"),
+    (exp.Exists, "a query of its own"),
+    (exp.Table, "a table"),
+    (exp.Window, "a window function"),
+    (exp.DML, "a statement that writes"),
+    (exp.DDL, "a statement that changes tables"),
+    (exp.Command, "a command"),
+    (exp.Placeholder, "a placeholder"),
+    (exp.Parameter, "a variable"),
+    (exp.SessionParameter, "a variable"),
+    (exp.Alias, "an alias"),
+    (exp.Lambda, "a lambda"),
+    (exp.Semicolon, "a second statement"),
+    (exp.Block, "a second statement"),
+)
+
+
+def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | None = None) -> exp.Expr:
+    """Return the tree of an expression in the dialect; not to be changed by the caller.
+
+    `what` names it in errors. `values`: what `{{ param.x }}` and `{{ user.x }}` stand for, by `param.x`. Raises
+    `SemanticError`: no expression, or one with a query, a window, a statement in it, or a template without a value.
+    """
+    if "{{" not in text:
+        return _parsed(text, dialect, what)
+    marks, filling = marked(text, what, values or {})
+    return filling.fill(_parsed(marks, dialect, what).copy(), what)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The values that stand for the marks of a text, in their order."""
+
+    values: tuple[Any, ...]
+
+    def fill(self, tree: exp.Expr, what: str) -> exp.Expr:
+        """Return the tree with every mark replaced by its value; `SemanticError` for one inside a text or a name."""
+        marks = [column for column in tree.find_all(exp.Column) if column.name.startswith(_MARK) and not column.table]
+        if {int(column.name.removeprefix(_MARK)) for column in marks} != set(range(len(self.values))):
+            raise SemanticError(
+                f"{what} has a template inside a text or a name",
+                hint="write {{ user.region }} bare, without quotes around it",
+                code="definition",
+            )
+        for column in marks:
+            value = exp.convert(self.values[int(column.name.removeprefix(_MARK))])
+            if column is tree:
+                return value
+            column.replace(value)
+        return tree
+
+
+def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Filling]:
+    """Return a text with a mark in place of each template, and what the marks stand for."""
+    templates = list(dict.fromkeys(_TEMPLATE.findall(text)))
+    if "{{" in _TEMPLATE.sub("", text):
+        hint = "there are {{ param.NAME }} and {{ user.NAME }}"
+        raise SemanticError(f"{what} has a template without a kind or a name", hint=hint, code="definition")
+    for kind, name in templates:
+        if f"{kind}.{name}" not in values:
+            raise _no_value(kind, name, what)
+
+    def mark(found: re.Match[str]) -> str:
+        return f" {_MARK}{templates.index((found[1], found[2]))} "
+
+    return _TEMPLATE.sub(mark, text), Filling(tuple(values[f"{kind}.{name}"] for kind, name in templates))
+
+
+def template_names(text: str) -> list[tuple[str, str]]:
+    """Return the (kind, name) of every template in a text."""
+    return list(dict.fromkeys(_TEMPLATE.findall(text)))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
+    try:
+        tree = sqlglot.parse_one(text, read=dialect, into=exp.Condition)
+    except _FAULTS:
+        raise SemanticError(
+            f"{what} cannot be read as an expression of {dialect}: {one_line(text, 120)}",
+            hint="write one expression, such as amount > 10",
+            code="definition",
+        ) from None
+    for node in tree.walk():
+        for kind, name in _REFUSED:
+            if isinstance(node, kind):
+                raise SemanticError(
+                    f"{what} holds {name}: {one_line(text, 120)}",
+                    hint="one expression over columns; what needs a query of its own is a source with `sql:`",
+                    code="definition",
+                )
+    return _with_functions(tree)
+
+
+def _no_value(kind: str, name: str, what: str) -> SemanticError:
+    if kind == "user":
+        return SemanticError(
+            f"{what} needs the attribute `{name}` of the caller, who gave none",
+            hint=f"ktx sl query --user-attribute {name}=VALUE",
+            code="policy",
+            details={"attribute": name},
+        )
+    if kind == "param":
+        return SemanticError(
+            f"{what} needs the parameter `{name}`, which has no value",
+            hint=f'"parameters": {{"{name}": ...}}',
+            code="parameter",
+            details={"parameter": name},
+        )
+    return SemanticError(
+        f"{what} has an unknown template `{kind}.{name}`", hint="there are param.NAME and user.NAME", code="definition"
+    )
+
+
+def _with_functions(tree: exp.Expr) -> exp.Expr:
+    """Return the tree with ktx's own functions as what they mean: percentile(x, p), count_distinct(x)."""
+
+    def replace(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Anonymous):
+            return node
+        name, arguments = str(node.this).lower(), node.expressions
+        if name == "count_distinct" and arguments:
+            return exp.Count(this=exp.Distinct(expressions=arguments), big_int=True)
+        if name == "percentile" and len(arguments) == 2:
+            return exp.Quantile(this=arguments[0], quantile=arguments[1])
+        if name == "safe_divide" and len(arguments) == 2:
+            return exp.Div(this=exp.paren(arguments[0]), expression=exp.paren(arguments[1]))
+        return node
+
+    def divide(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.SafeDivide):
+            return exp.Div(this=exp.paren(node.this), expression=exp.paren(node.expression))
+        return node
+
+    return tree.transform(replace).transform(divide)

@@ -1,0 +1,1 @@
+"""LookML: views, explores and models."""

@@ -1,0 +1,1 @@
+"""OSI, the Open Semantic Interchange format: both ways."""

@@ -1,0 +1,192 @@
+"""Checked access to one mapping of a file: a value of the wrong shape becomes a problem with its line, not an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Protocol, TypeVar
+
+from ktx_cli.context.semantic.loading.places import SourceFile, Step
+from ktx_cli.context.semantic.model import Place, Problem
+from ktx_cli.core.text import did_you_mean, listing, one_line
+
+
+class Named(Protocol):
+    """Something with a name and a place."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def place(self) -> Place | None:
+        """Where it stands."""
+        ...
+
+
+_Named = TypeVar("_Named", bound=Named)
+
+
+class Entry:
+    """One mapping and where it stands.
+
+    `what` names it in messages. `failed`: an error was found in it, so what it defines must not be used.
+    """
+
+    __slots__ = ("_parent", "failed", "file", "problems", "source", "steps", "values", "what")
+
+    def __init__(
+        self,
+        values: dict[Any, Any],
+        file: SourceFile,
+        steps: tuple[Step, ...],
+        problems: list[Problem],
+        what: str,
+        source: str | None = None,
+        parent: Entry | None = None,
+    ) -> None:
+        self.values, self.file, self.steps, self.problems = values, file, steps, problems
+        self.what, self.source, self._parent, self.failed = what, source, parent, False
+
+    @property
+    def place(self) -> Place:
+        """Where the mapping stands."""
+        return self.file.place(*self.steps)
+
+    def at(self, *steps: Step) -> Place:
+        """Return where a part of it stands."""
+        return self.file.place(*self.steps, *steps)
+
+    def error(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
+        """Note an error at a part of the mapping; what it defines is left out."""
+        entry: Entry | None = self
+        while entry is not None:
+            entry.failed, entry = True, entry._parent
+        self.problems.append(Problem("error", code, message, self.at(*steps), hint, self.source))
+
+    def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
+        """Note a warning at a part of the mapping."""
+        self.problems.append(Problem("warning", code, message, self.at(*steps), hint, self.source))
+
+    def check_keys(self, known: Collection[str]) -> None:
+        """Warn of every key that is not known."""
+        if self.values.keys() <= set(known):
+            return
+        for key in self.values:
+            if key not in known:
+                near = did_you_mean(str(key), known)
+                hint = f"did you mean `{near}`?" if near else f"remove it, or use one of: {listing(sorted(known), 30)}"
+                self.warn("unknown_key", f"`{key}` is no key of {self.what}, and is ignored", str(key), hint=hint)
+
+    def text(self, key: str) -> str | None:
+        """Return a text, None where there is none or it is empty."""
+        value = self.values.get(key)
+        if value is None or (isinstance(value, str) and value.strip()):
+            return value
+        if not isinstance(value, str):
+            self._wrong(key, "a text", f'write it in quotes: {key}: "{shown}"' if (shown := _plain(value)) else None)
+        return None
+
+    def required(self, key: str) -> str:
+        """Return a text that must be there; an empty one after the error."""
+        value = self.text(key)
+        if value is None and not self._is_wrong_text(key):
+            self.error("missing", f"{self.what} has no `{key}`", hint=f"add `{key}:` to it")
+        return value or ""
+
+    def _is_wrong_text(self, key: str) -> bool:
+        return self.values.get(key) is not None and not isinstance(self.values[key], str)
+
+    def word(self, key: str, allowed: Collection[str]) -> str | None:
+        """Return a text that is one of `allowed`."""
+        value = self.text(key)
+        if value is None or value in allowed:
+            return value
+        near = did_you_mean(value, allowed)
+        hint = f"did you mean `{near}`?" if near else f"write {key}: {next(iter(allowed))}"
+        self.error("value", f"`{key}` of {self.what} is `{value}`, not one of {listing(allowed, 12)}", key, hint=hint)
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        """Return true, false, or None where there is neither."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self._wrong(key, "true or false", f"write {key}: true")
+        return None
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """Return a list of texts; None where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value):
+            return tuple(value)
+        self._wrong(key, "a list of names", f"write {key}: [{shown}]" if (shown := _plain(value)) else None)
+        return None
+
+    def mapping(self, key: str, what: str | None = None) -> Entry | None:
+        """Return a mapping in this one; an error in it is an error of this one too."""
+        value = self.values.get(key)
+        if isinstance(value, dict):
+            what = what or f"`{key}` of {self.what}"
+            return Entry(value, self.file, (*self.steps, key), self.problems, what, self.source, self)
+        if value is not None:
+            self._wrong(key, "a mapping", f"write the keys below `{key}:`, indented")
+        return None
+
+    def items(self, key: str, noun: str) -> list[Entry]:
+        """Return the mappings of a list, without what is no mapping."""
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._wrong(key, "a list of mappings", f"write below `{key}:` for each of them: - name: ...")
+            return []
+        return [entry for index, item in enumerate(value) if (entry := self._item(key, noun, index, item)) is not None]
+
+    def _item(self, key: str, noun: str, index: int, item: Any) -> Entry | None:
+        if not isinstance(item, dict):
+            self.error(
+                "shape", f"a {noun} of {self.what} must be a mapping", key, index, hint="write it as - name: ..."
+            )
+            return None
+        name = item.get("name")
+        what = f"{noun} `{name}`" if isinstance(name, str) else f"{noun} {index + 1}"
+        return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source)
+
+    def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
+        """Return name -> what `read` makes of each item; of two with one name the first, none of what it refused."""
+        found: dict[str, _Named] = {}
+        for entry in self.items(key, noun):
+            made = read(entry)
+            if made is None:
+                continue
+            if made.name in found:
+                entry.error(
+                    "duplicate",
+                    f"`{key}` of {self.what} has two named `{made.name}`: the other is at {found[made.name].place}",
+                    hint="rename or remove one of them",
+                )
+            else:
+                found[made.name] = made
+        return found
+
+    def _wrong(self, key: str, wanted: str, hint: str | None) -> None:
+        self.error("shape", f"`{key}` of {self.what} must be {wanted}", key, hint=hint or f"correct `{key}:` there")
+
+
+def _plain(value: Any) -> str:
+    """Return a scalar as a hint can show it, else nothing."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 1e15):
+        return one_line(str(value), 60)
+    return ""
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """Return the hint for a name nothing has: the nearest known one, else some of them."""
+    names = sorted(known)
+    near = did_you_mean(name, names)
+    return f"did you mean `{near}`?" if near else f"there are: {listing(names, 12)}" if names else "there is none"

@@ -1,0 +1,217 @@
+"""Reads a connection's semantic layer from the working tree into a model. Writes nothing, runs no git."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ktx_cli.context.semantic.loading.entry import Entry, unknown_name
+from ktx_cli.context.semantic.loading.files import Files, own_files, read_files, text_of
+from ktx_cli.context.semantic.loading.inheriting import inherit
+from ktx_cli.context.semantic.loading.overlays import apply_overlay
+from ktx_cli.context.semantic.loading.places import SourceFile
+from ktx_cli.context.semantic.loading.sources import SourceDraft, read_source_entry
+from ktx_cli.context.semantic.model import CalendarSettings, Join, Model, Place, Problem, Source
+from ktx_cli.core.text import listing
+from ktx_cli.project.files import read_bytes
+from ktx_cli.project.layout import SCHEMA_NAME, Layout
+
+
+def load_model(layout: Layout, connection: str, dialect: str, calendar: CalendarSettings | None = None) -> Model:
+    """Return the semantic layer of a connection as its files have it now.
+
+    `dialect` is sqlglot's name for the connection's SQL. Whatever is wrong in a file is a problem of the model, with
+    its line; it keeps out the part it is in, the whole source where leaving out the part could show more than was
+    meant (a policy that cannot be used, two files for one name, a broken overlay). It never raises for what a file
+    holds.
+    """
+    loader = _Loader(read_files(layout, connection), dialect)
+    sources = loader.sources()
+    problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
+    return Model(connection, dialect, sources, tuple(problems), calendar or CalendarSettings())
+
+
+class _Loader:
+    """The files of one connection on their way to a model."""
+
+    def __init__(self, files: Files, dialect: str) -> None:
+        self.files, self.dialect = files, dialect
+        self.problems: list[Problem] = list(files.problems)
+        self.drafts: dict[str, SourceDraft] = {}
+        self.manifest: dict[str, SourceDraft] = {}
+
+    def sources(self) -> dict[str, Source]:
+        """Return the sources, sorted by name; what is wrong is then in `problems`."""
+        for shard in self.files.shards:
+            self._read_shard(shard)
+        self.drafts = dict(self.manifest)
+        found = self._by_name()
+        for overlays in (True, False):  # a source of its own inherits what overlays made of the manifest
+            for name, entry in found.items():
+                if _is_overlay(entry) is overlays:
+                    (self._read_overlay if overlays else self._read_standalone)(name, entry)
+            if overlays:
+                self._disable_both_ways()
+        for name in self.files.broken.values():
+            self._drop(name)
+        kept = {name: draft for name, draft in sorted(self.drafts.items()) if not draft.lost}
+        for draft in kept.values():
+            self._check_complete(draft)
+            draft.joins = {key: _spelled(join, draft, kept) for key, join in draft.joins.items()}
+        return {name: draft.finish() for name, draft in kept.items()}
+
+    def _by_name(self) -> dict[str, Entry]:
+        """Return the one file of people's about each name; of a name with several none, and its source goes."""
+        files: dict[str, list[SourceFile]] = {}
+        for file in self.files.own:
+            files.setdefault(file.document["name"], []).append(file)
+        for name, several in files.items():
+            if len(several) > 1:
+                self._note_twice(name, [file.place("name") for file in several])
+                self._drop(name)
+        return {
+            name: Entry(found[0].document, found[0], (), self.problems, f"source `{name}`", name)
+            for name, found in sorted(files.items())
+            if len(found) == 1
+        }
+
+    def _read_shard(self, file: SourceFile) -> None:
+        top = Entry(file.document, file, (), self.problems, "a manifest shard")
+        top.check_keys(("tables",))
+        tables = top.mapping("tables")
+        for key in tables.values if tables else ():
+            name = str(key)
+            what = f"source `{name}`"
+            entry = tables.mapping(key, what) if tables else None
+            if entry is None:
+                continue
+            entry.source = name
+            draft = read_source_entry(entry, name, self.dialect, generated=True)
+            if name in self.manifest:
+                self._note_twice(name, (self.manifest[name].place, entry.place))
+                self.manifest[name].lost = draft.lost = True
+            self.manifest.setdefault(name, draft)
+
+    def _read_standalone(self, name: str, entry: Entry) -> None:
+        if name in self.manifest:
+            what = f"`{name}` is a source of its own here, in place of the one at {self.manifest[name].place}"
+            hint = "remove `table` and `sql` to change that source instead, or rename this one"
+            entry.warn("shadows_manifest", what, "name", hint=hint)
+        draft = read_source_entry(entry, name, self.dialect, generated=False)
+        inherit(entry, draft, self.manifest)
+        self.drafts[name] = draft
+
+    def _read_overlay(self, name: str, entry: Entry) -> None:
+        draft = self._find(name)
+        if draft is None:
+            what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source of that name to change"
+            entry.error("unknown_source", what, "name", hint=unknown_name(name, self.manifest))
+            return
+        apply_overlay(entry, draft, self.dialect)
+
+    def _disable_both_ways(self) -> None:
+        """Take a disabled join out of the other source's part of the manifest too: it is one join, said twice."""
+        for draft in self.manifest.values():
+            for join in draft.disabled:
+                other = self._find(join.to)
+                if other is not None:
+                    other.joins = {
+                        key: each for key, each in other.joins.items() if not _is_back(each, join, draft.name)
+                    }
+
+    def _find(self, name: str) -> SourceDraft | None:
+        """Return the manifest's source of that name, else the only one that differs in case alone."""
+        if name in self.manifest:
+            return self.manifest[name]
+        found = [draft for each, draft in self.manifest.items() if each.casefold() == name.casefold()]
+        return found[0] if len(found) == 1 else None
+
+    def _drop(self, name: str) -> None:
+        """Keep a source out of the model: what a file about it says is not known."""
+        draft = self._find(name)
+        if draft is not None:
+            draft.lost = True
+        self.drafts.pop(name, None)
+
+    def _note_twice(self, name: str, places: Iterable[Place]) -> None:
+        shown = listing(map(str, places))
+        what = f"several files are about `{name}`, and none is used: {shown}"
+        place = next(iter(places))
+        self.problems.append(Problem("error", "duplicate", what, place, "keep one of them, or rename the others", name))
+
+    def _check_complete(self, draft: SourceDraft) -> None:
+        """Warn of what a source does without: a grain, the types of columns."""
+        if not draft.grain and not draft.key:
+            what = f"source `{draft.name}` has no grain: nothing says which columns make a row of it unique"
+            hint = (
+                "add grain: [column, ...]"
+                if not draft.generated
+                else f"add grain: [column, ...] in an overlay named {draft.name}"
+            )
+            self.problems.append(Problem("warning", "no_grain", what, draft.place, hint, draft.name))
+        for column in draft.columns.values():
+            if column.type is None:
+                what = f"column `{column.name}` of `{draft.name}` has no type, and is taken for a string"
+                hint = "add type: string|number|time|boolean"
+                self.problems.append(Problem("warning", "no_type", what, column.place, hint, draft.name))
+
+
+def _is_overlay(entry: Entry) -> bool:
+    return "table" not in entry.values and "sql" not in entry.values
+
+
+def _is_back(join: Join, disabled: Join, source: str) -> bool:
+    """Say whether a join of the manifest is a disabled one of another source, seen from the other side."""
+    generated = join.alias is None and join.place is not None and f"/{SCHEMA_NAME}/" in join.place.path
+    pairs = {(other, own) for own, other in disabled.pairs}
+    conditions = {(not each.own, each.column, each.value) for each in disabled.conditions}
+    same = {(each.own, each.column, each.value) for each in join.conditions} == conditions
+    return generated and join.to.casefold() == source.casefold() and set(join.pairs) == pairs and same
+
+
+def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) -> Join:
+    """Return the join with its names as the two sources have them, where they differ in case alone."""
+    target = drafts.get(join.to)
+    if target is None:
+        alike = [each for name, each in drafts.items() if name.casefold() == join.to.casefold()]
+        if len(alike) != 1:
+            return join
+        target = alike[0]
+    pairs = tuple((draft.spelled(own), target.spelled(other)) for own, other in join.pairs)
+    conditions = tuple(
+        replace(each, column=(draft if each.own else target).spelled(each.column)) for each in join.conditions
+    )
+    if (target.name, pairs, conditions) == (join.to, join.pairs, join.conditions):
+        return join
+    return replace(join, to=target.name, pairs=pairs, conditions=conditions)
+
+
+def read_source(layout: Layout, connection: str, name: str) -> list[tuple[str, str]]:
+    """Return (path, text) of what a source is made of: its entry in the manifest, then people's files, broken ones too.
+
+    Of a shard only the source's entry is returned, as it stands there. Empty where nothing has that name. Raises
+    `StorageError` for a file that cannot be read.
+    """
+    files = read_files(layout, connection)
+    found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
+    found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
+    broken = {path for path, named in files.broken.items() if named == name}
+    for path in own_files(layout, connection) if broken else ():
+        where = path.relative_to(layout.root).as_posix()
+        content = read_bytes(path) if where in broken and path.is_file() else None
+        if content is not None:
+            found.append((where, text_of(content)))
+    return found
+
+
+def _entry_text(file: SourceFile, name: str) -> str | None:
+    """Return the lines of one source of a shard."""
+    tables = file.document.get("tables")
+    if not isinstance(tables, dict) or name not in tables:
+        return None
+    part = file.part("tables", name)
+    if part is None:
+        return None
+    key, value = part
+    text = text_of(file.content)
+    return text[key.start - key.column : max(value.end, key.end)].rstrip() + "\n"

@@ -1,0 +1,205 @@
+"""One source while the files about it are read, and what all kinds of files may say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ktx_cli.context.semantic.loading.columns import ColumnDraft, read_column, read_visibility
+from ktx_cli.context.semantic.loading.entry import Entry
+from ktx_cli.context.semantic.loading.joins import Key, join_key, read_join
+from ktx_cli.context.semantic.loading.measures import read_measure, read_segment
+from ktx_cli.context.semantic.loading.names import table_parts
+from ktx_cli.context.semantic.loading.rules import read_parameter, read_policy, read_test
+from ktx_cli.context.semantic.loading.texts import best, read_descriptions, texts_in, unique
+from ktx_cli.context.semantic.model import (
+    Join,
+    Measure,
+    MetricTest,
+    Parameter,
+    Place,
+    Policy,
+    Segment,
+    Source,
+    Visibility,
+)
+from ktx_cli.core.errors import ConfigError
+
+SHARED_KEYS = (
+    "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
+    "usage", "visibility", "policies", "parameters", "tests",
+)  # fmt: skip
+SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
+STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
+
+
+@dataclass(slots=True)
+class SourceDraft:
+    """A source while its files are read.
+
+    `disabled`: joins of the manifest that its overlay takes out. `lost`: something of it is wrong that must keep it out
+    of the model.
+    """
+
+    name: str
+    place: Place
+    generated: bool
+    table: tuple[str, ...] | None = None
+    sql: str | None = None
+    grain: tuple[str, ...] | None = None
+    columns: dict[str, ColumnDraft] = field(default_factory=dict)
+    joins: dict[Key, Join] = field(default_factory=dict)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    disabled: list[Join] = field(default_factory=list)
+    segments: dict[str, Segment] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    tests: dict[str, MetricTest] = field(default_factory=dict)
+    time_column: str | None = None
+    descriptions: dict[str, str] = field(default_factory=dict)
+    visibility: Visibility = Visibility.PUBLIC
+    search: tuple[str, ...] = ()
+    lost: bool = False
+
+    def find(self, column: str) -> ColumnDraft | None:
+        """Return the column of that name, else the only one that differs in case alone."""
+        if column in self.columns:
+            return self.columns[column]
+        alike = [draft for name, draft in self.columns.items() if name.casefold() == column.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def spelled(self, column: str) -> str:
+        """Return the name as the column has it, itself where there is no such column."""
+        found = self.find(column)
+        return column if found is None else found.name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns said to be the primary key."""
+        return tuple(column.name for column in self.columns.values() if column.pk)
+
+    def finish(self) -> Source:
+        """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
+        said = self.grain or self.key
+        return Source(
+            self.name, {name: column.finish() for name, column in self.columns.items()},
+            tuple(map(self.spelled, said)) or tuple(name for name, each in self.columns.items() if each.expr is None),
+            self.table, self.sql, tuple(self.joins.values()), self.measures, self.segments,
+            tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
+            None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
+            self.visibility, self.generated, bool(said), self.search, self.place,
+        )  # fmt: skip
+
+
+def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool) -> SourceDraft:
+    """Return the source of a manifest's entry, or of a file of its own."""
+    entry.check_keys(SOURCE_KEYS if generated else STANDALONE_KEYS)
+    draft = SourceDraft(name, entry.place, generated)
+    _read_origin(entry, draft)
+    for key, column in entry.read_all(
+        "columns", "column", lambda item: read_column(item, dialect, generated=generated)
+    ).items():
+        draft.columns[key] = column
+    if not draft.columns and not generated:
+        entry.error("no_columns", f"source `{name}` has no columns", hint="add columns: [{name: id, type: number}]")
+        draft.lost = True
+    read_body(entry, draft, dialect)
+    return draft
+
+
+def _read_origin(entry: Entry, draft: SourceDraft) -> None:
+    """Read `table` or `sql`, of which there must be one."""
+    draft.sql, table = entry.text("sql"), entry.values.get("table")
+    if isinstance(table, dict):
+        draft.table = _mapped_table(entry)
+    elif (text := entry.text("table")) is not None:
+        try:
+            draft.table = table_parts(text)
+        except ConfigError as error:
+            entry.error("value", f"`table` of {entry.what}: {error.message}", "table", hint=error.hint)
+    if not entry.failed and (draft.table is None) == (draft.sql is None):
+        both = "both `table` and `sql`" if draft.sql else "neither `table` nor `sql`"
+        entry.error("value", f"{entry.what} has {both}", hint="give it one of the two")
+    wanted = "sql" if draft.sql else "table"
+    if entry.word("source_type", ("table", "sql")) not in (None, wanted):
+        entry.warn("value", f"`source_type` of {entry.what} does not fit: it has `{wanted}`", "source_type",
+                   hint=f"write source_type: {wanted}, or remove it")  # fmt: skip
+    draft.lost = (draft.table is None) == (draft.sql is None)
+
+
+def _mapped_table(entry: Entry) -> tuple[str, ...] | None:
+    """Return the parts of `table: {catalog, db, name}`."""
+    below = entry.mapping("table")
+    if below is None:
+        return None
+    below.check_keys(("catalog", "db", "schema", "name"))
+    name = below.required("name")
+    outer = (below.text("catalog"), below.text("db") or below.text("schema"))
+    return (*filter(None, outer), name) if name else None
+
+
+def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    """Set what an entry says of a source beyond its columns; lists of an overlay replace or join those before.
+
+    Replaced as a whole: grain, measures, segments. Joined by what makes each one itself: joins, policies, parameters,
+    tests, descriptions.
+    """
+    values = entry.values
+    if values.get("grain") is not None:
+        draft.grain = entry.names("grain") or draft.grain
+    if values.get("measures") is not None:
+        draft.measures = entry.read_all("measures", "measure", read_measure)
+    if values.get("segments") is not None:
+        draft.segments = entry.read_all("segments", "segment", read_segment)
+    if values.get("joins") is not None:
+        _read_joins(entry, draft, dialect)
+    draft.descriptions = {**draft.descriptions, **read_descriptions(entry)}
+    draft.visibility = read_visibility(entry) or draft.visibility
+    _read_rules(entry, draft)
+    _read_time(entry, draft)
+    _read_search(entry, draft)
+
+
+def _read_search(entry: Entry, draft: SourceDraft) -> None:
+    """Add what a source may be found by: tags, freshness and usage; of the last not its counts and dates."""
+    for key in ("tags", "freshness", "usage"):
+        value = entry.values.get(key)
+        if isinstance(value, dict):
+            value = {name: each for name, each in value.items() if name not in ("frequencyTier", "staleSince")}
+        elif value is not None and not isinstance(value, list):
+            entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")
+            continue
+        draft.search = unique((*draft.search, *texts_in(value)))
+
+
+def _read_joins(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    for item in entry.items("joins", "join"):
+        join = read_join(item, draft.name, dialect, draft.columns)
+        if join is not None:
+            draft.joins[join_key(join)] = join
+
+
+def _read_rules(entry: Entry, draft: SourceDraft) -> None:
+    """Read policies, parameters and tests; a source with a policy that cannot be used is not read at all."""
+    stated = entry.values.get("policies")
+    policies = entry.read_all("policies", "policy", read_policy)
+    draft.policies |= policies
+    if stated is not None and (not isinstance(stated, list) or len(policies) != len(stated)):
+        draft.lost = True
+    draft.parameters |= entry.read_all("parameters", "parameter", read_parameter)
+    draft.tests |= entry.read_all("tests", "test", read_test)
+
+
+def _read_time(entry: Entry, draft: SourceDraft) -> None:
+    """Read `default_time_dimension`: a column, or who says so -> column."""
+    stated = entry.values.get("default_time_dimension")
+    if isinstance(stated, str):
+        draft.time_column = entry.text("default_time_dimension") or draft.time_column
+        return
+    below = entry.mapping("default_time_dimension")
+    if below is not None:
+        draft.time_column = best(read_said(below)) or draft.time_column
+
+
+def read_said(entry: Entry) -> dict[str, str]:
+    """Return who -> text."""
+    return {str(who): text for who in entry.values if (text := entry.text(who))}

@@ -1,0 +1,336 @@
+"""Measures as formulas over aggregates: names followed, aggregates split by fact, conditions pushed to each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ktx_cli.context.semantic.errors import SemanticError, ambiguous, unknown
+from ktx_cli.context.semantic.expressions.aggregates import COUNT, SUM, is_aggregate, kind_of
+from ktx_cli.context.semantic.expressions.names import (
+    Expression,
+    Name,
+    column_parts,
+    placeholder,
+    with_names,
+)
+from ktx_cli.context.semantic.expressions.resolving import Names
+from ktx_cli.context.semantic.model import Measure, Source, Visibility
+from ktx_cli.context.semantic.planning.facts import fact_of, from_fact
+from ktx_cli.context.semantic.planning.plan import Leaf, Nested, Treatment
+
+PLAIN = Treatment()
+"""How rows are seen where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the measures around one add to it: conditions and how rows are seen; `open`: those being followed."""
+
+    conditions: tuple[Expression, ...] = ()
+    treatment: Treatment = PLAIN
+    open: tuple[str, ...] = ()
+
+
+NO_CONTEXT = Context()
+
+
+class Measures:
+    """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
+
+    `named`: the expressions a question gives names, by these: text and tree.
+    """
+
+    def __init__(self, names: Names, segments: Sequence[str] = (), kept: dict[str, int] | None = None) -> None:
+        self._names = names
+        self._kept = kept or {}
+        self.leaves: list[Leaf] = []
+        self.named: dict[str, tuple[str, exp.Expr]] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._segments = [self._segment(ref) for ref in segments]
+        self._segments_used: set[int] = set()
+
+    def find(self, parts: Sequence[str]) -> tuple[Source, Measure] | None:
+        """Return the measure a name of a question means, or None; `SemanticError` where several have it."""
+        if len(parts) == 2:
+            source = self._names.find_source(parts[0])
+            measure = None if source is None else source.measures.get(parts[1])
+            return None if source is None or measure is None else (source, measure)
+        if len(parts) != 1:
+            return None
+        owners = [each for each in self._names.model.sources.values() if parts[0] in each.measures]
+        if len(owners) > 1:
+            raise ambiguous("the measure", parts[0], (f"{each.name}.{parts[0]}" for each in owners))
+        return (owners[0], owners[0].measures[parts[0]]) if owners else None
+
+    def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:
+        """Return the formula of a measure of a source."""
+        ref = f"{source.name}.{measure.name}"
+        if ref in context.open:
+            raise SemanticError(
+                f"the measure `{ref}` is made of itself: {' -> '.join((*context.open, ref))}",
+                hint=f"change the expr of {measure.name} in {measure.place}",
+                code="definition",
+            )
+        what = f"the measure `{ref}`"
+        context = self._with_own(source, measure, context, ref, what)
+        tree = self._names.parse(measure.expr, what)
+        if measure.per:
+            return self._two_level(source, measure, tree, context, what)
+        if measure.percent_of is not None:
+            return self._percent(source, measure, tree, context, what)
+        return self._formula(tree, source, context, what)
+
+    def asked(self, tree: exp.Expr, text: str, context: Context = NO_CONTEXT) -> exp.Expr:
+        """Return the formula of an expression of a question."""
+        return self._formula(tree, None, context, f"`{text}`")
+
+    def require_segments_used(self) -> None:
+        """Raise `SemanticError` for a segment of the question that touched no measure."""
+        for index, (source, expression) in enumerate(self._segments):
+            if index not in self._segments_used:
+                raise SemanticError(
+                    f"the segment `{expression.text}` touches no measure: none of the query is of `{source.name}`",
+                    hint=f"ask for a measure of {source.name}, or write the condition into filters",
+                )
+
+    def _with_own(self, source: Source, measure: Measure, context: Context, ref: str, what: str) -> Context:
+        own = [self._names.defined(source, measure.filter, f"the filter of {what}")] if measure.filter else []
+        for name in measure.segments:
+            if name not in source.segments:
+                raise unknown(f"segment of {what}", name, source.segments)
+            own.append(self._names.defined(source, source.segments[name].expr, f"the segment `{source.name}.{name}`"))
+        treatment = self._treatment(measure, context.treatment, what)
+        return Context((*context.conditions, *own), treatment, (*context.open, ref))
+
+    def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
+        if measure.offset is not None and around.offset is not None:
+            raise SemanticError(
+                f"{what} has an offset, and so has what it is asked in",
+                hint="ask for one of the two",
+                code="query",
+            )
+        return replace(
+            around,
+            time=around.time or measure.time,
+            cumulative=around.cumulative or measure.cumulative,
+            semi_additive=around.semi_additive or measure.semi_additive,
+            offset=around.offset or measure.offset,
+        )
+
+    def _formula(self, tree: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
+        if is_aggregate(tree):
+            return self._leaf(tree, source, context, what)
+        if isinstance(tree, exp.Column):
+            return self._measure(tree, source, context, what)
+        copy = tree.copy()
+        outermost = [
+            node for node in copy.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)
+        ]
+        if not outermost:
+            raise SemanticError(
+                f"{what} holds no aggregate and no measure", hint="such as sum(amount)", code="definition"
+            )
+        for node in outermost:
+            if isinstance(node, exp.Column):
+                formula = self._measure(node, source, context, what)
+                node.replace(self._operand(formula) if _is_reckoned(node) else exp.paren(formula, copy=False))
+            else:
+                node.replace(self._leaf(node, source, context, what))
+        return exact_divisions(copy)
+
+    def _operand(self, formula: exp.Expr) -> exp.Expr:
+        """Return a measure as part of a formula: a missing sum or count counts as 0."""
+        if isinstance(formula, exp.Placeholder):
+            if self.leaves[int(formula.name)].kind in (SUM, COUNT):
+                return exp.Coalesce(this=formula, expressions=[exp.Literal.number(0)])
+            return formula
+        return exp.paren(formula, copy=False)
+
+    def _measure(self, column: exp.Column, source: Source | None, context: Context, what: str) -> exp.Expr:
+        parts = column_parts(column)
+        if source is None and len(parts) == 1 and parts[0] in self.named:
+            return self._named(parts[0], context)
+        if source is not None and len(parts) == 1 and parts[0] in source.measures:
+            return self.of(source, source.measures[parts[0]], context)
+        found = self.find(parts)
+        if found is None:
+            raise self._no_measure(parts, source, what)
+        if source is None:
+            require_public(*found)
+        return self.of(*found, context)
+
+    def _named(self, name: str, context: Context) -> exp.Expr:
+        """Return the formula of an expression the question itself gives a name."""
+        if name in context.open:
+            raise SemanticError(f"the measure `{name}` of the query is made of itself", hint="change its expr")
+        text, tree = self.named[name]
+        return self._formula(tree, None, replace(context, open=(*context.open, name)), f"`{text}`")
+
+    def _no_measure(self, parts: Sequence[str], source: Source | None, what: str) -> SemanticError:
+        written = ".".join(parts)
+        owner = source if len(parts) == 1 else self._names.find_source(parts[0])
+        if len(parts) == 2 and owner is None:
+            return unknown("source", parts[0], self._names.model.sources)
+        if owner is not None and owner.column(parts[-1]) is not None:
+            return SemanticError(
+                f"`{written}` in {what} is a column, not a measure",
+                hint=f"aggregate it: sum({written})",
+                code="unknown_name",
+                details={"candidates": [f"sum({written})", f"count({written})"]},
+            )
+        known = owner.measures if owner is not None else self._all_measures()
+        return unknown("measure", written, known)
+
+    def _all_measures(self) -> list[str]:
+        sources = self._names.model.sources.values()
+        return [f"{source.name}.{name}" for source in sources for name in source.measures]
+
+    def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
+        if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
+            raise SemanticError(
+                f"{what} aggregates an aggregate: {aggregate.sql()}",
+                hint="name the inner one as a measure, and say `per:` in the outer one",
+                code="definition",
+            )
+        text = aggregate.sql(self._names.model.dialect)
+        expression = self._aggregate_names(aggregate, source, text, what)
+        fact, expression = fact_of(self._names, expression, source, what)
+        conditions = tuple(from_fact(self._names, each, fact) for each in context.conditions)
+        conditions += self._segments_of(fact, source)
+        home = None if source is None else source.name
+        leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
+        return self._number(leaf)
+
+    def _aggregate_names(self, aggregate: exp.Expr, source: Source | None, text: str, what: str) -> Expression:
+        if source is None:
+            for column in aggregate.find_all(exp.Column):
+                parts = column_parts(column)
+                if self.find(parts) and not self._is_column(parts):
+                    raise SemanticError(
+                        f"`{text}` aggregates the measure `{'.'.join(parts)}`",
+                        hint="ask for the measure itself; a two-level measure is one with `per:` in its file",
+                        code="query",
+                    )
+            return self._names.asked(aggregate, text)
+        return self._names.in_source(source, aggregate, text, what)
+
+    def _is_column(self, parts: Sequence[str]) -> bool:
+        if len(parts) == 1:
+            return any(each.column(parts[0]) for each in self._names.model.sources.values())
+        source = self._names.find_source(parts[-2])
+        return source is not None and source.column(parts[-1]) is not None
+
+    def _segments_of(self, fact: str, source: Source | None) -> tuple[Expression, ...]:
+        found = []
+        for index, (owner, expression) in enumerate(self._segments):
+            if owner.name == fact or (source is not None and owner.name == source.name):
+                self._segments_used.add(index)
+                found.append(from_fact(self._names, expression, fact))
+        return tuple(found)
+
+    def _segment(self, ref: str) -> tuple[Source, Expression]:
+        name, _, segment = ref.rpartition(".")
+        if not name:
+            owners = [each for each in self._names.model.sources.values() if segment in each.segments]
+            if len(owners) > 1:
+                raise ambiguous("the segment", segment, (f"{each.name}.{segment}" for each in owners))
+            if not owners:
+                raise unknown("segment", segment, self._all_segments())
+            source = owners[0]
+        else:
+            source = self._names.source(name)
+        if segment not in source.segments or source.visibility is Visibility.HIDDEN:
+            raise unknown("segment", ref, self._all_segments())
+        expression = self._names.defined(source, source.segments[segment].expr, f"the segment `{ref}`")
+        return source, replace(expression, text=f"{source.name}.{segment}")
+
+    def _all_segments(self) -> list[str]:
+        sources = self._names.model.sources.values()
+        return [f"{source.name}.{name}" for source in sources for name in source.segments]
+
+    def _percent(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
+        kept = tuple(sorted({self._kept[name] for name in measure.percent_of or () if name in self._kept}))
+        part = self._formula(tree, source, context, what)
+        whole = self._formula(tree, source, replace(context, treatment=replace(context.treatment, keep=kept)), what)
+        hundred = exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(part, copy=False))
+        return exact_divisions(exp.Div(this=hundred, expression=exp.paren(whole, copy=False)))
+
+    def _two_level(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
+        keys = tuple(self._names.defined(source, key, f"`per` of {what}") for key in measure.per)
+        copy = exp.paren(tree)
+        for aggregate in [node for node in copy.walk(prune=is_aggregate) if is_aggregate(node)]:
+            formulas: list[exp.Expr] = []
+
+            def inner(column: exp.Column, formulas: list[exp.Expr] = formulas) -> Name:
+                formulas.append(self._measure(column, source, context, what))
+                return Name((), str(len(formulas) - 1))
+
+            expression = with_names(aggregate, source.name, aggregate.sql(), inner)
+            if not formulas:
+                raise SemanticError(
+                    f"{what} has `per` but aggregates no measure",
+                    hint=f"such as expr: avg(revenue), per: [{measure.per[0]}]",
+                    code="definition",
+                )
+            nested = Nested(keys, tuple(formulas))
+            leaf = Leaf(source.name, expression, kind_of(aggregate), (), context.treatment, nested, source.name)
+            aggregate.replace(self._number(leaf))
+        return exact_divisions(copy.this)
+
+    def _number(self, leaf: Leaf) -> exp.Placeholder:
+        number = self._numbers.setdefault(leaf.key, len(self.leaves))
+        if number == len(self.leaves):
+            self.leaves.append(leaf)
+        return placeholder(number)
+
+
+def _is_reckoned(node: exp.Expr) -> bool:
+    """Say whether a node is added, subtracted, multiplied or divided."""
+    parent = node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    return isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
+
+
+def require_public(source: Source, measure: Measure) -> None:
+    """Raise `SemanticError` for a measure no question may name."""
+    hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
+    if hidden or measure.visibility is Visibility.INTERNAL:
+        raise SemanticError(
+            f"`{source.name}.{measure.name}` cannot be asked for: it is {'hidden' if hidden else 'internal'}",
+            hint="other measures may use it; visibility is set in its file",
+            code="hidden",
+            details={"source": source.name, "measure": measure.name},
+        )
+
+
+def exact_divisions(tree: exp.Expr) -> exp.Expr:
+    """Return a formula whose divisions give decimals, and nothing where the divisor is 0."""
+    around = exp.Paren(this=tree.copy())
+    for node in reversed(list(around.find_all(exp.Div))):  # those inside of others first
+        if not _is_exact(node):
+            node.replace(_exact(node))
+    found: exp.Expr = around.this
+    return found.pop()
+
+
+def _exact(node: exp.Div) -> exp.Div:
+    dividend = exp.Cast(this=_bare(node.this), to=exp.DataType.build("double"))
+    divisor = _bare(node.expression)
+    if not (isinstance(divisor, exp.Literal) and float(divisor.this) != 0):
+        divisor = exp.Nullif(this=divisor, expression=exp.Literal.number(0))
+    return exp.Div(this=dividend, expression=divisor, typed=True, safe=False)
+
+
+def _is_exact(division: exp.Div) -> bool:
+    of_double = isinstance(division.this, exp.Cast) and division.this.is_type("double")
+    return of_double and isinstance(division.expression, exp.Nullif | exp.Literal)
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree

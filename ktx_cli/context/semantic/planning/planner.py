@@ -1,0 +1,363 @@
+"""A question in, a plan out: every name found, every condition placed, nothing guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.connectors.port import SemanticType
+from ktx_cli.context.semantic.errors import SemanticError, unknown
+from ktx_cli.context.semantic.expressions.aggregates import has_aggregate
+from ktx_cli.context.semantic.expressions.names import Expression, Name, column_parts, conjuncts, placeholder
+from ktx_cli.context.semantic.expressions.resolving import Names
+from ktx_cli.context.semantic.graph import Graph
+from ktx_cli.context.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, GRAINS, Model, Span
+from ktx_cli.context.semantic.planning.measures import Context, Measures, exact_divisions, require_public
+from ktx_cli.context.semantic.planning.parameters import parameter_values
+from ktx_cli.context.semantic.planning.plan import Dimension, Order, Output, Plan, RowFilter, TimeRange, Treatment
+from ktx_cli.context.semantic.planning.ranges import asked_range, length
+from ktx_cli.context.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query
+from ktx_cli.context.semantic.time import parse_span
+
+_NOT_NAME: Final = re.compile(r"\W+")
+_COMPARED: Final = ("previous", "change", "change_pct")
+
+
+class Planner:
+    """Plans the questions of one model; `graph` may be shared between questions."""
+
+    def __init__(self, model: Model, graph: Graph, query: Query, attributes: Mapping[str, Any], now: datetime) -> None:
+        self._model = model
+        self._query = query
+        self._now = now
+        values, self._parameters = parameter_values(model, query.parameters, attributes)
+        self.names = Names(model, graph, values)
+        self._dimensions: list[Dimension] = []
+        self._outputs: list[Output] = []
+        self._result_texts: list[str] = []
+
+    def plan(self) -> Plan:
+        """Return the plan; `SemanticError` where a name is unknown, ambiguous or hidden, or a path is not clear."""
+        query = self._query
+        self._find_facts()
+        self._dimensions = self._named_dimensions()
+        kept = self._kept_names()
+        measures = Measures(self.names, query.segments, kept)
+        for each in query.measures:
+            if each.name is not None and measures.find((each.name,)) is None:
+                measures.named[each.name] = (each.expr, self._measure_tree(each))
+        self._outputs = [self._output(asked, measures) for asked in query.measures]
+        self._outputs = _distinct_names(self._outputs, {each.name for each in self._dimensions})
+        if query.comparison is not None:
+            self._outputs = self._compared(measures, query.comparison)
+        measures.require_segments_used()
+        rows: list[RowFilter] = []
+        results: list[exp.Expr] = []
+        for asked in query.filters:
+            self._place(asked, measures, rows, results)
+        for text in query.having:
+            results.append(self._result(self.names.parse(text, f"having `{text}`"), text, measures))
+        order = tuple(self._order(each, measures) for each in query.order_by)
+        return Plan(
+            query,
+            tuple(self._dimensions),
+            tuple(self._outputs),
+            tuple(measures.leaves),
+            tuple(rows),
+            tuple(results),
+            order,
+            self._time_range(),
+            query.timezone or self._model.calendar.timezone,
+            parameters=self._parameters,
+            having_texts=(*self._result_texts, *query.having),
+        )
+
+    def _find_facts(self) -> None:
+        """Find the sources whose measures are asked: a bare column is looked for there first."""
+        measures = Measures(self.names)
+        facts = []
+        for asked in self._query.measures:
+            tree = self._measure_tree(asked)
+            for column in tree.find_all(exp.Column):
+                found = measures.find(column_parts(column))
+                if found:
+                    facts.append(found[0].name)
+                elif len(column_parts(column)) > 1 and self.names.find_source(column_parts(column)[0]):
+                    facts.append(self.names.source(column_parts(column)[0]).name)
+        self.names.facts = tuple(dict.fromkeys(facts))
+
+    def _measure_tree(self, asked: AskedMeasure) -> exp.Expr:
+        plain = self._plain_measure(asked.expr)
+        return plain if plain is not None else self.names.parse(asked.expr, f"the measure `{asked.expr}`")
+
+    def _plain_measure(self, text: str) -> exp.Column | None:
+        """Return the measure whose very name a text is, whatever characters are in it."""
+        source, _, name = text.rpartition(".")
+        if source in self._model.sources and name in self._model.sources[source].measures:
+            return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source, quoted=True))
+        if not source and any(name in each.measures for each in self._model.sources.values()):
+            return exp.column(exp.to_identifier(name, quoted=True))
+        return None
+
+    def _output(self, asked: AskedMeasure, measures: Measures) -> Output:
+        tree = self._measure_tree(asked)
+        if isinstance(tree, exp.Column):
+            found = measures.find(column_parts(tree))
+            if found is not None:
+                source, measure = found
+                require_public(source, measure)
+                ref = f"{source.name}.{measure.name}"
+                formula = measures.of(source, measure)
+                name = asked.name or measure.name
+                return Output(name, formula, asked.expr, ref, measure.description, measure.unit, measure.format)
+        formula = measures.asked(tree, asked.expr)
+        return Output(asked.name or auto_name(asked.expr), formula, asked.expr)
+
+    def _compared(self, measures: Measures, comparison: str) -> list[Output]:
+        """Return the outputs, each followed by its earlier value and the change since."""
+        offset = self._length() if comparison == "previous_period" else parse_span(comparison)
+        context = Context(treatment=Treatment(offset=offset))
+        outputs = []
+        for output in self._outputs:
+            tree = self._measure_tree(AskedMeasure(output.asked))
+            found = measures.find(column_parts(tree)) if isinstance(tree, exp.Column) else None
+            before = measures.of(*found, context) if found else measures.asked(tree, output.asked, context)
+            now = output.formula
+            change = exp.Sub(this=exp.paren(now), expression=exp.paren(before))
+            share = exp.Div(
+                this=exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(change.copy())),
+                expression=exp.paren(before),
+            )
+            formulas = (before, change, exact_divisions(share))
+            outputs.append(output)
+            for suffix, formula in zip(_COMPARED, formulas, strict=True):
+                outputs.append(Output(f"{output.name}_{suffix}", formula, f"{output.asked} ({suffix})"))
+        return outputs
+
+    def _length(self) -> Span:
+        """Return how long the time range is: the previous period is as long, and ends where it starts."""
+        asked = self._time_range()
+        if asked is None or asked.start is None or asked.end is None:
+            raise SemanticError(
+                "the previous period needs a time_range with start and end",
+                hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
+            )
+        return length(asked.start, asked.end)
+
+    def _named_dimensions(self) -> list[Dimension]:
+        found = [self._dimension(asked) for asked in self._query.dimensions]
+        unique = list({(each.expression.key, each.grain): each for each in reversed(found)}.values())[::-1]
+        leaves = [each.name for each in unique]
+        named = []
+        for each in unique:
+            if leaves.count(each.name) > 1 and each.column is not None and each.column.hops:
+                each = replace(each, name=_suffixed(f"{'_'.join(each.column.hops)}_{each.name}", None))
+            named.append(each)
+        return named
+
+    def _require_joins(self, via: Sequence[str]) -> None:
+        """Raise `SemanticError` for a name in `via` that no join has."""
+        for label in via:
+            if label not in self.names.graph.labels:
+                raise unknown("join for `via`", label, self.names.graph.labels)
+
+    def _dimension(self, asked: AskedDimension) -> Dimension:
+        self._require_joins(asked.via)
+        parts = self._plain_reference(asked.field)
+        if parts is not None:
+            name = self.names.asked_name(parts, grouped=True)
+            expression = Expression(placeholder(0), (name,), None, asked.field, asked.via)
+        else:
+            tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
+            if has_aggregate(tree):
+                raise SemanticError(
+                    f"the dimension `{asked.field}` holds an aggregate", hint="ask for it under measures"
+                )
+            expression = self.names.asked(tree, asked.field, asked.via, grouped=True)
+        grain = self._grain(expression, asked)
+        leaf = expression.names[0].column if parts is not None else auto_name(asked.field)
+        return Dimension(asked.name or _suffixed(leaf, grain), expression, asked.field, grain)
+
+    def _plain_reference(self, text: str) -> tuple[str, ...] | None:
+        """Return the parts of a text that is one reference, also one whose names SQL would need quotes for."""
+        source, _, column = text.rpartition(".")
+        if source in self._model.sources and column in self._model.sources[source].columns:
+            return source, column
+        if not source and any(column in each.columns for each in self._model.sources.values()):
+            return (column,)
+        try:
+            tree = self.names.parse(text, "a name")
+        except SemanticError:
+            return None
+        return column_parts(tree) if isinstance(tree, exp.Column) else None
+
+    def _grain(self, expression: Expression, asked: AskedDimension) -> str | None:
+        name = expression.names[0] if expression.names else None
+        if name is None:
+            return asked.granularity
+        if name.is_metric_time:
+            if asked.granularity is None:
+                raise SemanticError(
+                    "metric_time needs a granularity", hint='{"field": "metric_time", "granularity": "month"}'
+                )
+            return asked.granularity
+        source = self._model.sources[self.names._target(name.hops)]
+        column = source.column(name.column)
+        if column is None or asked.granularity is None:
+            return asked.granularity
+        if column.type is not SemanticType.TIME and isinstance(expression.tree, exp.Placeholder):
+            raise SemanticError(
+                f"`{asked.field}` has no granularity: it is a {column.type.value}, not a time",
+                hint=f"leave granularity out, or set type: time for {column.name} in {column.place}",
+                code="grain",
+            )
+        finest = column.natural_granularity
+        if finest is not None and _finer(asked.granularity, finest):
+            raise SemanticError(
+                f"`{asked.field}` cannot be cut to {asked.granularity}: its values are by {finest}",
+                hint=f"ask for {finest} or coarser",
+                code="grain",
+                details={"candidates": list(GRAINS[GRAINS.index(finest) :])},
+            )
+        return asked.granularity
+
+    def _kept_names(self) -> dict[str, int]:
+        """Return what the dimensions may be called in `percent_of`."""
+        kept: dict[str, int] = {}
+        for index, each in enumerate(self._dimensions):
+            names = {each.name, each.asked}
+            if each.column is not None:
+                names |= {str(each.column), each.column.column}
+            for name in names:
+                kept.setdefault(name, index)
+        return kept
+
+    def _place(self, asked: AskedFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
+        self._require_joins(asked.via)
+        tree = self.names.parse(asked.expr, f"the filter `{asked.expr}`")
+        facts = None if asked.facts is None else frozenset(self.names.source(name).name for name in asked.facts)
+        for part in conjuncts(tree):
+            if self._on_results(part, measures):
+                results.append(self._result(part, asked.expr, measures))
+                self._result_texts.append(part.sql(self._model.dialect))
+            else:
+                text = part.sql(self._model.dialect)
+                rows.append(RowFilter(self.names.asked(part, text, asked.via), facts))
+
+    def _on_results(self, tree: exp.Expr, measures: Measures) -> bool:
+        if has_aggregate(tree):
+            return True
+        outputs = {output.name.casefold() for output in self._outputs}
+        for column in tree.find_all(exp.Column):
+            parts = column_parts(column)
+            if measures._is_column(parts):
+                continue
+            if measures.find(parts) or (len(parts) == 1 and parts[0].casefold() in outputs):
+                return True
+        return False
+
+    def _result(self, tree: exp.Expr, text: str, measures: Measures) -> exp.Expr:
+        """Return a condition on finished rows: measures, aggregates, and dimensions of the answer."""
+
+        def known(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            return self._of_answer(column_parts(node)) or node
+
+        if isinstance(tree, exp.Column):
+            return self._of_answer(column_parts(tree)) or measures.asked(tree, text)
+        copy = tree.transform(known)
+        if has_aggregate(copy) or any(copy.find_all(exp.Column)):
+            return measures.asked(copy, text)
+        return exact_divisions(copy)
+
+    def _of_answer(self, parts: Sequence[str]) -> exp.Expr | None:
+        """Return what a name means among the answer's columns."""
+        written = ".".join(parts).casefold()
+        for output in self._outputs:
+            if written in (output.name.casefold(), output.asked.casefold(), (output.ref or "").casefold()):
+                return exp.paren(output.formula)
+        for index, each in enumerate(self._dimensions):
+            column = "" if each.column is None else str(each.column)
+            if written in (each.name.casefold(), each.asked.casefold(), column.casefold()):
+                return placeholder(-1 - index)
+        return None
+
+    def _order(self, asked: AskedOrder, measures: Measures) -> Order:
+        tree = self._of_answer((asked.field,))
+        if tree is None:
+            parts = self._plain_reference(asked.field)
+            tree = None if parts is None else self._of_answer(parts)
+        if tree is None:
+            known = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
+            raise unknown("column of the answer to sort by:", asked.field, known)
+        return Order(tree.unnest(), asked.descending)
+
+    def _time(self, parts: Sequence[str], text: str) -> Name:
+        """Return the name of a column of times."""
+        name = self.names.asked_name(parts)
+        if not name.is_metric_time:
+            column = self._model.sources[self.names._target(name.hops)].column(name.column)
+            if column is not None and column.type is not SemanticType.TIME:
+                raise SemanticError(
+                    f"time_range.field `{text}` is a {column.type.value}, not a time",
+                    hint=f"name a time, or set type: time for {column.name} in {column.place}",
+                    code="grain",
+                )
+        return name
+
+    def _time_range(self) -> TimeRange | None:
+        asked = self._query.time_range
+        if asked is None:
+            return None
+        if asked.field is not None:
+            parts = self._plain_reference(asked.field)
+            if parts is None:
+                raise SemanticError(f"time_range.field `{asked.field}` is no column", hint="orders.ordered_at")
+            expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
+        else:
+            times = [each for each in self._dimensions if each.grain is not None]
+            name = times[0].expression if times else None
+            expression = name or Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
+        start, end = asked_range(asked, self._now)
+        return TimeRange(expression, start, end)
+
+
+def auto_name(expr: str) -> str:
+    """Return the column name of an expression nobody named: `sum(orders.amount)` is `sum_orders_amount`."""
+    return _NOT_NAME.sub("_", expr.lower()).strip("_") or "value"
+
+
+def _suffixed(name: str, grain: str | None) -> str:
+    return name if grain is None else f"{name}_{grain}"
+
+
+def _finer(grain: str, than: str) -> bool:
+    order = [each for each in GRAINS if each not in (FISCAL_QUARTER, FISCAL_YEAR)]
+    plain = {FISCAL_QUARTER: "quarter", FISCAL_YEAR: "year"}.get(grain, grain)
+    return order.index(plain) < order.index(than) if than in order else False
+
+
+def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
+    """Return the outputs, those that would share a name called by their source too; an equal one is left out."""
+    unique = list({(each.ref or each.asked, each.name): each for each in reversed(outputs)}.values())[::-1]
+    names = [each.name for each in unique]
+    found = []
+    for each in unique:
+        if (names.count(each.name) > 1 or each.name in taken) and each.ref is not None:
+            each = replace(each, name=each.ref.replace(".", "_"))
+        found.append(each)
+    seen: set[str] = set(taken)
+    for each in found:
+        if each.name in seen:
+            raise SemanticError(
+                f"two columns of the answer would be called `{each.name}`",
+                hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}',
+            )
+        seen.add(each.name)
+    return found

@@ -1,0 +1,42 @@
+"""The stretch of time a question asks for, as dates."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.model import Span
+from ktx_cli.context.semantic.query import AskedRange
+from ktx_cli.context.semantic.time import later, parse_range_value, parse_span
+
+
+def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | None, date | datetime | None]:
+    """Return start and end (not included); of `last`: up to the end of the day of `now`."""
+    if asked.last is not None:
+        span = parse_span(asked.last)
+        end = later(now.date(), 1, "day")
+        try:
+            return later(end, -span.count, span.unit), end
+        except OverflowError as error:
+            raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+    start = None if asked.start is None else parse_range_value(asked.start)
+    stop = None if asked.end is None else parse_range_value(asked.end)
+    if start is not None and stop is not None and _instant(start) >= _instant(stop):
+        raise SemanticError(
+            f"time_range ends at {stop}, not after its start {start}",
+            hint="the end is not included: 2024-01-01 to 2025-01-01",
+        )
+    return start, stop
+
+
+def length(start: date | datetime, end: date | datetime) -> Span:
+    """Return the length of a stretch of time: in months between firsts of months, else in days, else in seconds."""
+    first, last = _instant(start), _instant(end)
+    if all(each == datetime(each.year, each.month, 1) for each in (first, last)):
+        return Span((last.year - first.year) * 12 + last.month - first.month, "month")
+    seconds = int((last - first).total_seconds())
+    return Span(seconds, "second") if seconds % 86_400 else Span(seconds // 86_400, "day")
+
+
+def _instant(value: date | datetime) -> datetime:
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
