@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow check requirements parity bench fmt docs lock clean install
+.PHONY: demo test test-slow check requirements parity bench mutate-semantic fmt docs lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it a question
 	rm -rf ktx-demo
@@ -32,6 +32,10 @@ bench: $(STAMP)  ## the benchmarks; each prints a ratio and how it grows
 	$(BIN)/python benchmarks/crash.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/relationships.py --generated 20 --exclude-unconfirmable
+	$(BIN)/python -m benchmarks.semantic_oracle --quiet
+
+mutate-semantic: $(STAMP)  ## break one decision of the semantic layer at a time; the oracle's cases must notice
+	$(BIN)/python benchmarks/mutate_semantic.py
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	$(BIN)/ruff format .

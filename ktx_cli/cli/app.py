@@ -18,6 +18,7 @@ from ktx_cli.cli.commands import (
     llm,
     scan,
     setup,
+    sl,
     sql,
     status,
     usage,
@@ -73,5 +74,5 @@ def _root_signature() -> Any:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
-for module in (setup, status, doctor, connection, ingest, scan, sql, llm, usage, config, demo, completion):
+for module in (setup, status, doctor, connection, ingest, scan, sl, sql, llm, usage, config, demo, completion):
     module.register(app)

@@ -163,6 +163,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
     try:
         with _log_shown(session):
             result = function(session)
+    except streams.ReaderGoneError:
+        return EXIT_READER_GONE
     except KtxError as error:
         _debug(session)
         result = Result(error=error)

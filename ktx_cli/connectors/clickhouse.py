@@ -31,6 +31,9 @@ LIMITS: Mapping[str, Any] = {
     "max_result_bytes": 2 * base.MAX_RESULT_BYTES,
     "result_overflow_mode": "throw",
     "lock_acquire_timeout": base.LOCK_SECONDS,
+    # As standard SQL has it: what a join does not find, and a sum of nothing, is NULL, not 0 or an empty text.
+    "join_use_nulls": 1,
+    "aggregate_functions_null_for_empty": 1,
     "cancel_http_readonly_queries_on_client_close": 1,
 }
 """The settings every statement is sent with, as far as the user's profile lets them be set."""

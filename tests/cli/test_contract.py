@@ -47,11 +47,15 @@ ARGUMENTS = {
     "demo": ("company",),
     "llm ask": ("hello", "--model", "gateway:scripted"),
     "llm probe": ("--model", "gateway:scripted"),
+    "sl read": ("customers",),
+    "sl query": ("-d", "customers.country"),
+    "sl explain": ("-d", "customers.country"),
 }
 """What a command needs besides its name to do its work."""
 
 NEEDS_NO_PROJECT = {"setup", "demo", "completion", "config schema"}
-NEEDS_SCAN = {"status", "doctor", "scan diagram", "scan relationships"}
+NEEDS_LAYER = {"scan diagram", "scan relationships", "sl read", "sl query", "sl explain"}
+NEEDS_SCAN = {"status", "doctor", *NEEDS_LAYER}
 READS_NO_CONFIG = {"demo", "completion", "config schema"}
 TEXT_ONLY = {"completion"}
 """The listed exception: its output is a script in every mode."""
@@ -154,7 +158,7 @@ if os.environ.get("KTX_TEST_FULL"):
 @pytest.mark.parametrize(("how", "mode"), UNREAD)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nobody_reads_stdout(command: str, mode: str, how: str, ktx: Run, project: Path) -> None:
-    if command in ("scan diagram", "scan relationships"):
+    if command in NEEDS_LAYER:
         assert ktx("ingest").code == 0
     args = [*command.split(), *ARGUMENTS.get(command, ())]
     if command not in TEXT_ONLY:

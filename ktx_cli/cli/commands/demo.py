@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -46,12 +47,26 @@ def register(app: typer.Typer) -> None:
                 title="Joins that no key declares, found in the rows",
             ),
             Lines((report.question.title,)),
-            Table(report.answer.columns, tuple(tuple(str(cell) for cell in row) for row in report.answer.rows)),
+            Table(report.answer.columns, tuple(tuple(_shown(cell) for cell in row) for row in report.answer.rows)),
+            Lines(tuple(_receipt(report.answer.receipt))),
         ]
         steps = [
-            f"cd {shell_words(folder)} && ktx status",
+            f"cd {shell_words(folder)} && ktx sl query -m orders.late_share -d shipped.month_start",
+            f"cd {shell_words(folder)} && ktx sl list",
             f"cd {shell_words(folder)} && ktx scan relationships",
-            "less semantic-layer/warehouse/_schema/*.yaml",
+            "less semantic-layer/warehouse/*.yaml",
             "less handbook/*.md",
         ]
         return Result(report.to_json(), blocks, next_steps=steps)
+
+
+def _shown(cell: Any) -> str:
+    return "" if cell is None else f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+
+
+def _receipt(receipt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the answer is made of, a line a fact."""
+    for fact in receipt["facts"]:
+        yield f"{fact['rows']:,} rows of {fact['fact']}, by {'; '.join(path['path'] for path in fact['paths'])}"
+    verified = receipt["verified"]
+    yield f"computed a second way: {verified['rows']} of {verified['of']} rows, {len(verified['mismatches'])} differ"

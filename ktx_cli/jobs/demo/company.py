@@ -1,4 +1,4 @@
-"""Makes the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project and a handbook."""
+"""Makes the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project, a handbook and measures."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.demo.days import FIRST_DAY, LAST_DAY
 from ktx_cli.jobs.demo.dbt_project import write_dbt_project
 from ktx_cli.jobs.demo.handbook import write_handbook
+from ktx_cli.jobs.demo.semantic_layer import write_overlays
 from ktx_cli.jobs.demo.warehouse import make_tables, write_warehouse
 from ktx_cli.project.files import storage_error
+from ktx_cli.project.layout import SEMANTIC_NAME
 
 NAME = "Pottle & Fern"
 WAREHOUSE = "warehouse.duckdb"
 DBT_PROJECT = "dbt"
 HANDBOOK = "handbook"
+WAREHOUSE_ID = "warehouse"
+"""The id of the connection to the warehouse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Compa
     """Write the company of this seed into `folder`, which is created when it is not there.
 
     The same seed gives the same rows on every machine. Raises `UsageError` when the folder already holds one of
-    the three parts and is not `half_built`, and `StorageError` when a file cannot be written. Of a half-built company
+    the parts and is not `half_built`, and `StorageError` when a file cannot be written. Of a half-built company
     the texts that are there stay.
     """
     if not half_built:
@@ -68,11 +72,12 @@ def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Compa
     write_warehouse(company.warehouse, tables)
     write_dbt_project(company.dbt_project)
     write_handbook(company.handbook)
+    write_overlays(folder / SEMANTIC_NAME / WAREHOUSE_ID)
     return company
 
 
 def _refuse_to_overwrite(folder: Path) -> None:
-    for path in (folder / WAREHOUSE, folder / DBT_PROJECT, folder / HANDBOOK):
+    for path in (folder / WAREHOUSE, folder / DBT_PROJECT, folder / HANDBOOK, folder / SEMANTIC_NAME):
         if path.exists() or path.is_symlink():
             raise UsageError(
                 f"there is already something at {path}",

@@ -7,24 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.review import ReviewedEdge
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.demo.claim import claimed
-from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, build_company
+from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company
 from ktx_cli.jobs.demo.questions import QUESTIONS, Question
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
+from ktx_cli.jobs.semantic.asking import Told, ask_layer
+from ktx_cli.jobs.semantic.questions import Question as Asked
 from ktx_cli.jobs.setup.run import SetupRequest, setup
 from ktx_cli.project.config import load_config
 from ktx_cli.project.files import write_atomic
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 from ktx_cli.project.repository import Repository
-
-CONNECTION = "warehouse"
 
 SHOWN_JOINS = 3
 """How many of the found joins the demo shows."""
@@ -39,7 +37,7 @@ class DemoReport:
     rows: Mapping[str, int]
     ingest: IngestReport
     question: Question
-    answer: QueryResult
+    answer: Told
 
     @property
     def joins(self) -> tuple[ReviewedEdge, ...]:
@@ -57,9 +55,11 @@ class DemoReport:
             "ingest": self.ingest.to_json(),
             "joins": [{"edge": each.name, "score": each.edge.score, "reason": each.edge.reason} for each in self.joins],
             "question": self.question.title,
-            "sql": self.question.sql,
+            "query": dict(self.question.query),
+            "sql": self.answer.sql,
             "columns": list(self.answer.columns),
             "answer": [list(row) for row in self.answer.rows],
+            "receipt": dict(self.answer.receipt),
         }
 
 
@@ -82,7 +82,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
             project_dir=folder,
             environ=environ,
             database={"driver": "duckdb", "path": WAREHOUSE},
-            connection=CONNECTION,
+            connection=WAREHOUSE_ID,
             emit=emit,
         )
     )
@@ -98,14 +98,18 @@ def _commit_company(folder: Path) -> None:
     """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
     repository = Repository.create(folder)
-    files = [folder / ".gitignore", *(folder / DBT_PROJECT).rglob("*"), *(folder / HANDBOOK).rglob("*")]
+    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME)]
+    files = [folder / ".gitignore", *(path for each in folders for path in each.rglob("*"))]
     texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
     base = repository.head().commit
-    repository.commit(texts, message="The company: its dbt project and its handbook\n", base=base)
+    repository.commit(texts, message="The company: its dbt project, its handbook, its measures\n", base=base)
 
 
-def _ask(folder: Path, question: Question, environ: Mapping[str, str]) -> QueryResult:
-    config = load_config(Layout(folder).config).config
-    connector, _ = open_connection(config, CONNECTION, project_dir=folder, environ=environ)
-    with connector:
-        return connector.query(question.sql)
+def _ask(folder: Path, question: Question, environ: Mapping[str, str]) -> Told:
+    layout = Layout(folder)
+    asked = Asked(question.query, question.connection, verified=True)
+    answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ)
+    error = answer.error()
+    if error is not None:
+        raise error
+    return answer

@@ -14,6 +14,7 @@ from ktx_cli.project.config.drivers import is_supported, parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
 from ktx_cli.project.config.scan import Scan
+from ktx_cli.project.config.semantic import Semantic
 
 
 class Setup(Block):
@@ -73,6 +74,7 @@ class KtxConfig(Block):
     llm: Llm = setting(Llm, "Models.")
     ingest: Ingest = setting(Ingest, "How a run works.")
     scan: Scan = setting(Scan, "How databases are read.")
+    semantic: Semantic = setting(Semantic, "How questions to the semantic layer cut time.")
     storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
     agent: Agent = setting(Agent, "Of other versions.", status="dead")
     memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")

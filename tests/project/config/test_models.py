@@ -61,6 +61,9 @@ DEFAULTS: dict[str, Any] = {
     "agent.run_research.enabled": False,
     "agent.run_research.max_iterations": 20,
     "agent.run_research.default_toolset": ["sl_query", "wiki_search", "sl_read_source"],
+    "semantic.week_start": "monday",
+    "semantic.fiscal_year_start": 1,
+    "semantic.timezone": None,
     "scan.privacy": "local",
     "scan.enrichment.mode": "none",
     "scan.relationships.enabled": True,
@@ -147,7 +150,9 @@ def test_what_this_version_reads() -> None:
     blocks = ("llm.", "ingest.rateLimit.")
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
-    assert rest - scan == {"setup.database_connection_ids", "ingest.workUnits.maxConcurrency", "storage.git.author"}
+    semantic = {"semantic.week_start", "semantic.fiscal_year_start", "semantic.timezone"}
+    others = {"setup.database_connection_ids", "ingest.workUnits.maxConcurrency", "storage.git.author"}
+    assert rest - scan == semantic | others
     unread = {path for path, entry in ENTRIES.items() if path.startswith("scan.") and entry.status != "used"}
     assert all(path.startswith("scan.enrichment.embeddings.") for path in unread)
     assert all(entry.status == "used" for path, entry in ENTRIES.items() if path.startswith(blocks))

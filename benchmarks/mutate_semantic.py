@@ -1,0 +1,284 @@
+"""Breaks one decision of the semantic layer at a time and shows that a case of the oracle notices.
+
+`make mutate-semantic`. Each mutation replaces one place of the compiler in a copy of the package and asks the oracle's
+cases again, on DuckDB. A mutation no case notices ends the run with exit code 1: the decision is not tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "ktx_cli/context/semantic"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One decision: what is broken, in which file below the package, the text and what takes its place."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("facts without a partner are lost", "compiling/rows.py", 'self._on(joined), "LEFT")', "self._on(joined))"),
+    Mutation(
+        "missing keys never meet",
+        "compiling/equality.py",
+        "return exp.NullSafeEQ(this=one, expression=two)",
+        "return exp.EQ(this=one, expression=two)",
+    ),
+    Mutation(
+        "missing keys of two facts do not meet",
+        "compiling/statement.py",
+        "result = result.group_by(*(column(key, rows) for key in dimensions), copy=False)",
+        "result = result.where(*(column(key, rows).is_(exp.null()).not_() for key in dimensions), copy=False)"
+        ".group_by(*(column(key, rows) for key in dimensions), copy=False)",
+    ),
+    Mutation(
+        "facts are stacked without duplicates",
+        "compiling/statement.py",
+        "picked += [_as(_any(build, key, column(key, rows)), key) for key in measures]",
+        "picked += [_as(exp.Min(this=exp.Coalesce(this=column(key, rows), expressions=[exp.Literal.number(0)])), key)"
+        " for key in measures]",
+    ),
+    Mutation(
+        "a count of no rows is missing",
+        "compiling/statement.py",
+        "if self._build.plan.leaves[number].kind == COUNT:",
+        "if number < -99:",
+    ),
+    Mutation(
+        "count(*) counts the filtered rows too",
+        "expressions/aggregates.py",
+        "if counts_rows(aggregate):",
+        "if counts_rows(aggregate) and condition is None:",
+    ),
+    Mutation(
+        "a measure's filter is dropped",
+        "planning/measures.py",
+        "conditions = tuple(from_fact(self._names, each, fact) for each in context.conditions)",
+        "conditions = ()",
+    ),
+    Mutation(
+        "formulas lose their parentheses",
+        "planning/measures.py",
+        "return exp.paren(formula, copy=False)\n\n    def _measure",
+        "return formula\n\n    def _measure",
+    ),
+    Mutation(
+        "a missing sum spoils a formula",
+        "planning/measures.py",
+        "if self.leaves[int(formula.name)].kind in (SUM, COUNT):",
+        "if not formula:",
+    ),
+    Mutation(
+        "division by nothing fails or is endless",
+        "planning/measures.py",
+        "divisor = exp.Nullif(this=divisor, expression=exp.Literal.number(0))",
+        "divisor = exp.Coalesce(this=divisor, expressions=[exp.Literal.number(1)])",
+    ),
+    Mutation(
+        "an OR is two conditions",
+        "expressions/names.py",
+        "if isinstance(node, exp.And):",
+        "if isinstance(node, exp.And | exp.Or):",
+    ),
+    Mutation(
+        "a filter over details joins them",
+        "compiling/filters.py",
+        "prefixes = {prefix for prefix in _prefixes(rows, each) if prefix not in rows.joins}",
+        "prefixes = _prefixes(rows, each) & set(rows.joins)",
+    ),
+    Mutation(
+        "filters over the same details are held apart",
+        "compiling/filters.py",
+        "for other in [other for other in apart if other[0] & prefixes]:",
+        "for other in ():",
+    ),
+    Mutation(
+        "details count a row once for each of them",
+        "compiling/staged.py",
+        "return query.distinct(copy=False) if self._distinct else query",
+        "return query",
+    ),
+    Mutation(
+        "rows with equal values are one row",
+        "compiling/staged.py",
+        'selected[f"g{number}"] = self.rows.own(name)',
+        'selected[f"g{number}"] = exp.null()',
+    ),
+    Mutation(
+        "the path is any, not the shortest",
+        "graph.py",
+        "heapq.heappush(queue, (length + 1, several + (not edge.to_one), serial,",
+        "heapq.heappush(queue, (-length - 1, several + (not edge.to_one), -serial,",
+    ),
+    Mutation(
+        "of several paths the first is taken",
+        "graph.py",
+        "if len(found) > 1:\n                    raise _ambiguous_path(start, hops, found)",
+        "if len(found) > 99:\n                    raise _ambiguous_path(start, hops, found)",
+    ),
+    Mutation(
+        "a role is the plain join",
+        "compiling/rows.py",
+        "return exp.and_(*terms, copy=False)",
+        "return exp.and_(*terms[:1], copy=False)",
+    ),
+    Mutation(
+        "empty members are never shown",
+        "compiling/members.py",
+        "if not plan.wanted or not plan.dimensions or wanted is False:",
+        "if True:",
+    ),
+    Mutation(
+        "conditions on members are not held",
+        "compiling/members.py",
+        "for each in plan.filters if _inside(build, group, each)]",
+        "for each in plan.filters if not plan.filters]",
+    ),
+    Mutation(
+        "a running total starts with the time range",
+        "compiling/branches.py",
+        "asked = replace(asked, start=None)",
+        "asked = replace(asked, start=asked.start)",
+    ),
+    Mutation(
+        "a window has one unit more",
+        "compiling/periods.py",
+        "shift(end.copy(), -cumulative.window.count,",
+        "shift(end.copy(), -cumulative.window.count - 1,",
+    ),
+    Mutation(
+        "since the start of the period is since ever",
+        "compiling/periods.py",
+        "elif cumulative.to_date is not None:",
+        "elif cumulative.to_date == 0:",
+    ),
+    Mutation(
+        "the earlier period is the later one",
+        "compiling/periods.py",
+        "shift(start, -treatment.offset.count,",
+        "shift(start, treatment.offset.count,",
+    ),
+    Mutation(
+        "the last day is that of the rows left",
+        "compiling/branches.py",
+        "return self._staged(values, where, ranged)",
+        "return self._staged(values, [], [*where, *ranged])",
+    ),
+    Mutation(
+        "first and last day are the same",
+        "compiling/staged.py",
+        'pick = exp.Min if semi.take == "first" else exp.Max',
+        "pick = exp.Max",
+    ),
+    Mutation(
+        "the whole of a share is the share itself",
+        "planning/measures.py",
+        "replace(context.treatment, keep=kept)",
+        "replace(context.treatment, keep=None)",
+    ),
+    Mutation(
+        "policies are not held",
+        "compiling/build.py",
+        "if not source.policies:",
+        "if True:",
+    ),
+    Mutation(
+        "hidden columns can be asked for",
+        "expressions/resolving.py",
+        "if visibility is Visibility.HIDDEN or (grouped",
+        "if (grouped",
+    ),
+    Mutation(
+        "weeks begin a day early",
+        "time/dates.py",
+        "    if not sunday:\n",
+        "    if sunday:\n",
+    ),
+    Mutation(
+        "the end of a range is in it",
+        "time/cutting.py",
+        "found.append(exp.LT(",
+        "found.append(exp.LTE(",
+    ),
+    Mutation(
+        "ties come in any order",
+        "compiling/statement.py",
+        "found.append(_ordered(value.of(place), descending=False))",
+        "found.append(_ordered(value.of(place), descending=True))",
+    ),
+    Mutation(
+        "one row too many is not noticed",
+        "asking.py",
+        "len(rows) > limit or found.truncated",
+        "found.truncated and not rows",
+    ),
+    Mutation(
+        "rows that come several times are not noticed",
+        "probing.py",
+        "if joined_rows != alone:",
+        "if joined_rows < alone:",
+    ),
+)
+
+
+def run(mutation: Mutation, folder: Path) -> tuple[bool, float]:
+    """Return whether a case notices the mutation, and the seconds it took."""
+    started = time.perf_counter()
+    place = folder / mutation.file.replace("/", "_") / str(abs(hash(mutation.name)))
+    shutil.copytree(ROOT / "ktx_cli", place / "ktx_cli", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "benchmarks", place / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "tests" / "semantic_oracle",
+        place / "tests" / "semantic_oracle",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    file = place / PACKAGE / mutation.file
+    text = file.read_text()
+    if text.count(mutation.text) != 1:
+        raise SystemExit(f"`{mutation.name}`: its text is {text.count(mutation.text)} times in {mutation.file}")
+    file.write_text(text.replace(mutation.text, mutation.instead))
+    command = [sys.executable, "-m", "benchmarks.semantic_oracle", "--engine", "duckdb", "--quiet"]
+    environ = {**os.environ, "PYTHONPATH": str(place), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(command, cwd=place, env=environ, capture_output=True, text=True, check=False)
+    shutil.rmtree(place)
+    return done.returncode != 0, time.perf_counter() - started
+
+
+def main() -> int:
+    """Run all mutations, or those whose name holds a word; return 1 when one goes unnoticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("word", nargs="?", default="", help="only mutations whose name holds this")
+    parser.add_argument("--at-once", type=int, default=2)
+    chosen = parser.parse_args()
+    wanted = [each for each in MUTATIONS if chosen.word in each.name]
+    with tempfile.TemporaryDirectory() as folder:
+        clean = Mutation("nothing is broken", "graph.py", "MOST_CHOICES: Final = 20", "MOST_CHOICES: Final = 20")
+        if run(clean, Path(folder))[0]:
+            print("the cases fail without any mutation")
+            return 1
+        with ThreadPoolExecutor(chosen.at_once) as pool:
+            results = list(pool.map(lambda each: run(each, Path(folder)), wanted))
+    for mutation, (noticed, seconds) in zip(wanted, results, strict=True):
+        print(f"{'noticed' if noticed else 'MISSED ':8} {seconds:5.1f} s  {mutation.name}  ({mutation.file})")
+    missed = [each.name for each, (noticed, _) in zip(wanted, results, strict=True) if not noticed]
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} mutations noticed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

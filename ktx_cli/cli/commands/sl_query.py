@@ -1,0 +1,198 @@
+"""`ktx sl query` and `ktx sl explain`: a question to the semantic layer, answered, or told how it would be."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_plain, render_pretty
+from ktx_cli.cli.commands.sl_options import project_of, with_question
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.rows import RowFormat, as_lines, as_table
+from ktx_cli.cli.settings import use_colour
+from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.semantic.asking import Told
+    from ktx_cli.jobs.semantic.explaining import Explained
+    from ktx_cli.jobs.semantic.questions import Question
+
+
+class AnswerFormat(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    SQL = "sql"
+
+
+_TOTAL: Final = "total"
+
+_ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
+    "execute": (
+        Annotated[bool, typer.Option("--execute/--no-execute", help="Ask the database, or only compile.")],
+        True,
+    ),
+    "form": (
+        Annotated[
+            AnswerFormat,
+            typer.Option("--format", help="How the answer is printed without --json; sql asks no database."),
+        ],
+        AnswerFormat.TABLE,
+    ),
+    "verify": (
+        Annotated[bool, typer.Option("--verify", help="Compute some rows a second way; exit 1 where they differ.")],
+        False,
+    ),
+    "receipt": (
+        Annotated[bool, typer.Option("--receipt", help="Print the whole receipt; --json always has it.")],
+        False,
+    ),
+}
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to the group."""
+    _register_query(commands)
+    _register_explain(commands)
+
+
+def _register_query(commands: typer.Typer) -> None:
+    @command(commands, "query", schema="sl-query")
+    @with_question(_ANSWERING)
+    def query(
+        session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool, receipt: bool
+    ) -> Result:
+        """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
+        if not execute or form is AnswerFormat.SQL:
+            if verify:
+                raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
+            return _compiled(session, question, form)
+        from ktx_cli.jobs.semantic.asking import ask_layer
+
+        layout, config = project_of(session)
+        told = ask_layer(layout, config, replace(question, verified=verify), environ=os.environ)
+        _warn_when_cut(session, told)
+        if not session.settings.json:
+            _print(session, told, form, receipt)
+        return Result(told.to_json(), error=told.error())
+
+
+def _register_explain(commands: typer.Typer) -> None:
+    @command(commands, "explain", schema="sl-explain")
+    @with_question()
+    def explain(session: Session, question: Question) -> Result:
+        """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
+        from ktx_cli.jobs.semantic.explaining import choices_of, explain_question
+
+        layout, config = project_of(session)
+        try:
+            explained = explain_question(layout, config, question)
+        except KtxError as error:
+            choices = tuple(choices_of(error.details))
+            return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
+        return Result(explained.to_json(), _explained_blocks(explained))
+
+
+def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
+    """Return the statement alone, in the envelope as that of an answer without rows."""
+    from ktx_cli.jobs.semantic.explaining import explain_question
+
+    layout, config = project_of(session)
+    explained = explain_question(layout, config, question)
+    data = {
+        "connection": explained.connection,
+        "columns": [each["name"] for each in explained.columns],
+        "rows": None,
+        "row_count": None,
+        "totals": None,
+        "truncated": False,
+        "cut": None,
+        "sql": explained.sql,
+        "receipt": dict(explained.receipt),
+    }
+    text = json.dumps(data, ensure_ascii=False, indent=2) if form is AnswerFormat.JSON else explained.sql
+    return Result(data, [Lines(tuple(text.splitlines()))])
+
+
+def _explained_blocks(explained: Explained) -> list[Block]:
+    columns = tuple((each["name"], each["kind"], str(each["of"])) for each in explained.columns)
+    return [
+        Table(("column", "kind", "of"), columns),
+        Lines(("", *explained.steps(), "", *explained.sql.splitlines())),
+    ]
+
+
+def _warn_when_cut(session: Session, told: Told) -> None:
+    if told.cut is None:
+        return
+    why, hint = {
+        "rows": ("", "raise --limit, or go on with --offset"),
+        "bytes": (": they are large", "ask for fewer columns"),
+    }[told.cut]
+    session.warn(ResultWarning("truncated", f"only the first {len(told.rows):,} rows are shown{why}", hint=hint))
+
+
+def _print(session: Session, told: Told, form: AnswerFormat, receipt: bool) -> None:
+    """Print an answer, then on stderr what it is made of."""
+    if form is AnswerFormat.TABLE:
+        blocks = [_table(told)]
+        pretty = session.settings.pretty
+        text = render_pretty(blocks, colour=use_colour(sys.stdout)) if pretty else render_plain(blocks)
+    elif form is AnswerFormat.CSV:
+        text = as_lines(RowFormat.CSV, told.columns, told.rows)
+    else:
+        text = json.dumps(told.to_json(), ensure_ascii=False, indent=2) + "\n"
+    if sys.stdout.isatty() and form is not AnswerFormat.TABLE:
+        text = "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+    streams.write_out(text)
+    if not session.settings.quiet:
+        streams.write_err(render_plain([Lines(tuple(_clean(each) for each in _notes(told, form, receipt)))]))
+
+
+def _table(told: Told) -> Table:
+    table = as_table(told.columns, told.rows)
+    if told.totals is None:
+        return table
+    before = len(told.columns) - len(told.totals)
+    label = [_TOTAL, *[""] * (before - 1)][:before]
+    row = as_table(told.columns, [(*label, *told.totals.values())]).rows[0]
+    return replace(table, rows=(*table.rows, row))
+
+
+def _notes(told: Told, form: AnswerFormat, receipt: bool) -> Iterator[str]:
+    """Yield what is said about an answer beside its rows."""
+    from ktx_cli.jobs.semantic.explaining import facts_told
+
+    if told.totals is not None and form is AnswerFormat.CSV:
+        yield f"totals: {', '.join(f'{name} = {value}' for name, value in told.totals.items())}"
+    yield from facts_told(told.receipt)
+    yield from (f"note: {each}" for each in told.receipt["notes"])
+    verified = told.receipt["verified"]
+    if verified is not None:
+        yield f"verified: {verified['rows']} of {verified['of']} rows computed a second way"
+        yield from (f"  not verified: {name}, {why}" for name, why in verified["skipped"].items())
+    if receipt:
+        yield from render_plain([Fields(tuple(_receipt_rows(told)))]).splitlines()
+        yield from told.sql.splitlines()
+
+
+def _receipt_rows(told: Told) -> Iterator[tuple[str, str]]:
+    shown = ("sources", "having", "time", "policies", "parameters", "timing_ms")
+    for name in shown:
+        value = told.receipt[name]
+        if value:
+            yield name, ", ".join(value) if isinstance(value, list) else json.dumps(value, ensure_ascii=False)
+
+
+def _clean(line: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in line)

@@ -1,0 +1,139 @@
+"""Asks the semantic layer of a connection: compiled, checked by the filter, run read-only, told with a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.semantic.query import DEFAULT_LIMIT
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
+from ktx_cli.jobs.semantic.layers import broken_files_told, load_layer, the_layer
+from ktx_cli.jobs.semantic.questions import Question, shaped
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+if TYPE_CHECKING:
+    from ktx_cli.context.semantic.asking import Answer
+    from ktx_cli.context.semantic.verifying import Verified
+    from ktx_cli.jobs.semantic.guarded import GuardedConnector
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer of a question, its values as JSON takes them.
+
+    `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
+    were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
+    numbers came out differently when they were computed a second way.
+    """
+
+    connection: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    sql: str
+    receipt: Mapping[str, Any]
+    totals: Mapping[str, Any] | None = None
+    cut: str | None = None
+    mismatches: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "row_count": len(self.rows),
+            "totals": None if self.totals is None else dict(self.totals),
+            "truncated": self.cut is not None,
+            "cut": self.cut,
+            "sql": self.sql,
+            "receipt": dict(self.receipt),
+        }
+
+    def error(self) -> KtxError | None:
+        """Return the error for an answer that a second computation does not agree with."""
+        if not self.mismatches:
+            return None
+        return KtxError(
+            f"{plural(self.mismatches, 'number')} of the answer came out differently when computed a second way",
+            hint="do not use the answer; look at receipt.verified of --json, and at the joins in ktx sl explain",
+            details={"verified": self.receipt["verified"]},
+            code="not_verified",
+        )
+
+
+def ask_layer(
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    *,
+    environ: Mapping[str, str],
+    now: datetime | None = None,
+    max_bytes: int = DEFAULT_BYTES,
+) -> Told:
+    """Return the answer of a question.
+
+    Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
+    and what opening a connection raises.
+    """
+    from ktx_cli.context.semantic.asking import ask
+
+    started = monotonic()
+    connection = the_layer(layout, config, question.connection)
+    guard = guard_of(layout, config, connection, model := load_layer(layout, config, connection))
+    query = shaped(question, model)
+    loaded = (monotonic() - started) * 1000
+    asked_at = now or datetime.now(UTC)
+    with broken_files_told(model), guard.open(config, layout=layout, environ=environ) as connector:
+        answer = ask(model, query, connector, attributes=question.attributes, now=asked_at)
+        receipt = dict(answer.receipt)
+        again = _verified(model, query, question, answer.rows, connector, asked_at) if question.verified else None
+    receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
+    receipt["verified"] = None if again is None else again.to_json()
+    rows, too_large = json_rows(answer.rows, max_bytes)
+    totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
+    return Told(
+        connection,
+        tuple(answer.columns),
+        rows,
+        answer.sql,
+        receipt,
+        None if totals is None else dict(zip(answer.columns[-len(totals) :], totals, strict=True)),
+        _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
+        0 if again is None else len(again.mismatches),
+    )
+
+
+def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
+    """Return why rows were left out; an answer cut before its limit held all the bytes a session may."""
+    if too_large or (answer.truncated and len(answer.rows) < limit):
+        return "bytes"
+    return "rows" if answer.truncated else None
+
+
+def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+    """Return the guard for statements compiled from a model."""
+    tables = [source.table for source in model.sources.values() if source.table is not None]
+    return Guard.of(layout, config, connection, tables).for_compiled
+
+
+def _verified(
+    model: Model,
+    query: Mapping[str, Any],
+    question: Question,
+    rows: Sequence[tuple[Any, ...]],
+    connector: GuardedConnector,
+    now: datetime,
+) -> Verified:
+    """Compute the answer a second way."""
+    from ktx_cli.context.semantic.asking import compile_query
+    from ktx_cli.context.semantic.verifying import verify
+
+    asked = compile_query(model, query, attributes=question.attributes, now=now)
+    return verify(asked.compiled.build, rows, connector)

@@ -1,0 +1,99 @@
+"""How a question would be answered, without asking the database: the plan in words, and the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from ktx_cli.jobs.semantic.guarded import database_of
+from ktx_cli.jobs.semantic.layers import broken_files_told, load_layer, the_layer
+from ktx_cli.jobs.semantic.questions import Question, shaped
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+HOW: Final[Mapping[str, str]] = {
+    "where": "keeps rows",
+    "semi_join": "keeps rows that have such a joined row",
+    "having": "keeps finished rows",
+    "measure": "what the measure counts",
+}
+"""What a filter does, by where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a question would be answered; `receipt` is that of the answer, without numbers of rows."""
+
+    connection: str
+    sql: str
+    totals_sql: str | None
+    columns: tuple[Mapping[str, Any], ...]
+    receipt: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "columns": [dict(each) for each in self.columns],
+            "steps": list(self.steps()),
+            "sql": self.sql,
+            "totals_sql": self.totals_sql,
+            "receipt": dict(self.receipt),
+        }
+
+    def steps(self) -> Iterator[str]:
+        """Yield the plan in words, a line a step."""
+        yield from facts_told(self.receipt)
+        yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
+        yield from (f"note: {each}" for each in self.receipt["notes"])
+
+
+def explain_question(
+    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None
+) -> Explained:
+    """Return how a question would be answered; `SemanticError` where it has no right answer."""
+    from ktx_cli.context.semantic.asking import compile_query
+    from ktx_cli.context.semantic.receipt import receipt
+
+    connection = the_layer(layout, config, question.connection)
+    database_of(config, connection)
+    model = load_layer(layout, config, connection)
+    with broken_files_told(model):
+        asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
+    columns = [
+        {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
+        for each in asked.plan.dimensions
+    ]
+    columns += [
+        {"name": each.name, "kind": "measure", "of": each.ref or each.asked, "description": each.description}
+        | {"unit": each.unit, "format": each.format}
+        for each in asked.plan.outputs
+    ]
+    totals = None if asked.totals is None else asked.totals.tree.sql(model.dialect, pretty=True)
+    told = receipt(asked.compiled.build, asked.sql, (), {})
+    return Explained(connection, asked.sql, totals, tuple(columns), told)
+
+
+def facts_told(receipt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each."""
+    for fact in receipt["facts"]:
+        rows = "" if fact["rows"] is None else f", {fact['rows']:,} rows"
+        yield f"fact {fact['fact']}{rows}: {', '.join(fact['aggregates'])}"
+        yield from (f"  path {each['path']} ({each['why']})" for each in fact["paths"])
+        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in fact["filters"])
+        yield from (_unmatched(each) for each in fact["unmatched"])
+
+
+def _unmatched(join: Mapping[str, Any]) -> str:
+    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with one that leads nowhere"
+    return f"  unmatched {join['join']}: {missing}"
+
+
+def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
+    """Return what an error lets choose from, a row each: the word to use and what it stands for."""
+    choices = details.get("choices") or ()
+    if choices:
+        return [(str(each["via"]), str(each["path"])) for each in choices]
+    return [(str(each), "") for each in details.get("candidates") or ()]

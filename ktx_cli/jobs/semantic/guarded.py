@@ -1,0 +1,222 @@
+"""The one way a statement gets to a database: checked by the filter for the very server, then sent as it was checked.
+
+`ktx sql` sends statements of people through it, the semantic layer those it compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ktx_cli.connectors.base import row_size
+from ktx_cli.connectors.guard.check import CheckedStatement
+from ktx_cli.connectors.guard.policy import StatementPolicy
+from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
+from ktx_cli.connectors.guard.unknown import with_hint
+from ktx_cli.connectors.guard.written import CHECKED
+from ktx_cli.connectors.opening import open_connection
+from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, QueryResult, Scope
+from ktx_cli.connectors.registry import dialect_of
+from ktx_cli.connectors.scope import parse_name
+from ktx_cli.context.scan.catalog import load_manifest
+from ktx_cli.context.scan.profiling.plain import json_value
+from ktx_cli.core.errors import ConfigError, SourceError, UsageError
+from ktx_cli.core.text import listing
+from ktx_cli.project.config import Connection, Database, KtxConfig, connection_of, require_supported
+from ktx_cli.project.config import supported_databases as databases_of
+from ktx_cli.project.layout import Layout
+
+DEFAULT_BYTES: Final = 10_000_000
+"""About how many bytes of values an answer has at most, unless it is asked for more."""
+
+_SEARCHED: Final = ("postgres", "redshift")
+"""The dialects whose sessions look up names without a schema in the system's catalog alone."""
+
+
+def database_of(config: KtxConfig, connection: str) -> Database:
+    """Return the database of that id; `UsageError` where there is none, or it is of another kind."""
+    entry: Connection = connection_of(config, connection)
+    if not isinstance(entry, Database):
+        raise UsageError(
+            f"connection `{connection}` is no database: its driver is {entry.driver}",
+            hint=f"databases: {listing(sorted(databases_of(config)))}",
+        )
+    require_supported(connection, entry)
+    return entry
+
+
+class TableNames:
+    """The names of a connection's tables, from its committed manifest, read when the first is asked for.
+
+    `also`: tables besides the manifest's, by the parts of their names.
+    """
+
+    def __init__(self, layout: Layout, connection: str, entry: Database, also: Iterable[tuple[str, ...]] = ()) -> None:
+        self._layout = layout
+        self._connection = connection
+        self._also = list(also)
+        single = getattr(entry, "schema_", None)
+        self._schemas: list[str] = list(getattr(entry, "schemas", None) or ([single] if single else []))
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables, without their schemas."""
+        return sorted({parts[-1] for parts in self._tables})
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return sorted({str(column["name"]) for entry in self._entries for column in entry.get("columns") or ()})
+
+    def __contains__(self, name: object) -> bool:
+        return name in {".".join(parts) for parts in self._tables}
+
+    @functools.cached_property
+    def _entries(self) -> list[dict[str, Any]]:
+        return list(load_manifest(self._layout, self._connection).tables.values())
+
+    @functools.cached_property
+    def _tables(self) -> list[tuple[str, ...]]:
+        return [found for entry in self._entries if (found := _parts(entry.get("table")))] + self._also
+
+    @functools.cached_property
+    def _places(self) -> dict[str, list[str]]:
+        """The schemas of every table by its name."""
+        places: dict[str, list[str]] = defaultdict(list)
+        for parts in self._tables:
+            if len(parts) > 1 and parts[-2] not in places[parts[-1]]:
+                places[parts[-1]].append(parts[-2])
+        return places
+
+    def schema_of(self, table: str) -> str | None:
+        """Return the schema a table is in: by the manifest, else the connection's own, else `public`.
+
+        None for the system's tables, which sessions find by themselves. `UsageError` where several schemas have it.
+        """
+        if table.startswith("pg_"):
+            return None
+        found = self._places.get(table, [])
+        wanted = [*self._schemas, "public"]
+        if len(found) > 1 and not set(found) & set(wanted):
+            raise UsageError(
+                f"the table `{table}` is in {len(found)} schemas: {listing(sorted(found))}",
+                hint=f"name the schema too: {sorted(found)[0]}.{table}",
+            )
+        return next((schema for schema in wanted if schema in found), found[0] if found else wanted[0])
+
+
+def _parts(table: object) -> tuple[str, ...]:
+    """Return the parts of a manifest's `table:`; none for one that people wrote wrongly."""
+    try:
+        return parse_name(table) if isinstance(table, str) else ()
+    except ConfigError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What may be sent to one connection. `of` reads it from the configuration; nothing is opened."""
+
+    policy: StatementPolicy
+    dialect: str
+    names: TableNames
+
+    @classmethod
+    def of(cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()) -> Guard:
+        """Return the guard of a connection; `UsageError`, `NotSupportedError` where it is no database we read."""
+        entry = database_of(config, connection)
+        policy = StatementPolicy.of(connection, entry.model_dump(by_alias=True))
+        return cls(policy, dialect_of(entry.driver) or entry.driver, TableNames(layout, connection, entry, also))
+
+    @property
+    def for_compiled(self) -> Guard:
+        """The guard for statements of the semantic layer: `query_policy` is about those of people and agents."""
+        return replace(self, policy=replace(self.policy, raw_sql=True))
+
+    def check(self, sql: str, *, max_rows: int, server: Server | None = EITHER) -> CheckedStatement:
+        """Return the statement that may be sent; raises as `StatementPolicy.check`."""
+        schema_of = self.names.schema_of if self.dialect in _SEARCHED else None
+        return self.policy.check(
+            sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
+        )
+
+    def open(self, config: KtxConfig, *, layout: Layout, environ: Mapping[str, str]) -> GuardedConnector:
+        """Open the connection behind this guard; raises as `open_connection`."""
+        connector, _ = open_connection(config, self.policy.connection, project_dir=layout.root, environ=environ)
+        return GuardedConnector(connector, self)
+
+
+@dataclass(slots=True)
+class GuardedConnector:
+    """An open connection whose `query` sends nothing that the guard did not let through."""
+
+    inner: Connector
+    guard: Guard
+    dialect: str = field(init=False)
+    _server: Server | None = None
+
+    def __post_init__(self) -> None:
+        self.dialect = self.inner.dialect
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Check one statement, then run it; `StatementRefusedError` where it is not known to only read."""
+        return self.send(self.checked(sql, max_rows=max_rows), parameters, max_rows=max_rows)
+
+    def checked(self, sql: str, *, max_rows: int) -> CheckedStatement:
+        """Return the statement that may be sent to this very server."""
+        return self.guard.check(sql, max_rows=max_rows, server=self._the_server())
+
+    def send(self, statement: CheckedStatement, parameters: Sequence[Any] = (), *, max_rows: int) -> QueryResult:
+        """Run a checked statement; its error names the table or column that was probably meant."""
+        try:
+            found = self.inner.query(statement.sql, parameters, max_rows=max_rows)
+        except SourceError as error:
+            names = self.guard.names
+            raise with_hint(error, statement.dialect, names.tables, names.columns) from error
+        return replace(found, columns=statement.columns(found.columns))
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Connect, make one round trip, look at version and privileges."""
+        return self.inner.test(scope)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope."""
+        return self.inner.introspect(scope)
+
+    def close(self) -> None:
+        """Give the session back."""
+        self.inner.close()
+
+    def __enter__(self) -> GuardedConnector:
+        self.inner.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.inner.__exit__(*exc)
+
+    def _the_server(self) -> Server | None:
+        """Return which of the servers of a dialect this is, where what is built in depends on it."""
+        if self.guard.dialect not in CHECKED:
+            return EITHER
+        if self._server is None:
+            ((version,),) = self.inner.query("SELECT VERSION()", max_rows=1).rows
+            self._server = server_of(str(version))
+        return self._server
+
+
+def json_rows(
+    rows: Iterable[Sequence[Any]], max_bytes: int = DEFAULT_BYTES
+) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """Return rows with their values as JSON takes them, and whether some were left out for want of bytes."""
+    kept: list[tuple[Any, ...]] = []
+    left = max_bytes
+    for row in rows:
+        values = tuple(json_value(value) for value in row)
+        left -= row_size(values)
+        if left < 0:
+            return tuple(kept), True
+        kept.append(values)
+    return tuple(kept), False

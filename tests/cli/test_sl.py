@@ -1,0 +1,272 @@
+"""`ktx sl`: finding, listing and reading sources; what the shell completes; that nothing is written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+ORDERS = """\
+name: orders
+table: orders
+description: Every order of a customer
+grain: [id]
+default_time_dimension: {dbt: placed_on}
+columns:
+  - {name: id, type: number}
+  - {name: customer_id, type: number}
+  - {name: placed_on, type: time, natural_granularity: day}
+  - {name: margin, type: number, visibility: internal}
+  - {name: card_number, type: string, visibility: hidden}
+joins:
+  - {to: customers, on: orders.customer_id = customers.id, relationship: many_to_one}
+measures:
+  - {name: order_count, expr: count(*), description: How many purchases there were}
+  - {name: seen, expr: sum(id), percent_of: total}
+segments:
+  - {name: recent, expr: placed_on > '2024-01-01'}
+tests:
+  - {name: all, query: {measures: [orders.order_count]}, expect_value: 3}
+"""
+CUSTOMERS = """\
+name: customers
+table: customers
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: country, type: string, description: Where the customer lives}
+"""
+VAULT = "name: vault\ntable: vault\nvisibility: hidden\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+STAGING = "name: staging\ntable: staging\nvisibility: internal\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+
+
+@pytest.fixture
+def layer(shop: Path) -> Path:
+    """A project over the shop with a semantic layer of people's own."""
+    folder = shop.parent
+    (folder / "ktx.yaml").write_text("connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
+    below = folder / "semantic-layer" / "warehouse"
+    below.mkdir(parents=True)
+    texts = {"orders": ORDERS, "customers": CUSTOMERS, "vault": VAULT, "staging": STAGING}
+    for name, text in texts.items():
+        (below / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def state(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["order"],
+        ["list"],
+        ["read", "orders"],
+        ["read", "orders", "--yaml"],
+        ["validate"],
+        ["query", "-m", "orders.order_count"],
+        ["explain", "-m", "orders.order_count"],
+        ["test"],
+    ],
+)
+@pytest.mark.parametrize("mode", ["--json", "--plain"])
+def test_nothing_is_written(ktx: Run, layer: Path, words: list[str], mode: str) -> None:
+    before = state(layer)
+    assert ktx("sl", *words, mode).code in (0, 1)
+    assert state(layer) == before
+
+
+def test_a_search(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "purchases", "--json")
+    assert answer.envelope["schema"] == "ktx/sl/v1"
+    (hit,) = answer.data["hits"]
+    assert hit.pop("score") > 0
+    assert hit == {
+        "kind": "measure",
+        "id": "orders.order_count",
+        "connection": "warehouse",
+        "summary": "How many purchases there were",
+        "snippet": "How many purchases there were",
+        "matched_on": ["description"],
+    }
+    assert ktx("sl", "purchases").out.splitlines() == [
+        "kind\tname\tsummary\tmatched on",
+        "measure\torders.order_count\tHow many purchases there were\tdescription",
+    ]
+
+
+def test_a_search_of_several_words_and_one_with_a_typing_error(ktx: Run, layer: Path) -> None:
+    assert ktx("sl", "customer", "country", "--json").data["hits"][0]["id"] == "customers.country"
+    answer = ktx("sl", "contry", "--json")
+    assert answer.data["corrected"] == {"contry": "country"}
+    assert answer.envelope["warnings"][0]["code"] == "corrected"
+    assert len(ktx("sl", "order", "--limit", "1", "--json").data["hits"]) == 1
+
+
+def test_a_search_that_finds_nothing(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "zzzzz")
+    assert (answer.code, answer.out) == (0, "found: nothing\n")
+    assert "next: ktx sl list" in answer.err
+
+
+@pytest.mark.parametrize("word", ["card_number", "vault", "margin", "staging"])
+def test_what_is_not_public_is_not_found(ktx: Run, layer: Path, word: str) -> None:
+    found = ktx("sl", word, "--json").data["hits"]
+    assert not [hit for hit in found if word in hit["id"]]
+    shown = ktx("sl", word, "--internal", "--json").data["hits"]
+    assert bool([hit for hit in shown if word in hit["id"]]) is (word in ("margin", "staging"))
+
+
+@pytest.mark.parametrize("words", [[], ["list"]])
+def test_the_list(ktx: Run, layer: Path, words: list[str]) -> None:
+    answer = ktx("sl", *words, "--json")
+    assert [each["name"] for each in answer.data["sources"]] == ["customers", "orders"]
+    assert answer.data["sources"][1] == {
+        "connection": "warehouse",
+        "name": "orders",
+        "kind": "table",
+        "grain": ["id"],
+        "columns": 3,
+        "measures": 2,
+        "joins": 1,
+        "segments": 1,
+        "visibility": "public",
+        "description": "Every order of a customer",
+    }
+    assert ktx("sl", *words).out.splitlines() == [
+        "source\tkind\tgrain\tcolumns\tmeasures\tjoins\tdescription",
+        "customers\ttable\tid\t2\t0\t0\t",
+        "orders\ttable\tid\t3\t2\t1\tEvery order of a customer",
+    ]
+
+
+def test_an_empty_layer(ktx: Run, layer: Path) -> None:
+    for path in (layer / "semantic-layer" / "warehouse").iterdir():
+        path.unlink()
+    answer = ktx("sl")
+    assert (answer.code, answer.out, answer.err) == (0, "sources: none\n", "next: ktx ingest\n")
+    assert ktx("sl", "list", "-c", "warehouse", "--json").envelope["error"]["hint"] == "ktx ingest warehouse"
+
+
+def test_a_broken_file_is_a_warning_with_its_place(ktx: Run, layer: Path) -> None:
+    (layer / "semantic-layer" / "warehouse" / "customers.yaml").write_text("name: customers\ntable: [\n")
+    (warning,) = ktx("sl", "list", "--json").envelope["warnings"]
+    assert warning["code"] == "semantic_problems"
+    assert warning["message"].startswith("semantic-layer/warehouse/customers.yaml:")
+    assert warning["hint"] == "ktx sl validate -c warehouse --no-data"
+
+
+def test_reading_a_source(ktx: Run, layer: Path) -> None:
+    data = ktx("sl", "read", "orders", "--json").data
+    assert [each["name"] for each in data["columns"]] == ["id", "customer_id", "placed_on"]
+    assert data["not_shown"] == {"columns": 2, "measures": 0}
+    assert (data["time"], data["grain"], data["tests"]) == ("placed_on", ["id"], ["all"])
+    assert data["measures"][1]["special"] == {"percent_of": "total"}
+    assert data["joins"][0] == {
+        "to": "customers",
+        "alias": None,
+        "on": "orders.customer_id = customers.id",
+        "relationship": "many_to_one",
+        "source": None,
+    }
+    internal = ktx("sl", "read", "orders", "--internal", "--json").data
+    assert [each["name"] for each in internal["columns"]] == ["id", "customer_id", "placed_on", "margin"]
+    out = ktx("sl", "read", "ORDERS").out
+    assert "not shown: 2 columns" in out
+    assert "card_number" not in out
+    assert "measure\texpr\tspecial\tdescription" in out
+
+
+def test_reading_the_files(ktx: Run, layer: Path) -> None:
+    assert ktx("sl", "read", "orders", "--yaml").out == ORDERS
+    shards = layer / "semantic-layer" / "warehouse" / "_schema"
+    shards.mkdir()
+    entry = "  orders:\n    table: orders\n    columns: [{name: id, type: number, pk: true}]\n"
+    (shards / "main.yaml").write_text(f"tables:\n{entry}")
+    answer = ktx("sl", "read", "orders", "--yaml", "--json")
+    assert answer.data["files"] == [
+        {"path": "semantic-layer/warehouse/_schema/main.yaml", "text": entry},
+        {"path": "semantic-layer/warehouse/orders.yaml", "text": ORDERS},
+    ]
+    assert ktx("sl", "read", "orders", "--yaml").out.startswith(
+        "# semantic-layer/warehouse/_schema/main.yaml\n  orders"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code", "hint"),
+    [
+        (["ordres"], "unknown_name", 2, "did you mean `orders`?"),
+        (["vaul"], "unknown_name", 2, "there are: customers, orders"),
+        (["ordres", "--yaml"], "unknown_name", 2, "did you mean `orders`?"),
+        (["vault"], "hidden", 1, "ktx sl read vault --yaml"),
+        (["staging"], "hidden", 1, "ktx sl read staging --internal"),
+        (["orders", "-c", "nowhere"], "usage", 2, "known: warehouse"),
+        (["orders", "-c", "warehous"], "usage", 2, "did you mean `warehouse`?"),
+    ],
+)
+def test_what_cannot_be_read(ktx: Run, layer: Path, words: list[str], code: str, exit_code: int, hint: str) -> None:
+    answer = ktx("sl", "read", *words, "--json")
+    error = answer.envelope["error"]
+    assert (answer.code, error["code"], error["hint"]) == (exit_code, code, hint)
+
+
+def test_a_source_of_two_connections_needs_one_named(ktx: Run, layer: Path) -> None:
+    other = layer / "semantic-layer" / "other"
+    other.mkdir()
+    (other / "orders.yaml").write_text(ORDERS)
+    for more in ([], ["--yaml"]):
+        error = ktx("sl", "read", "orders", *more, "--json").envelope["error"]
+        assert error["details"] == {"candidates": ["other", "warehouse"]}
+        assert ktx("sl", "read", "orders", *more, "-c", "warehouse").code == 0
+    assert ktx("sl", "list").out.splitlines()[1].split("\t")[:2] == ["other", "orders"]
+
+
+def test_without_a_project(ktx: Run) -> None:
+    assert ktx("sl", "--json").code == 3
+
+
+def test_a_subcommand_wins_over_a_word(ktx: Run, layer: Path) -> None:
+    assert ktx("sl", "--limit", "3", "list").code == 2
+    assert ktx("sl", "--json", "--", "list").data["query"] == "list"
+
+
+def test_help_imports_no_heavy_library(layer: Path) -> None:
+    script = (
+        "import sys\nfrom ktx_cli.cli.app import app\n"
+        "try:\n    app(['sl', 'query', '--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'sqlglot', 'duckdb', 'sqlalchemy', 'pydantic'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=layer, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "--user-attribute" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("ktx sl read or", ["orders"]),
+        ("ktx sl read v", []),
+        ("ktx sl query -m orders.", ["orders.order_count", "orders.seen"]),
+        ("ktx sl query -d orders.p", ["orders.placed_on"]),
+        ("ktx sl query --segment o", ["orders.recent"]),
+        ("ktx sl explain -d customers.c", ["customers.country"]),
+        ("ktx sl val", ["validate"]),
+        ("ktx sl test c", ["customers"]),
+    ],
+)
+def test_completes(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: list[str]) -> None:
+    monkeypatch.setenv("_KTX_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    before = state(layer)
+    assert ktx().out.split() == found
+    assert state(layer) == before

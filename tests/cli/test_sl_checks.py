@@ -1,0 +1,184 @@
+"""`ktx sl validate` and `ktx sl test` on the command line: what they print and how they end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+ORDERS = """\
+name: orders
+table: orders
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: customer_id, type: number}
+joins:
+  - {to: customers, on: orders.customer_id = customers.id, relationship: many_to_one}
+measures:
+  - {name: order_count, expr: count(*)}
+tests:
+  - {name: total, query: {measures: [orders.order_count]}, expect_value: 3}
+  - name: by_country
+    query: {measures: [orders.order_count], dimensions: [customers.country]}
+    expect: [[NO, 2], [SE, 1]]
+  - {name: positive, query: {measures: [orders.order_count]}, invariant: order_count > 0}
+"""
+CUSTOMERS = """\
+name: customers
+table: customers
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: country, type: string}
+"""
+REGIONAL = """\
+name: regional
+table: customers
+grain: [id]
+columns: [{name: id, type: number}, {name: country, type: string}]
+measures: [{name: people, expr: count(*)}]
+policies: [{name: own, filter: "country = {{ user.country }}"}]
+tests: [{name: mine, query: {measures: [regional.people]}, expect_value: 1}]
+"""
+
+
+@pytest.fixture
+def layer(shop: Path) -> Path:
+    """A project over the shop with three orders and tests that pass."""
+    folder = shop.parent
+    change(folder, "INSERT INTO orders VALUES (1, 1, NULL), (2, 1, NULL), (3, 2, NULL)")
+    (folder / "ktx.yaml").write_text("connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
+    (folder / "semantic-layer" / "warehouse").mkdir(parents=True)
+    write(folder, "orders", ORDERS)
+    write(folder, "customers", CUSTOMERS)
+    return folder
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / "semantic-layer" / "warehouse" / f"{name}.yaml").write_text(text)
+
+
+def change(folder: Path, sql: str) -> None:
+    with sqlite3.connect(folder / "shop.sqlite") as database:
+        database.execute(sql)
+    database.close()
+
+
+def test_a_valid_layer(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "validate", "--json")
+    assert (answer.code, answer.envelope["schema"]) == (0, "ktx/sl-validate/v1")
+    assert answer.data["counts"] == {"error": 0, "warning": 0, "info": 0}
+    assert answer.data["checks"][-1] == {
+        "connection": "warehouse",
+        "check": "dangling",
+        "source": "orders",
+        "subject": "customers on orders.customer_id = customers.id",
+        "status": "passed",
+        "counts": {"rows": 3, "null_keys": 0, "dangling": 0},
+        "reason": None,
+    }
+    assert ktx("sl", "validate").out.splitlines() == [
+        "sources: 2",
+        "checks on the data: 6 passed, 0 failed, 0 skipped",
+        "problems: none",
+    ]
+
+
+def test_errors_have_their_place_and_exit_1(ktx: Run, layer: Path) -> None:
+    write(layer, "orders", ORDERS.replace("count(*)", "sum(amuont)"))
+    answer = ktx("sl", "validate", "--no-data", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "semantic_problems")
+    (problem,) = answer.data["problems"]
+    assert (problem["path"], problem["line"], problem["severity"], problem["source"]) == (
+        "semantic-layer/warehouse/orders.yaml",
+        10,
+        "error",
+        "orders",
+    )
+    shown = ktx("sl", "validate", "--no-data")
+    assert "error\tsemantic-layer/warehouse/orders.yaml:10\t" in shown.out
+    assert "checks on the data" not in shown.out
+    assert "error: the semantic layer has 1 error" in shown.err
+
+
+def test_warnings_exit_1_only_where_it_is_strict(ktx: Run, layer: Path) -> None:
+    change(layer, "INSERT INTO orders VALUES (4, 9, NULL)")
+    answer = ktx("sl", "validate")
+    assert answer.code == 0
+    assert "1 of 4 rows of `orders` (25 %) have a key that `customers` lacks" in answer.out
+    assert ktx("sl", "validate", "--strict").code == 1
+    assert ktx("sl", "validate", "customers", "--strict").code == 0
+
+
+def test_a_database_that_cannot_be_reached(ktx: Run, layer: Path) -> None:
+    (layer / "shop.sqlite").unlink()
+    answer = ktx("sl", "validate", "--json")
+    assert answer.code == 4
+    assert answer.data["checks"] == []
+    assert answer.envelope["error"]["hint"].endswith("--no-data")
+    assert ktx("sl", "validate", "--no-data").code == 0
+    write(layer, "orders", ORDERS.replace("count(*)", "sum(amuont)"))
+    answer = ktx("sl", "validate", "--json")
+    assert answer.code == 1
+    assert answer.envelope["warnings"][0]["code"] == "not_checked"
+
+
+def test_a_budget_that_is_used_up(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "validate", "--budget", "0", "--json")
+    assert answer.envelope["warnings"][0]["code"] == "budget"
+    assert {each["status"] for each in answer.data["checks"]} == {"skipped"}
+
+
+@pytest.mark.parametrize("command", ["validate", "test"])
+def test_a_source_that_is_not_there(ktx: Run, layer: Path, command: str) -> None:
+    answer = ktx("sl", command, "ordres", "--json")
+    assert (answer.code, answer.envelope["error"]["hint"]) == (2, "did you mean `orders`?")
+
+
+def test_tests_that_pass(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "test", "--json")
+    assert (answer.code, answer.envelope["schema"]) == (0, "ktx/sl-test/v1")
+    assert (answer.data["passed"], answer.data["failed"]) == (3, 0)
+    assert ktx("sl", "test").out.splitlines()[-1] == "tests: 3 passed, 0 failed"
+    assert ktx("sl", "test", "customers").out == "tests: none\n"
+
+
+def test_tests_that_fail_show_expected_and_got(ktx: Run, layer: Path) -> None:
+    change(layer, "DELETE FROM orders WHERE id = 2")
+    answer = ktx("sl", "test", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "tests_failed")
+    assert answer.envelope["error"]["details"] == {"failed": ["orders.total", "orders.by_country"]}
+    total, by_country, positive = answer.data["tests"]
+    assert (total["expected"], total["got"], total["passed"]) == (3, 2, False)
+    assert by_country["got"] == [["NO", 1], ["SE", 1]]
+    assert positive["passed"]
+    assert (total["path"], total["line"]) == ("semantic-layer/warehouse/orders.yaml", 12)
+    out = ktx("sl", "test").out.splitlines()
+    assert out[1] == "orders.total\tfailed\t3\t2"
+    assert out[3].startswith("orders.positive\tpassed")
+
+
+def test_a_test_that_cannot_be_asked_says_why(ktx: Run, layer: Path) -> None:
+    write(
+        layer, "orders", ORDERS.replace("measures: [orders.order_count]}, expect", "measures: [orders.orders]}, expect")
+    )
+    answer = ktx("sl", "test")
+    assert answer.code == 1
+    assert "there is no measure `orders.orders`" in answer.out
+
+
+def test_the_callers_attributes(ktx: Run, layer: Path) -> None:
+    write(layer, "regional", REGIONAL)
+    assert "needs the attribute `country`" in ktx("sl", "test", "regional").out
+    assert ktx("sl", "test", "regional", "--user-attribute", "country=NO").code == 0
+
+
+def test_tests_on_a_database_that_cannot_be_reached(ktx: Run, layer: Path) -> None:
+    (layer / "shop.sqlite").unlink()
+    assert ktx("sl", "test").code == 4

@@ -1,0 +1,412 @@
+"""`ktx sl query` and `ktx sl explain`: every option, every way to print, every refusal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.cli.commands.sl_options import OPTIONS
+from ktx_cli.cli.commands.sl_question import question_of
+from ktx_cli.core.errors import UsageError
+
+Run = Callable[..., Any]
+
+SALES = """\
+name: sales
+table: sales
+grain: [id]
+default_time_dimension: {dbt: sold_at}
+columns:
+  - {name: id, type: number}
+  - {name: customer_id, type: number}
+  - {name: ship_to, type: string}
+  - {name: bill_to, type: string}
+  - {name: sold_at, type: time}
+  - {name: amount, type: number}
+  - {name: secret, type: string, visibility: hidden}
+joins:
+  - {to: customers, on: sales.customer_id = customers.id, relationship: many_to_one}
+  - {to: regions, on: sales.ship_to = regions.code, relationship: many_to_one, alias: shipping}
+  - {to: regions, on: sales.bill_to = regions.code, relationship: many_to_one, alias: billing}
+measures:
+  - {name: revenue, expr: sum(amount)}
+  - {name: sale_count, expr: count(*)}
+  - {name: above, expr: sum(amount), filter: "amount >= {{ param.least }}"}
+parameters: [{name: least, type: number, default: 6}]
+segments:
+  - {name: big, expr: amount >= 10}
+"""
+CUSTOMERS = """\
+name: customers
+table: customers
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: country, type: string}
+"""
+REGIONS = """\
+name: regions
+table: regions
+grain: [code]
+columns:
+  - {name: code, type: string}
+  - {name: title, type: string}
+"""
+PARTNERS = """\
+name: partners
+table: partners
+grain: [id]
+columns: [{name: id, type: number}, {name: region, type: string}]
+measures: [{name: partner_count, expr: count(*)}]
+policies: [{name: own, filter: "region = {{ user.region }}"}]
+"""
+TABLES = """
+CREATE TABLE sales (id INTEGER, customer_id INTEGER, ship_to TEXT, bill_to TEXT, sold_at TEXT, amount REAL,
+                    secret TEXT);
+CREATE TABLE buyers (id INTEGER, country TEXT);
+CREATE TABLE regions (code TEXT, title TEXT);
+CREATE TABLE partners (id INTEGER, region TEXT);
+INSERT INTO buyers VALUES (1, 'NO'), (2, 'SE'), (3, 'DK');
+INSERT INTO regions VALUES ('n', 'North'), ('s', 'South');
+INSERT INTO partners VALUES (1, 'EU'), (2, 'EU'), (3, 'US');
+INSERT INTO sales VALUES
+  (1, 1, 'n', 's', '2023-02-03 10:00:00', 5, 'x'), (2, 1, 'n', 'n', '2024-01-05 23:30:00', 10, 'x'),
+  (3, 2, 's', 's', '2024-03-05 10:00:00', 20, 'x'), (4, 9, 's', 's', '2024-03-06 10:00:00', 7, NULL);
+"""
+
+
+@pytest.fixture
+def layer(shop: Path) -> Path:
+    """A project over a database of sales, with a semantic layer of people's own."""
+    folder = shop.parent
+    with sqlite3.connect(shop) as database:
+        database.executescript(TABLES)
+    database.close()
+    (folder / "ktx.yaml").write_text("connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
+    below = folder / "semantic-layer" / "warehouse"
+    below.mkdir(parents=True)
+    texts = {"sales": SALES, "customers": CUSTOMERS, "regions": REGIONS, "partners": PARTNERS}
+    for name, text in texts.items():
+        (below / f"{name}.yaml").write_text(text.replace("table: customers", "table: buyers"))
+    return folder
+
+
+def rows(ktx: Run, *words: str, **kwargs: Any) -> list[list[Any]]:
+    answer = ktx("sl", "query", *words, "--json", **kwargs)
+    assert answer.code == 0, answer
+    found: list[list[Any]] = answer.data["rows"]
+    return found
+
+
+def refused(ktx: Run, *words: str, command: str = "query", **kwargs: Any) -> dict[str, Any]:
+    answer = ktx("sl", command, *words, "--json", **kwargs)
+    assert answer.code != 0
+    error: dict[str, Any] = answer.envelope["error"]
+    return {**error, "exit": answer.code}
+
+
+REVENUE = ("-m", "sales.revenue")
+
+
+def test_the_envelope(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "query", *REVENUE, "-d", "customers.country", "--totals", "--no-include-empty", "--json")
+    assert answer.envelope["schema"] == "ktx/sl-query/v1"
+    data = answer.data
+    receipt = data.pop("receipt")
+    assert data.pop("sql") == receipt["sql"]
+    assert data == {
+        "connection": "warehouse",
+        "columns": ["country", "revenue"],
+        "rows": [["NO", 15.0], ["SE", 20.0], [None, 7.0]],
+        "row_count": 3,
+        "totals": {"revenue": 42.0},
+        "truncated": False,
+        "cut": None,
+    }
+    (fact,) = receipt["facts"]
+    assert (fact["fact"], fact["rows"]) == ("sales", 4)
+    assert fact["unmatched"] == [
+        {"join": "customers on sales.customer_id = customers.id", "null_keys": 0, "dangling": 1}
+    ]
+    assert set(receipt["timing_ms"]) == {"load", "compile", "probe", "execute"}
+    assert receipt["verified"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["-m", "revenue"], [[42.0]]),
+        (["--measure", "sales.revenue", "--measure", "sales.sale_count"], [[42.0, 4]]),
+        (["-m", "sum(sales.amount) / count(sales.id)"], [[10.5]]),
+        ([*REVENUE, "-d", "shipping.title"], [["North", 15.0], ["South", 27.0]]),
+        ([*REVENUE, "-d", "regions.title", "--via", "regions=billing"], [["North", 10.0], ["South", 32.0]]),
+        ([*REVENUE, "-d", "sales.sold_at:year"], [["2023-01-01", 5.0], ["2024-01-01", 37.0]]),
+        ([*REVENUE, "-d", "sales.sold_at", "--grain", "year"], [["2023-01-01", 5.0], ["2024-01-01", 37.0]]),
+        ([*REVENUE, "--grain", "year"], [["2023-01-01", 5.0], ["2024-01-01", 37.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--grain", "year", "--filter", "amount < 8"],
+         [["North", "2023-01-01", 5.0], ["South", "2024-01-01", 7.0]]),
+        ([*REVENUE, "--filter", "amount > 5", "--filter", "amount < 20"], [[17.0]]),
+        ([*REVENUE, "--segment", "sales.big"], [[30.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--having", "revenue > 20"], [["South", 27.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--order-by", "revenue:desc"], [["South", 27.0], ["North", 15.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--order-by", "revenue:asc"], [["North", 15.0], ["South", 27.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--order-by", "revenue desc"], [["South", 27.0], ["North", 15.0]]),
+        ([*REVENUE, "-d", "shipping.title", "--offset", "1"], [["South", 27.0]]),
+        ([*REVENUE, "-d", "customers.country", "--include-empty"],
+         [["DK", None], ["NO", 15.0], ["SE", 20.0], [None, 7.0]]),
+        ([*REVENUE, "--from", "2024-01-01", "--to", "2024-03-06", "--time-field", "sales.sold_at"], [[30.0]]),
+        ([*REVENUE, "--from", "2024-01-01"], [[37.0]]),
+        ([*REVENUE, "--last", "1000 years"], [[42.0]]),
+        ([*REVENUE, "-d", "sales.sold_at:month", "--from", "2024-01-01", "--to", "2024-04-01", "--fill"],
+         [["2024-01-01", 10.0], ["2024-02-01", None], ["2024-03-01", 27.0]]),
+        ([*REVENUE, "-d", "sales.sold_at:year", "--compare", "1 year", "--from", "2024-01-01"],
+         [["2024-01-01", 37.0, 5.0, 32.0, 640.0]]),
+        ([*REVENUE, "-d", "sales.sold_at:day", "--from", "2024-01-01", "--to", "2024-02-01", "--timezone",
+          "Europe/Oslo"], [["2024-01-06", 10.0]]),
+        (["-m", "sales.above"], [[37.0]]),
+        (["-m", "sales.above", "--parameter", "least=10"], [[30.0]]),
+        (["-m", "partners.partner_count", "--user-attribute", "region=EU"], [[2]]),
+        (["-m", "partners.partner_count", "--user-attribute", 'region:="US"'], [[1]]),
+        (['{"measures": ["sales.revenue"], "filters": ["amount > 5"]}', "--filter", "amount < 20"], [[17.0]]),
+        (['{"measures": ["sales.revenue"], "limit": 5, "parameters": {"least": 1}}', "-m", "above",
+          "--parameter", "least=20"], [[42.0, 20.0]]),
+    ],
+)  # fmt: skip
+def test_the_options(ktx: Run, layer: Path, words: list[str], found: list[list[Any]]) -> None:
+    assert rows(ktx, *words) == found
+
+
+@pytest.mark.parametrize("words", [["--query-file", "q.json"], ["--query-file", "-"], ["-"]])
+def test_the_query_from_elsewhere(ktx: Run, layer: Path, words: list[str]) -> None:
+    text = '\ufeff{"measures": ["sales.revenue"]}'
+    (layer / "q.json").write_text(text, encoding="utf-8")
+    assert rows(ktx, *words, input=text.encode()) == [[42.0]]
+
+
+@pytest.mark.parametrize("option", ["--limit", "--max-rows"])
+def test_rows_that_are_left_out_are_said(ktx: Run, layer: Path, option: str) -> None:
+    words = ("sl", "query", *REVENUE, "-d", "shipping.title", option, "1")
+    answer = ktx(*words, "--json")
+    assert (answer.data["row_count"], answer.data["truncated"], answer.data["cut"]) == (1, True, "rows")
+    assert answer.envelope["warnings"][0]["code"] == "truncated"
+    assert "warning: only the first 1 rows are shown" in ktx(*words).err
+
+
+def test_the_table_and_what_is_said_of_it(ktx: Run, layer: Path) -> None:
+    words = ("sl", "query", *REVENUE, "-d", "customers.country", "--totals", "--no-include-empty")
+    answer = ktx(*words)
+    assert answer.out == "country\trevenue\nNO\t15.0\nSE\t20.0\nNULL\t7.0\ntotal\t42.0\n"
+    assert answer.err.splitlines() == [
+        "fact sales, 4 rows: SUM(amount)",
+        "  path sales -> customers (the only one)",
+        "  unmatched customers on sales.customer_id = customers.id: 0 without a key, 1 with one that leads nowhere",
+    ]
+    assert ktx(*words, "--quiet").err == ""
+    receipt = ktx(*words, "--receipt").err
+    assert "sources: sales, customers" in receipt
+    assert 'time: {"timezone": "UTC", "week_start": "monday"}' in receipt
+    assert "SELECT" in receipt
+
+
+def test_the_other_formats(ktx: Run, layer: Path) -> None:
+    words = ("sl", "query", *REVENUE, "-d", "shipping.title", "--totals", "--format")
+    answer = ktx(*words, "csv")
+    assert answer.out == "title,revenue\nNorth,15.0\nSouth,27.0\n"
+    assert "totals: revenue = 42.0" in answer.err
+    assert json.loads(ktx(*words, "json").out)["rows"] == [["North", 15.0], ["South", 27.0]]
+    assert ktx(*words, "sql").out.startswith("WITH ")
+
+
+@pytest.mark.parametrize("words", [["--no-execute"], ["--format", "sql"]])
+def test_without_executing_no_database_is_opened(ktx: Run, layer: Path, words: list[str]) -> None:
+    (layer / "shop.sqlite").unlink()
+    data = ktx("sl", "query", *REVENUE, *words, "--json").data
+    assert (data["rows"], data["columns"]) == (None, ["revenue"])
+    assert 'FROM "sales"' in data["sql"]
+    out = ktx("sl", "query", *REVENUE, "--no-execute").out
+    assert out.rstrip() == data["sql"]
+    assert json.loads(ktx("sl", "query", *REVENUE, "--no-execute", "--format", "json").out)["rows"] is None
+    assert refused(ktx, *REVENUE, *words, "--verify")["code"] == "usage"
+
+
+def test_a_verified_answer(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "query", *REVENUE, "-d", "shipping.title", "--verify", "--json")
+    assert answer.data["receipt"]["verified"] == {"rows": 2, "of": 2, "skipped": {}, "mismatches": []}
+    assert "verified: 2 of 2 rows" in ktx("sl", "query", *REVENUE, "-d", "shipping.title", "--verify").err
+
+
+def test_an_answer_that_does_not_verify(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktx_cli.context.semantic import verifying
+
+    wrong = verifying.Verified(1, 1, {}, (verifying.Mismatch((), "revenue", 42.0, 41.0),))
+    monkeypatch.setattr(verifying, "verify", lambda *_, **__: wrong)
+    answer = ktx("sl", "query", *REVENUE, "--verify", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "not_verified")
+    assert answer.data["receipt"]["verified"]["mismatches"][0]["verified"] == 41.0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code", "says"),
+    [
+        ([], "usage", 2, "nothing is asked for"),
+        (["{"], "usage", 2, "the query is no JSON"),
+        (["[1]"], "usage", 2, "no JSON object"),
+        (["{}", "--query-file", "q.json"], "usage", 2, "both a query and --query-file"),
+        (["--query-file", "missing.json"], "usage", 2, "cannot read missing.json"),
+        (["--query-file", "latin.json"], "usage", 2, "not UTF-8"),
+        (['{"measures": "sales.revenue"}', "-m", "x"], "usage", 2, "`measures` of the query must be a list"),
+        (['{"via": []}', "--via", "a=b", *REVENUE], "usage", 2, "`via` of the query must be an object"),
+        ([*REVENUE, "--via", "regions"], "usage", 2, "--via takes NAME=VALUE, not `regions`"),
+        ([*REVENUE, "--user-attribute", "a:=x"], "usage", 2, "no JSON behind `:=`"),
+        ([*REVENUE, "--limit", "-1"], "usage", 2, "at least 0"),
+        ([*REVENUE, "-c", "nowhere"], "usage", 2, "no connection `nowhere`"),
+        (["-m", "sales.revenu"], "unknown_name", 2, "no measure `sales.revenu`"),
+        (["-m", "sales.above", "--parameter", "leest=1"], "unknown_name", 2, "no parameter `leest`"),
+        (["-m", "sales.above", "--parameter", "least=x"], "parameter", 2, "must be a number"),
+        ([*REVENUE, "-d", "regions.title"], "ambiguous_path", 1, "2 ways from `sales` to `regions`"),
+        ([*REVENUE, "-d", "partners.region"], "unreachable", 1, "cannot be reached"),
+        ([*REVENUE, "--filter", "secret = 'x'"], "hidden", 1, "it is hidden"),
+        (["-m", "partners.partner_count"], "policy", 1, "needs the attribute `region`"),
+    ],
+)
+def test_what_is_refused(ktx: Run, layer: Path, words: list[str], code: str, exit_code: int, says: str) -> None:
+    (layer / "latin.json").write_bytes('{"measures": ["é"]}'.encode("latin-1"))
+    error = refused(ktx, *words)
+    assert (error["code"], error["exit"]) == (code, exit_code)
+    assert says in error["message"]
+    assert error["hint"]
+
+
+def test_a_join_that_doubles_rows_is_no_number(ktx: Run, layer: Path) -> None:
+    with sqlite3.connect(layer / "shop.sqlite") as database:
+        database.execute("INSERT INTO buyers VALUES (1, 'XX')")
+    database.close()
+    error = refused(ktx, *REVENUE, "-d", "customers.country")
+    assert (error["code"], error["exit"]) == ("cardinality", 1)
+    assert error["details"]["fact"] == "sales"
+
+
+def test_a_definition_that_the_filter_refuses(ktx: Run, layer: Path) -> None:
+    path = layer / "semantic-layer" / "warehouse" / "sales.yaml"
+    path.write_text(SALES.replace("expr: sum(amount)}", "expr: sum(length(load_extension('x')))}", 1))
+    error = refused(ktx, *REVENUE)
+    assert (error["code"], error["exit"]) == ("read_only", 1)
+
+
+def test_a_connection_for_the_semantic_layer_only(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("    query_policy: semantic-layer-only\n")
+    assert rows(ktx, *REVENUE) == [[42.0]]
+    assert ktx("sql", "SELECT 1").code == 2
+
+
+def test_the_calendar_of_the_project(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("semantic: {week_start: sunday, fiscal_year_start: 3, timezone: Europe/Oslo}\n")
+    asked = (*REVENUE, "--from", "2024-03-01", "--to", "2024-03-06")
+    assert rows(ktx, *asked, "--grain", "week") == [["2024-03-03", 20.0]]
+    assert rows(ktx, *asked, "--grain", "fiscal_year") == [["2024-03-01", 20.0]]
+    receipt = ktx("sl", "query", *REVENUE, "--json").data["receipt"]
+    assert receipt["time"] == {"timezone": "Europe/Oslo", "week_start": "sunday"}
+
+
+def test_a_time_zone_that_is_none_is_named_with_its_setting(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("semantic: {timezone: Europe/Olso}\n")
+    error = refused(ktx, *REVENUE)
+    assert (error["code"], error["exit"]) == ("config", 2)
+    assert "`semantic.timezone`" in error["message"]
+    assert error["hint"].startswith("did you mean `Europe/Oslo`?")
+
+
+@pytest.mark.parametrize("command", ["query", "explain"])
+def test_a_name_that_may_be_in_a_broken_file(ktx: Run, layer: Path, command: str) -> None:
+    (layer / "semantic-layer" / "warehouse" / "customers.yaml").write_text("name: customers\ntable: [\n")
+    error = refused(ktx, *REVENUE, "-d", "customers.country", command=command)
+    assert error["code"] == "unknown_name"
+    assert error["hint"].endswith("or correct the files with errors: ktx sl validate -c warehouse --no-data")
+
+
+@pytest.mark.parametrize("command", ["query", "explain"])
+def test_a_connection_that_is_no_database(ktx: Run, layer: Path, command: str) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("  handbook: {driver: documents, path: docs}\n")
+    other = layer / "semantic-layer" / "handbook"
+    other.mkdir()
+    (other / "customers.yaml").write_text(CUSTOMERS)
+    error = refused(ktx, "-d", "customers.country", "-c", "handbook", command=command)
+    assert error["message"] == "connection `handbook` is no database: its driver is documents"
+
+
+def test_of_two_layers_one_must_be_named(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("  other: {driver: sqlite, path: shop.sqlite}\n")
+    assert rows(ktx, *REVENUE) == [[42.0]]
+    assert "has no semantic layer yet" in refused(ktx, *REVENUE, "-c", "other")["message"]
+    other = layer / "semantic-layer" / "other"
+    other.mkdir()
+    (other / "customers.yaml").write_text(CUSTOMERS)
+    error = refused(ktx, *REVENUE)
+    assert (error["message"], error["hint"]) == (
+        "there are 2 semantic layers: other, warehouse",
+        "choose one: -c other",
+    )
+    assert rows(ktx, *REVENUE, "-c", "warehouse") == [[42.0]]
+
+
+def test_explain_says_how_without_a_database(ktx: Run, layer: Path) -> None:
+    (layer / "shop.sqlite").unlink()
+    words = ("sl", "explain", *REVENUE, "-d", "shipping.title", "--filter", "amount > 5", "--having", "revenue > 1")
+    data = ktx(*words, "--json").data
+    assert data["columns"][0] == {"name": "title", "kind": "dimension", "of": "shipping.title", "granularity": None}
+    assert data["steps"] == [
+        "fact sales: SUM(amount)",
+        "  path sales -> regions (shipping) (the only one)",
+        "  filter amount > 5 (keeps rows)",
+        "then: keeps finished rows where revenue > 1",
+    ]
+    assert data["totals_sql"] is None
+    out = ktx(*words).out
+    assert "column\tkind\tof\ntitle\tdimension\tshipping.title\n" in out
+    assert "fact sales: SUM(amount)" in out
+    assert "SELECT" in out
+
+
+def test_explain_shows_the_choices(ktx: Run, layer: Path) -> None:
+    words = (*REVENUE, "-d", "regions.title")
+    error = refused(ktx, *words, command="explain")
+    vias = [choice["via"] for choice in error["details"]["choices"]]
+    answer = ktx("sl", "explain", *words)
+    assert answer.code == 1
+    assert answer.out.splitlines()[0] == "choice\tmeans"
+    assert [line.split("\t")[0] for line in answer.out.splitlines()[1:]] == vias
+    assert all(rows(ktx, *words, "--via", f"regions={via}") for via in vias)
+
+
+def test_a_hint_of_a_policy_works(ktx: Run, layer: Path) -> None:
+    hint = refused(ktx, "-m", "partners.partner_count")["hint"]
+    assert rows(ktx, "-m", "partners.partner_count", *hint.split()[3:][:1], "region=EU") == [[2]]
+
+
+def test_the_streams_of_the_installed_program(installed: Run, layer: Path) -> None:
+    answer = installed("sl", "query", *REVENUE, "-d", "shipping.title", "--format", "csv")
+    assert (answer.code, answer.out) == (0, "title,revenue\nNorth,15.0\nSouth,27.0\n")
+    assert answer.err.startswith("fact sales, 4 rows: SUM(amount)\n")
+    answer = installed("sl", "query", "-m", "sales.revenu")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "error: there is no measure `sales.revenu`\nhint: did you mean `revenue`?\n"
+
+
+def test_every_option_of_a_question_is_read() -> None:
+    values: dict[str, Any] = {name: default for name, (_, default) in OPTIONS.items()}
+    with pytest.raises(UsageError):
+        question_of(values)
+    assert question_of({**values, "measure": ["a"], "dimension": ["b::date", "c:month"]}).query == {
+        "measures": ["a"],
+        "dimensions": ["b::date", {"field": "c", "granularity": "month"}],
+    }

@@ -1,0 +1,346 @@
+-- {"measures": ["customers.balance_total", "customers.customers"], "filters": ["orders.amount > 30 AND orders.status = 'paid'"]}
+
+-- duckdb
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- sqlite
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "customers" AS "customers__any"
+      LEFT JOIN "orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS "customers"."id" AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- postgres
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- mysql
+WITH `customers__1` AS (
+  SELECT
+    SUM(`customers`.`balance`) AS `m0`,
+    COUNT(*) AS `m1`
+  FROM `shop`.`customers` AS `customers`
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM `shop`.`customers` AS `customers__any`
+      LEFT JOIN `shop`.`orders` AS `orders`
+        ON `customers__any`.`id` = `orders`.`customer_id`
+      WHERE
+        (
+          `customers__any`.`id` <=> `customers`.`id` AND (
+            `orders`.`amount` > 30
+          )
+        )
+        AND (
+          `orders`.`status` = 'paid'
+        )
+    )
+)
+SELECT
+  `customers__1`.`m0` AS `balance_total`,
+  COALESCE(`customers__1`.`m1`, 0) AS `customers`
+FROM `customers__1` AS `customers__1`
+LIMIT 1001;
+
+-- snowflake
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- bigquery
+WITH `customers__1` AS (
+  SELECT
+    sum(`customers`.`balance`) AS `m0`,
+    count(*) AS `m1`
+  FROM `shop`.`customers` AS `customers`
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM `shop`.`customers` AS `customers__any`
+      LEFT JOIN `shop`.`orders` AS `orders`
+        ON `customers__any`.`id` = `orders`.`customer_id`
+      WHERE
+        (
+          `customers__any`.`id` IS NOT DISTINCT FROM `customers`.`id`
+          AND (
+            `orders`.`amount` > 30
+          )
+        )
+        AND (
+          `orders`.`status` = 'paid'
+        )
+    )
+)
+SELECT
+  `customers__1`.`m0` AS `balance_total`,
+  COALESCE(`customers__1`.`m1`, 0) AS `customers`
+FROM `customers__1` AS `customers__1`
+LIMIT 1001;
+
+-- tsql
+WITH [customers__1] AS (
+  SELECT
+    SUM([customers].[balance]) AS [m0],
+    COUNT(*) AS [m1]
+  FROM [shop].[customers] AS [customers]
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM [shop].[customers] AS [customers__any]
+      LEFT JOIN [shop].[orders] AS [orders]
+        ON [customers__any].[id] = [orders].[customer_id]
+      WHERE
+        (
+          (
+            [customers__any].[id] = [customers].[id]
+            OR (
+              [customers__any].[id] IS NULL AND [customers].[id] IS NULL
+            )
+          )
+          AND (
+            [orders].[amount] > 30
+          )
+        )
+        AND (
+          [orders].[status] = 'paid'
+        )
+    )
+)
+SELECT
+TOP 1001
+  [customers__1].[m0] AS [balance_total],
+  COALESCE([customers__1].[m1], 0) AS [customers]
+FROM [customers__1] AS [customers__1];
+
+-- clickhouse
+WITH "customers__1" AS (
+  SELECT
+    sum("customers"."balance") AS "m0",
+    count(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    "customers"."id" IN (
+      SELECT
+        "customers__any"."id"
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "orders"."amount" > 30
+        ) AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- redshift
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          (
+            "customers__any"."id" = "customers"."id"
+            OR (
+              "customers__any"."id" IS NULL AND "customers"."id" IS NULL
+            )
+          )
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;
+
+-- databricks
+WITH `customers__1` AS (
+  SELECT
+    SUM(`customers`.`balance`) AS `m0`,
+    COUNT(*) AS `m1`
+  FROM `shop`.`customers` AS `customers`
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM `shop`.`customers` AS `customers__any`
+      LEFT JOIN `shop`.`orders` AS `orders`
+        ON `customers__any`.`id` = `orders`.`customer_id`
+      WHERE
+        (
+          `customers__any`.`id` IS NOT DISTINCT FROM `customers`.`id`
+          AND (
+            `orders`.`amount` > 30
+          )
+        )
+        AND (
+          `orders`.`status` = 'paid'
+        )
+    )
+)
+SELECT
+  `customers__1`.`m0` AS `balance_total`,
+  COALESCE(`customers__1`.`m1`, 0) AS `customers`
+FROM `customers__1` AS `customers__1`
+LIMIT 1001;
+
+-- trino
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;

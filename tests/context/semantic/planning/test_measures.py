@@ -1,0 +1,187 @@
+"""Measures as formulas over aggregates: precedence kept, conditions pushed down, divisions exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.resolving import Names
+from ktx_cli.context.semantic.graph import Graph
+from ktx_cli.context.semantic.model import Measure, Model, Visibility
+from ktx_cli.context.semantic.planning.measures import Measures, exact_divisions
+from ktx_cli.context.semantic.time import DIALECTS
+from tests.context.semantic.golden.world import shop_model
+
+
+def with_measures(*added: Measure) -> Model:
+    """Return the shop whose orders have more measures."""
+    model = shop_model()
+    orders = model.sources["orders"]
+    orders = replace(orders, measures={**orders.measures, **{each.name: each for each in added}})
+    return replace(model, sources={**model.sources, "orders": orders})
+
+
+def measures(*added: Measure, segments: tuple[str, ...] = ()) -> Measures:
+    model = with_measures(*added)
+    return Measures(Names(model, Graph(model), {}), segments)
+
+
+def formula(found: Measures, name: str) -> str:
+    """Return a formula with its aggregates in place of their numbers."""
+    source, measure = found.find(("orders", name)) or (None, None)
+    assert source is not None
+    assert measure is not None
+    return shown(found, found.of(source, measure))
+
+
+def shown(found: Measures, tree: exp.Expr) -> str:
+    def name(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Paren) and isinstance(node.this, exp.Placeholder):
+            return name(node.this)
+        if not isinstance(node, exp.Placeholder):
+            return node
+        leaf = found.leaves[int(node.name)]
+        conditions = "".join(f" if {each.text}" for each in leaf.conditions)
+        return exp.var(f"[{leaf.fact}: {leaf.aggregate.text}{conditions}]")
+
+    return tree.transform(name).sql()
+
+
+COUNT, SUM = "[orders: COUNT(*)]", "[orders: SUM(amount)]"
+STATUS = "status IN ('paid', 'sent')"
+DONE = f"[orders: SUM(amount) if {STATUS}]"
+RATIO = f"CAST(COALESCE({SUM}, 0) AS DOUBLE) / NULLIF(COALESCE({COUNT}, 0), 0)"
+
+
+@pytest.mark.table(
+    ("expr", "wanted"),
+    [
+        ("count(*)", COUNT),
+        ("revenue", SUM),
+        ("orders.revenue", SUM),
+        ("revenue + orders", f"COALESCE({SUM}, 0) + COALESCE({COUNT}, 0)"),
+        ("revenue / orders", RATIO),
+        ("per_order * 2", f"({RATIO}) * 2"),
+        ("2 - (per_order - typical)", f"2 - (({RATIO}) - [orders: MEDIAN(amount)])"),
+        ("coalesce(typical, 0)", "COALESCE([orders: MEDIAN(amount)], 0)"),
+        ("sum(amount) / tickets.tickets", f"CAST({SUM} AS DOUBLE) / NULLIF(COALESCE([tickets: COUNT(*)], 0), 0)"),
+        ("paid_revenue", DONE),
+        ("case when orders > 1 then revenue end", f"CASE WHEN {COUNT} > 1 THEN {SUM} END"),
+    ],
+)
+def test_formulas(expr: str, wanted: str) -> None:
+    assert formula(measures(Measure("m", expr)), "m") == wanted
+
+
+def test_a_filter_is_pushed_into_every_aggregate() -> None:
+    found = measures(Measure("m", "per_order + paid_revenue", filter="gift = TRUE"))
+    formula(found, "m")
+    assert [[each.text for each in leaf.conditions] for leaf in found.leaves] == [
+        ["gift = TRUE"],
+        ["gift = TRUE"],
+        ["gift = TRUE", STATUS],
+    ]
+
+
+def test_equal_aggregates_are_one() -> None:
+    found = measures(Measure("m", "revenue + sum(amount) + SUM( amount ) + per_order"))
+    formula(found, "m")
+    assert [leaf.aggregate.text for leaf in found.leaves] == ["SUM(amount)", "COUNT(*)"]
+
+
+def test_segments_of_the_question_are_for_measures_of_their_source() -> None:
+    found = measures(segments=("orders.done",))
+    formula(found, "per_order")
+    found.require_segments_used()
+    assert all([each.text for each in leaf.conditions] == ["orders.done"] for leaf in found.leaves)
+
+
+@pytest.mark.table(
+    ("added", "name", "code", "part"),
+    [
+        ([Measure("m", "m + 1")], "m", "definition", "made of itself"),
+        ([Measure("m", "n + 1"), Measure("n", "m + 1")], "m", "definition", "orders.m -> orders.n -> orders.m"),
+        ([Measure("m", "amount")], "m", "unknown_name", "is a column, not a measure"),
+        ([Measure("m", "revenu")], "m", "unknown_name", "no measure `revenu`"),
+        ([Measure("m", "customers.nothing")], "m", "unknown_name", "no measure `customers.nothing`"),
+        ([Measure("m", "nobody.revenue")], "m", "unknown_name", "no source `nobody`"),
+        ([Measure("m", "1 + 1")], "m", "definition", "no aggregate and no measure"),
+        ([Measure("m", "sum(avg(amount))")], "m", "definition", "aggregates an aggregate"),
+        ([Measure("m", "revenue", segments=("dnoe",))], "m", "unknown_name", "segment"),
+        ([Measure("m", "count(*)", per=("customer_id",))], "m", "definition", "aggregates no measure"),
+    ],
+)
+def test_measures_that_mean_nothing(added: list[Measure], name: str, code: str, part: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        formula(measures(*added), name)
+    assert caught.value.code == code
+    assert part in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.table(
+    ("segments", "code"),
+    [(("customers.x",), "unknown_name"), (("dnoe",), "unknown_name"), (("nobody.done",), "unknown_name")],
+)
+def test_segments_nothing_has(segments: tuple[str, ...], code: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        measures(segments=segments)
+    assert caught.value.code == code
+
+
+def test_a_segment_that_touches_no_measure_is_refused() -> None:
+    found = measures(segments=("done",))
+    source = found._names.source("customers")
+    found.of(source, source.measures["customers"])
+    with pytest.raises(SemanticError, match="touches no measure"):
+        found.require_segments_used()
+
+
+@pytest.mark.table("visibility", [Visibility.HIDDEN, Visibility.INTERNAL])
+def test_a_question_names_public_measures_alone(visibility: Visibility) -> None:
+    secret = Measure("secret", "sum(amount)", visibility=visibility)
+    found = measures(secret, Measure("double", "secret * 2"))
+    with pytest.raises(SemanticError, match="cannot be asked for"):
+        found.asked(sqlglot.parse_one("secret + 1"), "secret + 1")
+    assert formula(found, "double") == f"COALESCE({SUM}, 0) * 2"
+
+
+@pytest.mark.table(
+    ("text", "wanted"),
+    [
+        ("a / b", "CAST(a AS DOUBLE) / NULLIF(b, 0)"),
+        ("a / 4", "CAST(a AS DOUBLE) / 4"),
+        ("a / 0", "CAST(a AS DOUBLE) / NULLIF(0, 0)"),
+        ("(a + b) / (c - d)", "CAST(a + b AS DOUBLE) / NULLIF(c - d, 0)"),
+        ("a / b / c", "CAST(CAST(a AS DOUBLE) / NULLIF(b, 0) AS DOUBLE) / NULLIF(c, 0)"),
+        ("a - b / c", "a - CAST(b AS DOUBLE) / NULLIF(c, 0)"),
+    ],
+)
+def test_divisions_are_exact(text: str, wanted: str) -> None:
+    assert exact_divisions(sqlglot.parse_one(text)).sql() == wanted
+
+
+@pytest.mark.table("dialect", DIALECTS)
+def test_divisions_are_exact_as_every_dialect_reads_them(dialect: str) -> None:
+    for text in ("a / b / c", "(a / b) / (c / d)", "x + a / (b / c)"):
+        found = exact_divisions(sqlglot.parse_one(text, dialect=dialect))
+        divisions = list(found.find_all(exp.Div))
+        assert len(divisions) == text.count("/")
+        assert all(each.this.is_type("double") and isinstance(each.expression, exp.Nullif) for each in divisions), text
+
+
+@pytest.mark.table(
+    ("left", "right", "value"),
+    [(7, 2, 3.5), (1, 3, 1 / 3), (0, 5, 0.0), (5, 0, None), (None, 2, None), (2, None, None), ("1e18", 3, 1e18 / 3)],
+)
+def test_what_a_division_gives(left: Any, right: Any, value: float | None) -> None:
+    cells = [f"CAST({'NULL' if each is None else each} AS DECIMAL(38, 0))" for each in (left, right)]
+    tree = exact_divisions(sqlglot.parse_one(f"{cells[0]} / {cells[1]}", dialect="duckdb"))
+    ((found,),) = duckdb.sql(f"SELECT {tree.sql('duckdb')}").fetchall()
+    assert found == pytest.approx(value)

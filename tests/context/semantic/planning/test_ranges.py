@@ -1,0 +1,65 @@
+"""Stretches of time a question asks for, as dates, and how long they are."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import pytest
+
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.model import Span
+from ktx_cli.context.semantic.planning.ranges import asked_range, length
+from ktx_cli.context.semantic.query import AskedRange
+
+NOW = datetime(2024, 3, 31, 23, 59)
+
+
+@pytest.mark.table(
+    ("asked", "start", "end"),
+    [
+        (AskedRange(start="2024-01-01"), date(2024, 1, 1), None),
+        (AskedRange(end="2024-01-01"), None, date(2024, 1, 1)),
+        (AskedRange(start="2024-01-01", end="2024-01-01T00:00:01"), date(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)),
+        (AskedRange(last="1 day"), date(2024, 3, 31), date(2024, 4, 1)),
+        (AskedRange(last="7 days"), date(2024, 3, 25), date(2024, 4, 1)),
+        (AskedRange(last="1 month"), date(2024, 3, 1), date(2024, 4, 1)),
+        (AskedRange(last="1 quarter"), date(2024, 1, 1), date(2024, 4, 1)),
+        (AskedRange(last="2 weeks"), date(2024, 3, 18), date(2024, 4, 1)),
+    ],
+)
+def test_start_and_end(asked: AskedRange, start: object, end: object) -> None:
+    assert asked_range(asked, NOW) == (start, end)
+
+
+@pytest.mark.table(
+    "asked",
+    [
+        AskedRange(start="2024-01-02", end="2024-01-01"),
+        AskedRange(start="2024-01-01", end="2024-01-01"),
+        AskedRange(start="2024-01-01", end="2024-01-01T00:00:00"),
+        AskedRange(start="2024-02-30"),
+        AskedRange(start="yesterday"),
+        AskedRange(last="7"),
+        AskedRange(last="0 days"),
+        AskedRange(last="9999 years"),
+    ],
+)
+def test_what_is_no_stretch_of_time(asked: AskedRange) -> None:
+    with pytest.raises(SemanticError) as caught:
+        asked_range(asked, NOW)
+    assert caught.value.hint
+
+
+@pytest.mark.table(
+    ("start", "end", "wanted"),
+    [
+        (date(2024, 1, 1), date(2025, 1, 1), Span(12, "month")),
+        (date(2024, 2, 1), date(2024, 3, 1), Span(1, "month")),
+        (datetime(2024, 2, 1), date(2024, 3, 1), Span(1, "month")),
+        (date(2024, 2, 1), date(2024, 2, 29), Span(28, "day")),
+        (date(2024, 2, 2), date(2024, 3, 2), Span(29, "day")),
+        (datetime(2024, 1, 1, 6), datetime(2024, 1, 1, 18), Span(43_200, "second")),
+    ],
+)
+def test_how_long_it_is(start: date, end: date, wanted: Span) -> None:
+    assert length(start, end) == wanted

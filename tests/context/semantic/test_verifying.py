@@ -1,0 +1,81 @@
+"""Answers computed a second way: what is right is confirmed, what is not is named; on the shop in DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors.port import Connector
+from ktx_cli.context.semantic.asking import ask, compile_query
+from ktx_cli.context.semantic.verifying import Mismatch, Verified, verify
+from tests.context.semantic.golden.engines import opened
+from tests.context.semantic.golden.questions import QUESTIONS
+from tests.context.semantic.golden.world import ATTRIBUTES, NOW, shop_model
+
+SKIPPED = {
+    "two_levels": {"mean_of_customers": "an aggregate of a measure"},
+    "last_of_month": {"on_hand": "not additive over time", "usual": "not additive over time"},
+}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
+    with opened("duckdb", tmp_path_factory.mktemp("shop")) as connector:
+        yield connector
+
+
+def verified(shop: Connector, query: Any, rows: list[tuple[Any, ...]] | None = None, sample: int = 25) -> Verified:
+    asked = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW)
+    if rows is None:
+        rows = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
+    return verify(asked.compiled.build, rows, shop, sample=sample)
+
+
+@pytest.mark.table("name", [name for name, query in QUESTIONS.items() if query.get("measures")])
+def test_right_answers_are_confirmed(name: str, shop: Connector) -> None:
+    found = verified(shop, QUESTIONS[name], sample=3)
+    assert (found.mismatches, found.skipped) == ((), SKIPPED.get(name, {}))
+    assert found.rows == (0 if name in SKIPPED else min(3, found.of))
+
+
+BY_STATUS = {"measures": ["orders.revenue", "orders.orders"], "dimensions": ["orders.status"]}
+
+
+def test_a_wrong_number_is_named_with_its_row(shop: Connector) -> None:
+    rows = ask(shop_model(), BY_STATUS, shop, attributes=ATTRIBUTES, now=NOW).rows
+    wrong = [(rows[0][0], rows[0][1], rows[0][2] + 1), *rows[1:]]
+    found = verified(shop, BY_STATUS, wrong)
+    assert found.mismatches == (Mismatch((rows[0][0],), "orders", rows[0][2] + 1, rows[0][2]),)
+    assert (found.rows, found.of) == (len(rows), len(rows))
+
+
+@pytest.mark.table(
+    ("answered", "is_wrong"),
+    [("same", False), (1e-12, False), (1e-6, True), (None, True)],
+)
+def test_numbers_may_differ_by_rounding_alone(answered: Any, is_wrong: bool, shop: Connector) -> None:
+    query = {"measures": ["orders.per_order"]}
+    (row,) = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    value = row[0] if answered == "same" else None if answered is None else row[0] * (1 + answered)
+    assert bool(verified(shop, query, [(value,)]).mismatches) is is_wrong
+
+
+def test_the_sample_is_spread_over_the_rows(shop: Connector) -> None:
+    query = {"measures": ["orders.orders"], "dimensions": ["orders.id"]}
+    rows = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    last = [*rows[:-1], (rows[-1][0], 7)]
+    found = verified(shop, query, last, sample=len(rows))
+    assert [each.row for each in found.mismatches] == [(rows[-1][0],)]
+    assert verified(shop, query, rows, sample=4).rows == 4
+
+
+def test_it_stands_in_the_receipt_as_plain_data(shop: Connector) -> None:
+    rows = [("new", None, 3)]
+    found = verified(shop, BY_STATUS, rows).to_json()
+    assert (found["rows"], found["of"], found["skipped"]) == (1, 1, {})
+    assert [(each["row"], each["column"]) for each in found["mismatches"]] == [
+        (["new"], "revenue"),
+        (["new"], "orders"),
+    ]

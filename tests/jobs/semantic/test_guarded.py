@@ -1,0 +1,139 @@
+"""The one way to a database: nothing is sent that the filter did not let through."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors.guard import StatementRefusedError
+from ktx_cli.connectors.port import Scope
+from ktx_cli.core.errors import SourceError, UsageError
+from ktx_cli.jobs.semantic.asking import ask_layer
+from ktx_cli.jobs.semantic.guarded import Guard, json_rows
+from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.jobs.semantic.validating import validate_layers
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+
+
+def opened(shop: Any) -> Any:
+    return Guard.of(shop.layout, shop.config, "shop").open(shop.config, layout=shop.layout, environ={})
+
+
+def test_what_reads_is_sent_as_it_was_checked(shop: Any) -> None:
+    with opened(shop) as connector:
+        assert connector.dialect == "sqlite"
+        found = connector.query("select id, country from customers order by id", max_rows=1)
+        assert (found.columns, found.rows, found.truncated) == (("id", "country"), ((1, "NO"),), True)
+        assert connector.checked("select 1", max_rows=5).sql == "SELECT 1 LIMIT 6"
+        assert connector.test(Scope()).tables == 2
+        assert len(connector.introspect(Scope()).tables) == 2
+
+
+@pytest.mark.parametrize("sql", ["DELETE FROM orders", "SELECT 1; SELECT 2", "SELECT load_extension('x')"])
+def test_what_does_not_only_read_is_not_sent(shop: Any, sql: str) -> None:
+    class Untouched:
+        dialect = "sqlite"
+
+        def query(self, *_: object, **__: object) -> None:
+            raise AssertionError("it was sent")
+
+    with opened(shop) as connector:
+        connector.inner.close()
+        connector.inner = Untouched()
+        with pytest.raises(StatementRefusedError):
+            connector.query(sql)
+        connector.inner = type("Closed", (), {"__exit__": lambda *_: None})()
+
+
+def test_a_wrong_name_gets_the_nearest_known_one(shop: Any) -> None:
+    shop.write(
+        "_schema/main.yaml", "tables:\n  orders:\n    table: orders\n    columns: [{name: amount, type: number}]\n"
+    )
+    with opened(shop) as connector, pytest.raises(SourceError) as caught:
+        connector.query("SELECT amuont FROM orders")
+    assert caught.value.hint == "did you mean `amount`?"
+
+
+def test_raw_statements_and_compiled_ones(shop: Any) -> None:
+    shop.configure("    query_policy: semantic-layer-only\n")
+    guard = Guard.of(shop.layout, shop.config, "shop")
+    with pytest.raises(UsageError, match="answers no raw SQL"):
+        guard.check("SELECT 1", max_rows=1)
+    assert guard.for_compiled.check("SELECT 1", max_rows=1).sql == "SELECT 1 LIMIT 2"
+
+
+def test_rows_as_json_are_cut_by_their_size() -> None:
+    rows = [(Decimal("1.50"), b"\x00", None), ("x" * 100, 1, True)]
+    assert json_rows(rows) == ((("1.50", "00", None), ("x" * 100, 1, True)), False)
+    assert json_rows(rows, max_bytes=50) == ((("1.50", "00", None),), True)
+
+
+def test_large_answers_are_cut_and_say_so(shop: Any) -> None:
+    question = Question({"measures": ["orders.revenue"], "dimensions": ["customers.country"]})
+    told = ask_layer(shop.layout, shop.config, question, environ={}, max_bytes=12)
+    assert (told.rows, told.cut, told.to_json()["truncated"]) == ((("NO", 15.0),), "bytes", True)
+
+
+SERVER_TABLES = (
+    "CREATE TABLE {0}customers (id integer, country varchar(9))",
+    "CREATE TABLE {0}orders (id integer, customer_id integer, ordered_at timestamp, amount numeric(9, 2))",
+    "INSERT INTO {0}customers VALUES (1, 'NO'), (2, 'SE')",
+    "INSERT INTO {0}orders VALUES (1, 1, '2024-01-05 23:30:00', 10), (2, 2, '2024-02-05 10:00:00', 20), "
+    "(3, 9, '2024-02-06 10:00:00', 2.5)",
+)
+ASKED: dict[str, Any] = {
+    "measures": ["orders.revenue", "avg(orders.amount)"],
+    "dimensions": ["customers.country", {"field": "orders.ordered_at", "granularity": "month"}],
+    "time_range": {"start": "2024-01-01", "end": "2025-01-01"},
+    "timezone": "Europe/Oslo",
+    "order_by": ["orders.revenue desc"],
+    "totals": True,
+    "fill": True,
+}
+"""A question with the functions of time, which the filter has to let through."""
+
+
+def served(shop: Any, driver: str, url: str, schema: str) -> list[list[Any]]:
+    """Ask a server, and check its data; return the rows of the answer."""
+    shop.configure(f"  server:\n    driver: {driver}\n    url: {url}\n")
+    for name in ("orders", "customers"):
+        text = (shop.folder / "semantic-layer" / "shop" / f"{name}.yaml").read_text()
+        shop.write(f"{name}.yaml", text.replace(f"table: {name}", f"table: {schema}{name}"), "server")
+    told = ask_layer(shop.layout, shop.config, Question(ASKED, "server", verified=True), environ={})
+    assert told.totals is not None
+    assert float(told.totals["revenue"]) == 32.5
+    assert told.mismatches == 0
+    found = validate_layers(shop.layout, shop.config, environ={}, connection="server")
+    assert [each.code for _, each in found.problems] == ["dangling"]
+    assert found.unread == {}
+    return [[str(row[0]), row[1], float(row[2] or 0)] for row in told.rows]
+
+
+ROWS = [["SE", "2024-02-01", 20.0], ["NO", "2024-01-01", 10.0], ["None", "2024-02-01", 2.5]]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("schema", ["", "sales."])
+def test_compiled_statements_on_postgres(shop: Any, postgres_server: PostgresServer, schema: str) -> None:
+    made = ["CREATE SCHEMA sales"] if schema else []
+    tables = [each.format(schema) for each in SERVER_TABLES]
+    url = postgres_server.create_database(f"sl{uuid.uuid4().hex[:8]}", *made, *tables)
+    assert [row for row in served(shop, "postgres", url, schema) if row[2]] == ROWS
+
+
+@pytest.mark.mysql
+def test_compiled_statements_on_mariadb(shop: Any, mariadb_server: MariaDBServer) -> None:
+    url = mariadb_server.create_database(f"sl{uuid.uuid4().hex[:8]}", *(each.format("") for each in SERVER_TABLES))
+    assert [row for row in served(shop, "mysql", url, "") if row[2]] == ROWS
+
+
+def test_compiled_statements_on_duckdb(shop: Any) -> None:
+    import duckdb
+
+    with duckdb.connect(str(shop.folder / "shop.duckdb")) as database:
+        for statement in SERVER_TABLES:
+            database.execute(statement.format(""))
+    assert [row for row in served(shop, "duckdb", "shop.duckdb", "") if row[2]] == ROWS

@@ -1,0 +1,243 @@
+"""Row conditions: OR, several, over one-to-many, anti-joins, segments (defects B2, B16, B20)."""
+
+from tests.semantic_oracle.cases.base import Case
+from tests.semantic_oracle.cases.shop import SHOP
+
+REVENUE = {"measures": ["orders.revenue"]}
+COUNT = {"measures": ["customers.customer_count"]}
+
+CASES = [
+    Case(
+        "or-and-second-filter",
+        SHOP,
+        REVENUE | {"filters": ["orders.status = 'paid' OR orders.status = 'open'", "orders.amount < 200"]},
+        [(225,)],
+        "(paid or open) and below 200: 100 + 50 + 75; without the bracket 425",
+    ),
+    Case(
+        "or-first-second",
+        SHOP,
+        REVENUE | {"filters": ["orders.amount < 200", "orders.status = 'void' OR orders.status = 'open'"]},
+        [(75,)],
+        "50 + 25; without the bracket 575",
+    ),
+    Case(
+        "or-across-sources",
+        SHOP,
+        REVENUE | {"filters": ["customers.tier = 'silver' OR orders.amount >= 500"]},
+        [(700,)],
+        "Bob's 200 and order 6",
+    ),
+    Case(
+        "and-within-or",
+        SHOP,
+        REVENUE | {"filters": ["orders.status = 'paid' AND orders.amount > 80 OR orders.status = 'void'"]},
+        [(325,)],
+        "100 + 200 + 25",
+    ),
+    Case(
+        "not-of-or",
+        SHOP,
+        {"measures": ["orders.order_count"], "filters": ["NOT (orders.status = 'paid' OR orders.amount > 400)"]},
+        [(2,)],
+        "orders 2 and 4; order 7 is unknown",
+    ),
+    Case(
+        "in-between-like",
+        SHOP,
+        REVENUE
+        | {
+            "filters": [
+                "orders.status IN ('paid', 'open')",
+                "orders.amount BETWEEN 60 AND 200",
+                "customers.name LIKE 'B%'",
+            ]
+        },
+        [(200,)],
+        "Bob's paid order",
+    ),
+    Case(
+        "bare-names",
+        SHOP,
+        {"measures": ["revenue"], "filters": ["status = 'paid'"], "dimensions": ["tier"], "include_empty": False},
+        [("gold", 100), ("silver", 200), (None, 75)],
+        "status is the fact's own, tier is unique",
+    ),
+    Case(
+        "bare-name-ambiguous",
+        SHOP,
+        {"measures": ["orders.revenue"], "dimensions": ["name"]},
+        error="ambiguous_name",
+        why="regions, customers and products have a name",
+    ),
+    Case(
+        "semi-join-keeps-once",
+        SHOP,
+        {"measures": ["customers.total_balance"], "filters": ["orders.amount > 40"]},
+        [(300,)],
+        "Ann (two such orders) and Bob, once each",
+    ),
+    Case(
+        "semi-join-two-conditions-one-row",
+        SHOP,
+        COUNT | {"filters": ["orders.status = 'open'", "orders.amount >= 100"]},
+        [(0,)],
+        "Ann has an open order and one of 100, but not the same; order 6 has no customer",
+    ),
+    Case(
+        "semi-join-two-paths",
+        SHOP,
+        COUNT | {"filters": ["orders.status = 'paid'", "tickets.priority = 'high'"]},
+        [(1,)],
+        "Ann has both; each path is its own",
+    ),
+    Case(
+        "semi-join-two-hops",
+        SHOP,
+        COUNT | {"filters": ["products.category = 'kitchen'"]},
+        [(2,)],
+        "Ann and Bob bought kitchen things",
+    ),
+    Case(
+        "semi-join-with-own-condition",
+        SHOP,
+        COUNT | {"filters": ["customers.balance >= 200 OR orders.status = 'open'"]},
+        [(4,)],
+        "Ann by her open order, the rest by balance",
+    ),
+    Case(
+        "anti-join",
+        SHOP,
+        {"measures": ["customers.customer_count", "customers.total_balance"], "filters": ["orders.order_id IS NULL"]},
+        [(1, 400)],
+        "Dee alone has no order",
+    ),
+    Case(
+        "anti-join-two-hops",
+        SHOP,
+        {"measures": ["orders.order_count"], "filters": ["items.line IS NULL"]},
+        [(2,)],
+        "orders 5 and 7 have no items",
+    ),
+    Case(
+        "semi-join-null-condition",
+        SHOP,
+        COUNT | {"filters": ["orders.amount IS NULL"]},
+        [(2,)],
+        "Bob's order without amount, and Dee, who has no order at all",
+    ),
+    Case(
+        "filter-on-the-joined-rows",
+        SHOP,
+        {
+            "measures": ["customers.total_balance"],
+            "dimensions": ["orders.status"],
+            "filters": ["orders.amount >= 50"],
+            "include_empty": False,
+        },
+        [("paid", 300), ("open", 100)],
+        "the joined orders are filtered: no group of orders below 50, Dee's missing order fails too",
+    ),
+    Case(
+        "filter-on-every-fact",
+        SHOP,
+        {"measures": ["orders.revenue", "tickets.ticket_count"], "filters": ["customers.tier = 'gold'"]},
+        [(175, 3)],
+        "both facts reach customers",
+    ),
+    Case(
+        "filter-for-one-fact",
+        SHOP,
+        {
+            "measures": ["orders.revenue", "tickets.ticket_count"],
+            "filters": [{"expr": "orders.status = 'paid'", "facts": ["orders"]}],
+        },
+        [(375, 5)],
+        "tickets are not filtered because the query says so",
+    ),
+    Case(
+        "filter-fact-to-fact",
+        SHOP,
+        {"measures": ["tickets.ticket_count"], "filters": ["orders.status = 'open'"]},
+        [(2,)],
+        "tickets of a customer with an open order: Ann's two",
+        may_refuse="unreachable_filter",
+    ),
+    Case(
+        "measure-filter",
+        SHOP,
+        {"measures": ["orders.paid_revenue", "orders.revenue", "orders.gold_revenue"]},
+        [(375, 950, 175)],
+        "a measure's filter is its own",
+    ),
+    Case(
+        "measure-filter-keeps-groups",
+        SHOP,
+        {"measures": ["orders.paid_revenue", "orders.paid_count"], "dimensions": ["orders.status"]},
+        [("paid", 375, 3), ("open", None, 0), ("void", None, 0), (None, None, 0)],
+        "groups are those of the rows, not of the measure's filter",
+    ),
+    Case(
+        "measure-segment",
+        SHOP,
+        {"measures": ["orders.segment_revenue"]},
+        [(375,)],
+        "a segment in the definition",
+    ),
+    Case(
+        "derived-filter-is-pushed-down",
+        SHOP,
+        {"measures": ["orders.paid_aov", "orders.aov"]},
+        [(125, 950 / 7)],
+        "375 / 3, not 950 / 7 (B20)",
+    ),
+    Case(
+        "query-segment",
+        SHOP,
+        {"measures": ["orders.revenue", "tickets.ticket_count"], "segments": ["orders.paid"]},
+        [(375, 5)],
+        "a segment touches its own source's measures alone",
+    ),
+    Case(
+        "query-segments-two",
+        SHOP,
+        {"measures": ["orders.revenue"], "dimensions": ["orders.status"], "segments": ["orders.paid", "orders.big"]},
+        [("paid", 300), ("open", None), ("void", None), (None, None)],
+        "both hold; the rows stay",
+    ),
+    Case(
+        "query-segment-on-derived",
+        SHOP,
+        {"measures": ["orders.aov"], "segments": ["orders.big"]},
+        [(800 / 3,)],
+        "100 + 200 + 500 over 3: it reaches the leaves",
+    ),
+    Case(
+        "query-segment-without-measure",
+        SHOP,
+        {"measures": ["tickets.ticket_count"], "segments": ["orders.paid"]},
+        error="query",
+        why="no measure of orders is asked",
+    ),
+    Case(
+        "query-segment-unknown",
+        SHOP,
+        {"measures": ["orders.revenue"], "segments": ["orders.payed"]},
+        error="unknown_name",
+        why="no such segment",
+    ),
+    Case(
+        "boolean-filter",
+        SHOP,
+        {"measures": ["customers.total_balance"], "filters": ["customers.active"]},
+        [(700,)],
+        "all but Cid",
+    ),
+    Case(
+        "boolean-filter-across",
+        SHOP,
+        {"measures": ["orders.revenue"], "filters": ["NOT customers.active"]},
+        [(25,)],
+        "Cid's order; orders without customer are unknown",
+    ),
+]

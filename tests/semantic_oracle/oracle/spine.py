@@ -1,0 +1,107 @@
+"""Groups that are shown although no fact has them: members of dimensions, and periods."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from tests.semantic_oracle.oracle.errors import OracleError
+from tests.semantic_oracle.oracle.frames import Frame
+from tests.semantic_oracle.oracle.measuring import Key, Measuring
+from tests.semantic_oracle.oracle.model import Path
+from tests.semantic_oracle.oracle.nodes import Ref, walk
+from tests.semantic_oracle.oracle.question import Filter
+
+Members = dict[int, Any]
+"""Values by the dimension's place."""
+
+
+class Spine:
+    """Finds the members to show for one question."""
+
+    def __init__(self, measuring: Measuring, frames: list[Frame]):
+        self.measuring = measuring
+        self.question = measuring.question
+        self.frames = frames
+        self.frame = frames[0]
+
+    def members(self, found: set[Key]) -> set[Key]:
+        """Return the groups the dimensions' own sources have; `found` are those of the facts."""
+        wish = self.question.query.get("include_empty")
+        if wish is False or not self.question.dimensions:
+            return set()
+        if wish is None:
+            root = self._single_root()
+            return set() if root is None else {self._key(each) for each in self._rows(root, self._places())}
+        return self._crossed(found)
+
+    def _crossed(self, found: set[Key]) -> set[Key]:
+        times = [place for place, each in enumerate(self.question.dimensions) if each.grain]
+        rest = [place for place in self._places() if place not in times]
+        groups = [[{place: value} for value in self._times(found, place)] for place in times]
+        groups += [self._rows(root, places) for root, places in self._roots(rest).items()]
+        return {self._key({k: v for part in parts for k, v in part.items()}) for parts in product(*groups)}
+
+    def _times(self, found: set[Key], place: int) -> list[Any]:
+        return self.measuring.spread({key[place] for key in found} - {None}, place)
+
+    def _places(self) -> list[int]:
+        return list(range(len(self.question.dimensions)))
+
+    def _key(self, values: Members) -> Key:
+        return tuple(values[place] for place in self._places())
+
+    def _single_root(self) -> Path | None:
+        """Return the path to the one source all dimensions lie in or are reached from, unless it is a fact."""
+        if any(each.is_metric_time for each in self.question.dimensions):
+            return None
+        roots = list(self._roots(self._places()))
+        ends = {frame.columns[0].place.source for frame in self.frames} | {_end(roots[0])}
+        return roots[0] if len(roots) == 1 and not ends & set(self.question.facts) and roots[0] else None
+
+    def _roots(self, places: list[int]) -> dict[Path, list[int]]:
+        """Group dimensions by the nearest of their paths that leads on to them by joins to one row.
+
+        The fact's own columns are a group of their own.
+        """
+        paths = {place: self.frame.columns[place].place.path for place in places}
+        roots: dict[Path, list[int]] = {}
+        for place in places:
+            befores = [each for each in paths.values() if each == paths[place] or (each and _leads(each, paths[place]))]
+            roots.setdefault(min(befores, key=len), []).append(place)
+        return roots
+
+    def _rows(self, root: Path, places: list[int]) -> list[Members]:
+        """Return the members the rows of a path's end have, after the conditions wholly behind it."""
+        columns = {place: self.frame.columns[place] for place in places}
+        filters = [each for each in self.question.filters if self._is_behind(each, root)]
+        paths = {c.place.path for c in columns.values()} | {p for each in filters for p in self._filter_paths(each)}
+        tails = {path: path[len(root) :] for path in paths}
+        found = []
+        for row in self.frame.world.rows(_end(root) or self.frame.fact):
+            for joined in self.frame.world.joined(row, tails.values()):
+                seen = {path: joined[tail] for path, tail in tails.items()}
+                if all(self.frame.holds(seen, each) for each in filters):
+                    found.append({place: self.frame.read(seen, column).value for place, column in columns.items()})
+        return found
+
+    def _filter_paths(self, each: Filter) -> list[Path]:
+        refs = [node for node in walk(each.node) if isinstance(node, Ref)]
+        return [self.frame.filtered(ref, each.via).path for ref in refs]
+
+    def _is_behind(self, each: Filter, root: Path) -> bool:
+        try:
+            return all(_leads(root, path) for path in self._filter_paths(each))
+        except OracleError as error:
+            if error.code != "unreachable":
+                raise
+            return False
+
+
+def _leads(root: Path, path: Path) -> bool:
+    """Whether a path goes on from another by edges to one row."""
+    return path[: len(root)] == root and all(edge.one for edge in path[len(root) :])
+
+
+def _end(path: Path) -> str:
+    return path[-1].target if path else ""

@@ -1,0 +1,30 @@
+"""Every case on every engine, a test for each topic; all that is wrong in a topic is shown at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.semantic_oracle.adapter import Adapter
+from tests.semantic_oracle.judging import NEEDLESS, WRONG, judged, topics
+from tests.semantic_oracle.tables import ENGINES
+
+TOPICS = topics()
+MARKS = {"postgres": (pytest.mark.postgres,)}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(engine, marks=MARKS.get(engine, ())) for engine in ENGINES])
+def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
+    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
+    folder: Path = tmp_path_factory.mktemp(f"oracle-{request.param}")
+    with Adapter(request.param, folder, server) as adapter:
+        yield adapter
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_numbers_are_right_and_no_refusal_is_needless(topic: str, adapter: Adapter) -> None:
+    verdicts = [judged(case, adapter) for case in TOPICS[topic]]
+    bad = [each for each in verdicts if each.kind in (WRONG, NEEDLESS)]
+    assert not bad, "\n\n".join([f"{len(bad)} of {len(verdicts)}:", *(f"{each.kind}: {each.text}" for each in bad)])

@@ -1,0 +1,80 @@
+"""Random questions over random worlds: DuckDB through ktx and the oracle say the same."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.semantic_oracle.adapter import Adapter
+from tests.semantic_oracle.cases.base import Case, World
+from tests.semantic_oracle.clarity import is_clear
+from tests.semantic_oracle.generating import Asker, Maker
+from tests.semantic_oracle.judging import by_oracle, mismatch, shown
+from tests.semantic_oracle.oracle.answer import Result
+from tests.semantic_oracle.oracle.errors import OracleError
+from tests.semantic_oracle.shrinking import reproduction, shrunk
+
+FULL = bool(os.environ.get("KTX_TEST_FULL"))
+WORLDS, QUESTIONS = (400, 10) if FULL else (30, 5)
+"""Random worlds, and the questions with one meaning that each is asked."""
+ENGINES = ("duckdb", "sqlite") if FULL else ("duckdb",)
+BATCHES = 5
+
+
+def questions(world: World, seed: int) -> Iterator[Case]:
+    """Yield the questions a world is asked: those with one meaning, out of at most six times as many."""
+    made = (
+        Case(f"seed {seed}, question {number}", world, Asker(world, seed * 1000 + number).query())
+        for number in range(6 * QUESTIONS)
+    )
+    return islice(filter(is_clear, made), QUESTIONS)
+
+
+def problem(case: Case, adapter: Adapter) -> str | None:
+    """Return what is wrong with ktx's answer to a case, or None: rows, or a refusal where there is an answer.
+
+    A case of more than one meaning, as the shrinker may make, is never wrong.
+    """
+    if not is_clear(case):
+        return None
+    expected, got = by_oracle(case), adapter.answer(case)
+    if isinstance(expected, OracleError):
+        return None if got.code else f"answered, where the oracle refuses: {expected}\n{shown(got)}"
+    if got.code is not None:
+        return f"refused: {got.code}: {got.message}\nexpected {shown(expected)}"
+    wrong = mismatch(case, expected, got)
+    return wrong and f"{wrong}\n{got.sql}\nexpected {shown(expected)}\ngot {shown(got)}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_random_questions(batch: int, engine: str, tmp_path: Path) -> None:
+    answered = 0
+    for seed in range(batch, WORLDS, BATCHES):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with Adapter(engine, folder) as adapter:
+            for case in questions(Maker(seed).world(), seed):
+                if problem(case, adapter) is not None:
+                    pytest.fail(smallest(case, engine, tmp_path))
+                answered += isinstance(by_oracle(case), Result)
+    assert answered > WORLDS * QUESTIONS / BATCHES / 2, "too few questions have an answer to say anything"
+
+
+def smallest(case: Case, engine: str, tmp_path: Path) -> str:
+    """Return the smallest case with a mismatch, as text."""
+    folders = (tmp_path / f"smaller{number}" for number in itertools.count())
+
+    def asked(smaller: Case) -> str | None:
+        folder = next(folders)
+        folder.mkdir()
+        with Adapter(engine, folder) as adapter:
+            return problem(smaller, adapter)
+
+    small = shrunk(case, lambda smaller: asked(smaller) is not None)
+    return f"{asked(small)}\n\n{reproduction(small)}"
