@@ -3,7 +3,8 @@
 Left out: two ways to many rows of which one goes on from the other (whether conditions on both mean the same joined
 row is open); a path over a join to one row and back over one to many, or backwards over a role, or ambiguous there;
 members that two facts reach by different paths; that lead to one another, or to what a condition names, by a path the
-fact does not take; or that lead back to a fact with conditions; a running measure in periods of another fact alone.
+fact does not take; or that lead back to a fact with conditions; that are a fact's own columns beside others; a running
+measure in periods of another fact alone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def is_clear(case: Case) -> bool:
         and alike
         and not _is_carried(frames)
         and (hidden or not any(_has_two_ways(each) or _is_turned(each) for each in frames))
+        and (hidden or not _is_own_beside(frames))
     )
 
 
@@ -77,6 +79,14 @@ def _has_two_ways(frame: Frame) -> bool:
     reaches = frame.question.names.router.is_one
     return any(
         one != other[: len(one)] and reaches(one[-1].target, other[-1].target) for one in shown for other in named
+    )
+
+
+def _is_own_beside(frames: list[Frame]) -> bool:
+    """Whether one of several dimensions is a column of a fact itself, and there are other facts."""
+    several = len({frame.fact for frame in frames}) > 1
+    return several and any(
+        len(frame.columns) > 1 and any(not column.place.path for column in frame.columns) for frame in frames
     )
 
 
