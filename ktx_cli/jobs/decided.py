@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.context.scan.decisions import Decision
-from ktx_cli.context.scan.review import ReviewedEdge
-from ktx_cli.core.errors import PartialError
-from ktx_cli.core.text import listing, plural
+from ktx_cli.context.scan.review import ReviewedEdge, Standing
+from ktx_cli.core.errors import PartialError, ResultWarning
+from ktx_cli.core.text import listing, plural, shell_words
 from ktx_cli.project.repository import held_hint
 
 
@@ -30,6 +30,18 @@ class Decided:
     decision: Decision
     result: str = "done"
     paths: frozenset[str] = frozenset()
+
+    @property
+    def warning(self) -> ResultWarning | None:
+        """What to say where there is nothing to decide, because the join the other way round stands."""
+        opposite, connection = self.edge.opposite, self.edge.connection
+        if opposite is None or not opposite.stands:
+            return None
+        declared = opposite.standing is Standing.DECLARED
+        chosen = ("--status", Standing.DECLARED.value) if declared else ("--reject", opposite.name)
+        message = f"`{self.edge.name}`: nothing to do: the join the other way round stays"
+        hint = shell_words("ktx", "scan", "relationships", connection, *chosen)
+        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.edge.name)
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in the answer of a command."""

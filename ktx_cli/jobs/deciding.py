@@ -116,6 +116,7 @@ class _Run:
         base = ProjectBase(self.layout, self.repository, tip)
         reviews = {review.connection: review for review in self._reviews(base)}
         self.report.decided = _resolved(self.request.choices, reviews)
+        self.warnings += [said for each in self.report.decided if (said := each.warning) is not None]
         self._hold_strays(reviews)
         drafts = self._drafted(reviews)
         if not drafts:
@@ -152,7 +153,7 @@ class _Run:
             known = reviews[each.edge.connection].overlays.files
             sources = [join.source for join in each.edge.joins if join.source not in known]
             strays = [file for source in sources for file in local[each.edge.connection].files.get(source, ())]
-            if strays and each.decision is Decision.REJECT:
+            if strays and each.decision is Decision.REJECT and each.warning is None:
                 each.result = "held"
                 named = ((file.path, HeldReason.UNTRACKED.value) for file in strays)
                 self.report.held = tuple(dict.fromkeys((*self.report.held, *named)))

@@ -84,6 +84,24 @@ MIGRATIONS: tuple[str, ...] = (
 """Applied in order; `PRAGMA user_version` counts how many are."""
 
 
+def open_to_others(layout: Layout) -> list[Path]:
+    """Return what of `.ktx/` other users may look into: the folder, the state database, the reports of runs.
+
+    SQLite gives the files beside a database the permissions of the database.
+    """
+    state = [layout.state.with_name(layout.state.name + suffix) for suffix in ("", "-wal", "-shm")]
+    reports = sorted(layout.runs.glob("*.json")) if layout.runs.is_dir() else []
+    return [path for path in (layout.private, layout.runs, *state, *reports) if _is_open(path)]
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return not stat.S_ISLNK(found.st_mode) and found.st_uid == os.getuid() and bool(found.st_mode & 0o077)
+
+
 def unheard(warning: ResultWarning) -> None:
     """Drop a warning."""
 
@@ -112,8 +130,15 @@ def check_private_folder(layout: Layout) -> None:
 
 
 def prepare_private_folder(layout: Layout) -> None:
-    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there; errors as `check_private_folder`."""
+    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there; errors as `check_private_folder`.
+
+    Only its owner may look into it: the state database, the reports and the rest hold values of rows.
+    """
     check_private_folder(layout)
+    with translated(layout.private):
+        layout.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in open_to_others(layout):
+            path.chmod(path.lstat().st_mode & 0o700)
     if not layout.private_gitignore.exists():
         write_atomic(layout.private_gitignore, b"*\n")
 
@@ -140,6 +165,7 @@ def _open(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the database, or a new one after moving a damaged one aside."""
     for _ in range(READ_ATTEMPTS):
         seen = identity_of(path)
+        _make_private(path)
         connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             _configure(connection)
@@ -156,6 +182,15 @@ def _open(path: Path, warn: Warn) -> sqlite3.Connection:
         if moved is not None:
             warn(moved)
     raise damage
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, which SQLite takes for a new database; leave one that is there.
+
+    One that is there is not even opened: closing it would take the locks of this process's other connections.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def read_state(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:

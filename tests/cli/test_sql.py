@@ -73,6 +73,19 @@ def test_rows_that_are_left_out_are_said(ktx: Run, project: Path) -> None:
     assert answer.envelope["warnings"][0]["code"] == "truncated"
 
 
+def test_a_value_too_large_to_print_is_an_error_or_named(ktx: Run, project: Path) -> None:
+    with sqlite3.connect(project / "shop.sqlite") as database:
+        database.execute("CREATE TABLE texts (a int, b text)")
+        database.executemany("INSERT INTO texts VALUES (?, ?)", [(1, "x"), (2, "y" * 12_000_000)])
+    database.close()
+    answer = ktx("sql", "SELECT a, b FROM texts ORDER BY a DESC", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "query")
+    assert "`b` alone has 12,000,000" in answer.envelope["error"]["message"]
+    answer = ktx("sql", "SELECT a, b FROM texts ORDER BY a")
+    assert answer.code == 0
+    assert "only the first 1 rows are shown: row 2 did not fit" in answer.err
+
+
 @pytest.mark.parametrize("words", [["-"], ["--file", "-"], ["-f", "q.sql"]])
 def test_the_statement_from_elsewhere(ktx: Run, project: Path, words: list[str]) -> None:
     text = "\ufeffSELECT 1 AS one; -- done\n"

@@ -312,3 +312,63 @@ def test_after_a_scan_of_the_structure_alone(shop_project: Path) -> None:
         with pytest.raises(NotReadyError) as raised:
             list_relationships(Layout(shop_project), words)
         assert raised.value.hint == " ".join(("ktx scan", *words, "--depth profile"))
+
+
+def change(project: Path, statement: str) -> None:
+    database = sqlite3.connect(project / "shop.sqlite")
+    database.execute(statement)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        ("ALTER TABLE customers RENAME TO people", "ALTER TABLE people RENAME TO customers"),
+        ("ALTER TABLE shipments RENAME COLUMN who TO x", "ALTER TABLE shipments RENAME COLUMN x TO who"),
+    ],
+    ids=["a table", "a column"],
+)
+def test_an_accepted_join_comes_back_with_what_was_missing(project: Path, away: str, back: str) -> None:
+    said(project, (WHO,))
+    written = manual_joins(project)
+    assert len(written) == 2
+    change(project, away)
+    assert scan(project) is not None
+    assert (standings(project)[WHO], manual_joins(project)) == ("review", set())
+    assert scan(project) is None, "nothing is left to do"
+    change(project, back)
+    assert scan(project) is not None
+    assert (standings(project)[WHO], manual_joins(project)) == ("manual", written)
+    assert scan(project) is None
+
+
+def test_a_join_that_an_overlay_makes_is_written_nowhere_else(project: Path) -> None:
+    overlay = project / "semantic-layer/shop/shipments.yaml"
+    overlay.write_text("name: shipments\njoins:\n  - {to: customers, on: who = customers.id}\n")
+    git(project, "add", "semantic-layer")
+    git(project, "commit", "-m", "overlay")
+    change(project, "ALTER TABLE shipments RENAME COLUMN who TO x")
+    scan(project)
+    assert standings(project)[WHO] == "review"
+    change(project, "ALTER TABLE shipments RENAME COLUMN x TO who")
+    scan(project)
+    assert (standings(project)[WHO], manual_joins(project)) == ("manual", set())
+
+
+def test_nothing_to_do_where_the_join_the_other_way_round_stands(project: Path) -> None:
+    path = project / "raw-sources/shop/live-database/relationships.json"
+    line = next(line for line in path.read_text().splitlines() if '"orders"' in line and '"customers"' in line)
+    turned = (
+        '  {"from": ["customers"], "columns": ["id"], "to": ["orders"], "to_columns": ["customer_id"], '
+        '"status": "rejected", "score": 0.5, "reason": "", "relationship": "many_to_one", "sources": []},'
+    )
+    path.write_text(path.read_text().replace(line, f"{turned}\n{line}"))
+    git(project, "commit", "-am", "turned")
+    mirror = "customers.id->orders.customer_id"
+    report, warnings = decide(DecideRequest(project, [Choice(mirror, Decision.REJECT)]))
+    assert (report.status, report.commit) == ("unchanged", None)
+    assert [(each.code, each.hint) for each in warnings] == [
+        ("opposite_stands", f"ktx scan relationships shop --reject '{CUSTOMER}'")
+    ]
+    assert (standings(project)[CUSTOMER], standings(project)[mirror]) == ("accepted", "rejected")

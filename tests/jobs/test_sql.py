@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.connectors import base
 from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import SourceError, UsageError
 from ktx_cli.jobs.sql import SqlAnswer, run_sql
@@ -89,6 +90,19 @@ def test_a_number_of_rows_that_cannot_be_asked_for(shop: Path, max_rows: int) ->
 def test_rows_that_are_too_large_are_cut(shop: Path) -> None:
     answer = ask(shop, "SELECT b FROM t ORDER BY a", max_bytes=10)
     assert (len(answer.rows), answer.cut) == (2, "bytes")
+
+
+def test_a_row_that_does_not_fit_is_an_error_that_names_its_column(shop: Path) -> None:
+    with pytest.raises(SourceError, match="over 100 bytes: `big one` alone has 200") as raised:
+        ask(shop, 'SELECT 1 AS a, hex(zeroblob(100)) AS "big one"', max_bytes=100)
+    assert (raised.value.code, raised.value.exit_code) == ("query", 1)
+    assert raised.value.hint == 'select it shortened, for example: substr("big one", 1, 1000)'
+
+
+def test_a_row_too_large_to_read_is_an_error_too(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_RESULT_BYTES", 2)
+    with pytest.raises(SourceError, match="too large to read: `a`, `b`"):
+        ask(shop, "SELECT a, b FROM t")
 
 
 def test_a_connection_of_semantic_queries_answers_no_sql(shop: Path) -> None:

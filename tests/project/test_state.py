@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -263,3 +264,44 @@ def test_transaction_rolls_back(layout: Layout) -> None:
             database.execute("INSERT INTO runs (run_id, command, status, started) VALUES ('r', 'c', 's', 't')")
             database.execute("INSERT INTO runs (run_id, command, status, started) VALUES ('r', 'c', 's', 't')")
         assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = {"": folder, **{path.name: path for path in folder.iterdir()}}
+    return {name: stat.S_IMODE(path.stat().st_mode) for name, path in found.items() if name != ".gitignore"}
+
+
+def test_only_the_owner_may_look_into_what_a_run_keeps(layout: Layout) -> None:
+    with state.open_for_writing(layout) as database:
+        with state.transaction(database):
+            database.execute("INSERT INTO runs (run_id, command, status, started) VALUES ('1', 'x', 'done', 't')")
+        assert modes(layout.private) == {
+            "": 0o700, "state.sqlite": 0o600, "state.sqlite-wal": 0o600, "state.sqlite-shm": 0o600,
+        }  # fmt: skip
+    assert state.open_to_others(layout) == []
+
+
+def test_what_is_open_to_others_is_closed_by_the_next_writing_run_alone(layout: Layout) -> None:
+    with state.open_for_writing(layout):
+        pass
+    layout.runs.mkdir(mode=0o755)
+    report = layout.runs / "1.json"
+    report.touch(0o644)
+    layout.private.chmod(0o755)
+    layout.state.chmod(0o644)
+    found = [layout.private, layout.runs, layout.state, report]
+    assert state.open_to_others(layout) == found
+    state.read_state(layout, run_ids)
+    assert state.open_to_others(layout) == found, "reading changes nothing"
+    with state.open_for_writing(layout):
+        pass
+    assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o700, 0o700, 0o600, 0o600]
+
+
+def test_a_folder_its_owner_may_not_write_in_is_not_opened(layout: Layout) -> None:
+    layout.private.mkdir()
+    layout.private.chmod(0o555)
+    with contextlib.suppress(StorageError):  # whoever may write everywhere can all the same
+        state.prepare_private_folder(layout)
+    assert stat.S_IMODE(layout.private.stat().st_mode) == 0o500
+    layout.private.chmod(0o700)

@@ -113,7 +113,8 @@ def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:
         session.warn(ResultWarning("truncated", f"only the first {count} rows are shown", hint=hint))
     elif answer.cut == "bytes":
         hint = "select fewer columns, or shorten texts with substr()"
-        session.warn(ResultWarning("truncated", f"only the first {count} rows are shown: they are large", hint=hint))
+        message = f"only the first {count} rows are shown: row {len(answer.rows) + 1:,} did not fit"
+        session.warn(ResultWarning("truncated", message, hint=hint))
 
 
 def _write(text: str) -> None:

@@ -39,16 +39,20 @@ class Draft:
         """Make a decision and return the paths it changes; none where it holds already.
 
         Accepted: both tables have the join as `manual`, no overlay disables it. Rejected: the overlays of both disable
-        it, and it is no longer a person's. Raises `ConfigError` where a file leaves no place for it, and for a join
-        of something that is not there.
+        it, and it is no longer a person's; of the two ends only the child's where its opposite waits for a decision.
+        Where the opposite stands the joins are that one's, and nothing changes. Raises `ConfigError` where a file
+        leaves no place for it, and for a join of something that is not there.
         """
         if decision is Decision.ACCEPT and edge.missing is not None:
             raise ConfigError(
                 f"`{edge.name}` cannot be a join: {edge.missing}",
                 hint=shell_words("ktx", "scan", "relationships", edge.connection, "--reject", edge.name),
             )
+        if edge.opposite is not None and edge.opposite.stands:
+            return frozenset()
+        joins = edge.joins[:1] if decision is Decision.REJECT and edge.opposite is not None else edge.joins
         change = self._accept if decision is Decision.ACCEPT else self._reject
-        return frozenset(path for join in edge.joins for path in change(edge, join))
+        return frozenset(path for join in joins for path in change(edge, join))
 
     def changes(self) -> dict[str, bytes | None]:
         """Return path -> new content of what differs; None for an overlay with nothing left in it."""
@@ -129,9 +133,18 @@ def _with_manual(joins: Joins, wanted: EdgeJoin) -> Joins:
     if all(join_key(join) != key for join in joins):
         return [*joins, {**wanted.join, "source": "manual"}]
     return [
-        {**join, "source": "manual"} if join_key(join) == key and join.get("source") == "inferred" else join
-        for join in joins
+        _as_manual(join, wanted) if join_key(join) == key and join.get("source") != "formal" else join for join in joins
     ]
+
+
+def _as_manual(join: dict[str, Any], wanted: EdgeJoin) -> dict[str, Any]:
+    """Return a join as a person's; one that the opposite of the wanted one made takes its direction."""
+    if join.get("source") == "inferred":
+        join = {**join, "source": "manual"}
+    relationship = wanted.join["relationship"]
+    if {join.get("relationship"), relationship} == {"many_to_one", "one_to_many"}:
+        join = {**join, "relationship": relationship}
+    return join
 
 
 def _without_manual(joins: Joins, wanted: EdgeJoin, *, keep: bool) -> Joins:

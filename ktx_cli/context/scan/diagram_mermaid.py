@@ -54,11 +54,26 @@ def _entity(name: str, entity: Entity) -> list[str]:
     if not entity.attributes and not entity.hidden:
         return [f"    {name}"]
     more = [f"        … and_{entity.hidden}_more"] if entity.hidden else []
-    return [f"    {name} {{", *map(_attribute, entity.attributes), *more, "    }"]
+    words = _words(attribute.name for attribute in entity.attributes)
+    lines = [_attribute(attribute, word) for attribute, word in zip(entity.attributes, words, strict=True)]
+    return [f"    {name} {{", *lines, *more, "    }"]
 
 
-def _attribute(attribute: Attribute) -> str:
-    word = _word(attribute.name)
+def _words(names: Iterable[str]) -> list[str]:
+    """Return the columns of an entity as words; of several that become one word the later ones get a number."""
+    columns = list(names)
+    taken = {name for name in columns if _word(name) == name}
+    words = []
+    for name in columns:
+        word, number = _word(name), 2
+        while word != name and word in taken:
+            word, number = f"{_word(name)}_{number}", number + 1
+        taken.add(word)
+        words.append(word)
+    return words
+
+
+def _attribute(attribute: Attribute, word: str) -> str:
     keys = [label for label, true in (("PK", attribute.key), ("FK", attribute.joins)) if true]
     comment = [] if word == attribute.name else [_quoted(attribute.name)]
     parts = [_word(attribute.type), word, *([", ".join(keys)] if keys else []), *comment]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from ktx_cli.connectors.port import Table, TableRef
 from ktx_cli.context.scan.committed import Committed
 from ktx_cli.context.scan.knowledge import EdgeId, Knowledge, edge_id
+from ktx_cli.context.scan.manifest import Entry
 from ktx_cli.context.scan.overlays import JoinKey, Overlays, join_key
 from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.context.scan.review import GENERATED_SOURCES, ReviewedEdge, Scene, Standing, missing_end
+from ktx_cli.context.scan.review import GENERATED_SOURCES, ReviewedEdge, Scene, Standing, find_join, missing_end
 from ktx_cli.context.scan.shards import Places, Shard
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import plural, shell_words
@@ -70,6 +72,17 @@ class Stood:
             return ()
         return Scene(self._committed.connection, shards, self._overlays, tables).reviewed(known)
 
+    def by_hand(self, edges: Collection[EdgeId]) -> dict[EdgeId, list[tuple[str, Mapping[str, Any]]]]:
+        """Return the joins in the shards that people accepted, by edge, each with the physical name of its table."""
+        found: dict[EdgeId, list[tuple[str, Mapping[str, Any]]]] = {}
+        for each in self.edges if edges else ():
+            for join in each.joins if edge_id(each.edge) in edges else ():
+                entry = {} if join.shard is None else self._committed.shards[join.shard].tables[join.source]
+                written = find_join(entry, join)
+                if written is not None and written.get("source") not in GENERATED_SOURCES:
+                    found.setdefault(edge_id(each.edge), []).append((str(entry.get("table")), written))
+        return found
+
     @cached_property
     def _by_id(self) -> dict[EdgeId, Standing]:
         return {edge_id(each.edge): each.standing for each in self.edges}
@@ -79,9 +92,43 @@ class Stood:
         return Overlays.read(self._committed.base, self._committed.connection)
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What goes and comes with a scan: the knowledge that says so, and the joins of people among it.
+
+    `leaving`: physical name of a table -> joins that miss a table or column now. `returned`: edges whose joins are
+    people's again.
+    """
+
+    known: Knowledge
+    leaving: Mapping[str, Sequence[Mapping[str, Any]]]
+    returned: tuple[Edge, ...]
+
+    @classmethod
+    def of(cls, now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Stood) -> Passage:
+        """Compare what is known now with the record; a join that an overlay makes stays where it is."""
+        known = with_gone(now, before, tables, stood.of)
+        by_hand = stood.by_hand(known.waiting - before.waiting)
+        known = replace(known, waiting=known.waiting & (before.waiting | by_hand.keys()))
+        leaving: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for table, join in (each for joins in by_hand.values() for each in joins):
+            leaving[table].append(join)
+        return cls(known, leaving, returned_edges(known, before, tables, stood.of))
+
+    def without_leaving(self, old: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Return what the last scan generated, with the leaving joins as if it had, so that nobody keeps them."""
+        return {
+            table: {**entry, "joins": [*entry.get("joins", ()), *self.leaving[table]]}
+            if table in self.leaving
+            else entry
+            for table, entry in old.items()
+        }
+
+
 def with_gone(now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings) -> Knowledge:
     """Return what is known now, with the joins of the record that are not in it any more; `stood` is seldom asked."""
     found = {edge_id(edge) for edge in now.recorded()}
+    waiting = {edge_id(edge) for edge in (*before.gone, *before.edges) if _waits(edge, before, tables, stood)}
     unlikely = {edge_id(edge): edge.reason for edge in now.edges}
     gone = []
     for edge in (*before.gone, *before.edges):
@@ -92,7 +139,29 @@ def with_gone(now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table
         if kept:
             reason = DECLARED if declared else _reason(edge, tables, unlikely.get(edge_id(edge)))
             gone.append(replace(edge, status=EdgeStatus.REJECTED, reason=reason))
-    return replace(now, gone=_bounded(gone, stood))
+    kept_ids = {edge_id(edge) for edge in gone}
+    return replace(now, gone=_bounded(gone, stood, waiting), waiting=frozenset(waiting & kept_ids))
+
+
+def _waits(edge: Edge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings) -> bool:
+    """Whether a person accepted an edge that misses a table or column now."""
+    if missing_end(edge, tables) is None:
+        return False
+    return stood(edge) is (Standing.REVIEW if edge_id(edge) in before.waiting else Standing.MANUAL)
+
+
+def returned_edges(
+    known: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings
+) -> tuple[Edge, ...]:
+    """Return the edges that waited for a table or column and are whole again, as the scan knows them now."""
+    if not before.waiting:
+        return ()
+    found = {edge_id(edge): edge for edge in (*known.gone, *known.edges)}
+    return tuple(
+        found[each]
+        for each in sorted(before.waiting - known.waiting, key=repr)
+        if each in found and missing_end(found[each], tables) is None and stood(found[each]) is Standing.REVIEW
+    )
 
 
 def _counts(edge: Edge, stood: Standings) -> bool:
@@ -119,10 +188,11 @@ def _reason(edge: Edge, tables: Mapping[TableRef, Table], unlikely: str | None) 
     return NOT_FOUND if stale or edge.status is EdgeStatus.REVIEW else edge.reason
 
 
-def _bounded(gone: Sequence[Edge], stood: Standings) -> tuple[Edge, ...]:
+def _bounded(gone: Sequence[Edge], stood: Standings, waiting: Collection[EdgeId]) -> tuple[Edge, ...]:
     if len(gone) <= MOST_GONE:
         return tuple(gone)
-    undecided = [edge_id(edge) for edge in gone if stood(edge) not in _DECIDED]
+    decided = {edge_id(edge) for edge in gone if stood(edge) in _DECIDED or edge_id(edge) in waiting}
+    undecided = [edge_id(edge) for edge in gone if edge_id(edge) not in decided]
     dropped = set(undecided[: len(gone) - MOST_GONE])
     return tuple(edge for edge in gone if edge_id(edge) not in dropped)
 

@@ -1,7 +1,7 @@
 """What a scan learned beyond the structure: predicted keys and found joins, as they are committed beside the snapshot.
 
 The file `relationships.json` is written when the rows are looked at and read by every scan, so that a scan of the
-structure alone keeps what an earlier one found. It holds no value of a row.
+structure alone keeps what an earlier one found. It holds no value of a row, but what stands for NULL (`-1`, `n/a`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ STEADY = 0.05
 """An edge whose score moved by less, with all else as it was, keeps its old line: rows change every day."""
 
 _SHARE = re.compile(r"([\d.]+) %")
+_ROWS = re.compile(r"\(([\d,]+) rows?\)")
 
 EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
 
@@ -40,6 +41,8 @@ class Knowledge:
     keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
     gone: tuple[Edge, ...] = ()
+    waiting: frozenset[EdgeId] = frozenset()
+    """Those of `gone` that a person accepted and that miss a table or column: joins again when all is back."""
 
     def key_of(self, table: Table) -> tuple[str, ...]:
         """Return the primary key of a table: the declared one, else a predicted one that all rows confirm."""
@@ -66,7 +69,8 @@ def record_text(knowledge: Knowledge) -> bytes:
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
     if knowledge.gone:
-        lines.append(_listed("gone", map(encode, map(_edge_to_json, knowledge.gone))))
+        gone = ({**_edge_to_json(each), **_waits(each, knowledge)} for each in knowledge.gone)
+        lines.append(_listed("gone", map(encode, gone)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
 
@@ -76,7 +80,9 @@ def read_record(content: bytes, where: str) -> Knowledge:
         document = json.loads(content)
         keys = dict(_key_from_json(each) for each in document["keys"])
         edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
-        return Knowledge(keys, edges, gone)
+        waits = (bool(each.get("manual")) for each in document.get("gone", ()))
+        waiting = frozenset(edge_id(edge) for edge, each in zip(gone, waits, strict=True) if each)
+        return Knowledge(keys, edges, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
             f"{where} is damaged ({type(error).__name__})",
@@ -92,23 +98,27 @@ def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Know
     edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
     keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
     keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
-    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone)
+    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone, old.waiting)
 
 
 def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowledge:
     """Return what is said of tables and columns that are there, and of those that are gone what it says of that."""
     columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
 
-    def known(ref: TableRef, names: Iterable[str]) -> bool:
-        return ref in columns and set(names) <= columns[ref]
+    def known(ref: TableRef, names: Iterable[str], condition: tuple[str, Any] | None = None) -> bool:
+        return ref in columns and set(names) <= columns[ref] and (condition is None or condition[0] in columns[ref])
 
     keys = {ref: choice for ref, choice in knowledge.keys.items() if known(ref, choice.primary)}
     edges = (
         edge
         for edge in knowledge.edges
-        if known(edge.child, edge.child_columns) and known(edge.parent, edge.parent_columns)
+        if known(edge.child, edge.child_columns, edge.condition) and known(edge.parent, edge.parent_columns)
     )
-    return Knowledge(keys, tuple(edges), knowledge.gone)
+    return Knowledge(keys, tuple(edges), knowledge.gone, knowledge.waiting)
+
+
+def _waits(edge: Edge, knowledge: Knowledge) -> dict[str, bool]:
+    return {"manual": True} if edge_id(edge) in knowledge.waiting else {}
 
 
 def _steady(edge: Edge, before: Edge | None) -> Edge:
@@ -120,10 +130,12 @@ def _steady(edge: Edge, before: Edge | None) -> Edge:
 
 def _says_the_same(before: str, now: str) -> bool:
     """Whether two reasons differ by less than a per cent of the rows, and in nothing else."""
-    shares = [_SHARE.findall(reason) for reason in (before, now)]
-    if _SHARE.sub("", before) != _SHARE.sub("", now):
+    if _SHARE.sub("", _ROWS.sub("", before)) != _SHARE.sub("", _ROWS.sub("", now)):
         return False
-    return all(abs(float(old) - float(new)) < 1.0 for old, new in zip(*shares, strict=True))
+    shares = [map(float, _SHARE.findall(reason)) for reason in (before, now)]
+    rows = [[int(each.replace(",", "")) for each in _ROWS.findall(reason)] for reason in (before, now)]
+    near = all(abs(old - new) < 1.0 for old, new in zip(*shares, strict=True))
+    return near and all(100 * abs(old - new) < max(old, new) for old, new in zip(*rows, strict=True) if old != new)
 
 
 def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:

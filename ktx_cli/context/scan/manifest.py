@@ -6,11 +6,11 @@ Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullabl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ktx_cli.connectors.port import Column, ForeignKey, Table, TableRef
-from ktx_cli.context.scan.knowledge import Knowledge
+from ktx_cli.context.scan.knowledge import EdgeId, Knowledge, edge_id
 from ktx_cli.context.scan.names import physical_name, quoted
 from ktx_cli.context.scan.relationships.model import Cardinality, Edge
 
@@ -19,13 +19,20 @@ Entry = dict[str, Any]
 
 
 def entries(
-    tables: Iterable[Table], names: Mapping[TableRef, str], knowledge: Knowledge | None = None
+    tables: Iterable[Table],
+    names: Mapping[TableRef, str],
+    knowledge: Knowledge | None = None,
+    manual: Sequence[Edge] = (),
 ) -> dict[TableRef, Entry]:
-    """Return the generated entry of every table; joins are written on both tables of a reference."""
+    """Return the generated entry of every table; joins are written on both tables of a reference.
+
+    `manual`: edges that a person accepted and whose joins are not in the files.
+    """
     by_ref = {table.ref: table for table in tables}
     known = knowledge or Knowledge()
     joins = _joins(by_ref, names)
-    _add_found(joins, known.accepted(), by_ref, names)
+    found = {edge_id(edge): edge for edge in (*known.accepted(), *manual)}
+    _add_found(joins, found.values(), by_ref, names, set(map(edge_id, manual)))
     return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
 
 
@@ -71,18 +78,20 @@ def _add_found(
     edges: Iterable[Edge],
     tables: Mapping[TableRef, Table],
     names: Mapping[TableRef, str],
+    by_hand: Collection[EdgeId],
 ) -> None:
-    """Add the joins nobody declared."""
+    """Add the joins nobody declared; `by_hand`: the edges whose joins are a person's."""
     for edge in edges:
         if edge.child not in tables or edge.parent not in tables:
             continue
+        source = "manual" if edge_id(edge) in by_hand else "inferred"
         one_to_one = edge.cardinality is Cardinality.ONE_TO_ONE
         to, back = names[edge.parent], names[edge.child]
         own, other = edge.child_columns, edge.parent_columns
-        _add(joins[edge.child], to, own, other, edge.cardinality.value, "inferred", _condition(edge, None))
+        _add(joins[edge.child], to, own, other, edge.cardinality.value, source, _condition(edge, None))
         if edge.parent != edge.child:
             backward = "one_to_one" if one_to_one else "one_to_many"
-            _add(joins[edge.parent], back, other, own, backward, "inferred", _condition(edge, back))
+            _add(joins[edge.parent], back, other, own, backward, source, _condition(edge, back))
 
 
 def _condition(edge: Edge, source: str | None) -> str:

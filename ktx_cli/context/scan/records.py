@@ -5,7 +5,7 @@ A scan that does not look again keeps them, less what is said of tables and colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from ktx_cli.context.scan.describe import described as descriptions
 from ktx_cli.context.scan.describe.facts import Described
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.manifest import Entry, entries
+from ktx_cli.context.scan.relationships.model import Edge
 from ktx_cli.core.errors import KtxError, ResultWarning
 
 RELATIONSHIPS: Final = relationships.FILE
@@ -71,9 +72,11 @@ class Records:
             found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else descriptions.record_bytes(self.described.values())
         return found
 
-    def entries(self, tables: Iterable[Table], names: Mapping[TableRef, str]) -> dict[TableRef, Entry]:
-        """Return the generated manifest entry of every table."""
-        generated = entries(tables, names, self.knowledge)
+    def entries(
+        self, tables: Iterable[Table], names: Mapping[TableRef, str], manual: Sequence[Edge] = ()
+    ) -> dict[TableRef, Entry]:
+        """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
+        generated = entries(tables, names, self.knowledge, manual)
         return {ref: descriptions.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 
 

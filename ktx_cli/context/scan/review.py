@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.connectors.port import Table, TableKind, TableRef
 from ktx_cli.context.scan.catalog import ParsedCopies
@@ -46,6 +46,17 @@ class Standing(StrEnum):
     """The join stands because a foreign key of the database makes it."""
 
 
+_DECIDED: Final = {
+    Standing.MANUAL: (EdgeStatus.ACCEPTED, "a person accepted it"),
+    Standing.DISABLED: (EdgeStatus.REJECTED, "a person rejected it"),
+}
+
+JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.DECLARED})
+
+OTHER_WAY: Final = "the join the other way round stands"
+"""The reason of an edge that would be for review if its opposite were no join."""
+
+
 @dataclass(frozen=True, slots=True)
 class EdgeJoin:
     """A join that an edge makes, as a scan writes it. `shard`: where its source stands; None: it is in no shard."""
@@ -61,10 +72,24 @@ class EdgeJoin:
 
 
 @dataclass(frozen=True, slots=True)
+class Opposite:
+    """The edge from the other's parent to its child, by the same columns."""
+
+    name: str
+    standing: Standing
+
+    @property
+    def stands(self) -> bool:
+        """Whether it makes the joins of the two."""
+        return self.standing in JOINED
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewedEdge:
     """An edge, its name, and what holds for it. `joins`: forward, then backward unless a table refers to itself.
 
     `gone`: no scan finds it any more; its reason says why. `missing`: which table or column of it is not there.
+    `opposite`: the edge the other way round, where that one stands or waits for a decision.
     """
 
     connection: str
@@ -74,6 +99,7 @@ class ReviewedEdge:
     joins: tuple[EdgeJoin, ...]
     gone: bool = False
     missing: str | None = None
+    opposite: Opposite | None = None
 
     @property
     def tables(self) -> frozenset[str]:
@@ -164,25 +190,85 @@ class Scene:
 
     def reviewed(self, known: Knowledge) -> tuple[ReviewedEdge, ...]:
         """Return the edges of a record, those that are gone last."""
-        return self.edges((*known.recorded(), *known.gone), gone=frozenset(map(edge_id, known.gone)))
+        gone = frozenset(map(edge_id, known.gone))
+        return self.edges((*known.recorded(), *known.gone), gone, known.waiting)
 
-    def edges(self, edges: Sequence[Edge], gone: Collection[EdgeId] = ()) -> tuple[ReviewedEdge, ...]:
-        """Return each edge with its name and what holds for it."""
+    def edges(
+        self, edges: Sequence[Edge], gone: Collection[EdgeId] = (), waiting: Collection[EdgeId] = ()
+    ) -> tuple[ReviewedEdge, ...]:
+        """Return each edge with its name and what holds for it; `waiting`: those a person accepted that miss an end."""
+        turned = set(map(_turned, edges))
+        declared = [edge for edge in declared_edges(self.tables.values()) if edge_id(edge) in turned]
+        found = self._each((*edges, *declared), gone, waiting)
+        by_id: dict[EdgeId | None, ReviewedEdge] = {edge_id(each.edge): each for each in found}
+        return tuple(_with_decision(self._beside(each, by_id.get(_turned(each.edge)))) for each in found[: len(edges)])
+
+    def _each(
+        self, edges: Sequence[Edge], gone: Collection[EdgeId], waiting: Collection[EdgeId]
+    ) -> tuple[ReviewedEdge, ...]:
         refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
         places = Places.find(self.shards, refs)
         names = source_names(refs, places.used, [name for _, name in places.own])
-        return tuple(self._reviewed(edge, names, places, gone=edge_id(edge) in gone) for edge in edges)
+        return tuple(
+            self._reviewed(edge, names, places, gone=edge_id(edge) in gone, waits=edge_id(edge) in waiting)
+            for edge in edges
+        )
 
-    def _reviewed(self, edge: Edge, names: Mapping[TableRef, str], places: Places, *, gone: bool) -> ReviewedEdge:
+    def _reviewed(
+        self, edge: Edge, names: Mapping[TableRef, str], places: Places, *, gone: bool, waits: bool
+    ) -> ReviewedEdge:
         joins = tuple(
             EdgeJoin(names[ref], places.primary.get(physical_name(ref), (None, ""))[0], join)
             for ref, join in _joins(edge, names)
         )
         missing = missing_end(edge, self.tables) if gone else None
         standing = _standing(edge, joins[0], self.shards, self.overlays)
-        if missing is not None and standing is Standing.MANUAL:
+        if missing is not None and (standing is Standing.MANUAL or (waits and standing is not Standing.DISABLED)):
             standing = Standing.REVIEW  # a person's join that cannot work any more
         return ReviewedEdge(self.connection, edge_name(edge, names), edge, standing, joins, gone, missing)
+
+    def _beside(self, each: ReviewedEdge, other: ReviewedEdge | None) -> ReviewedEdge:
+        """Return an edge with what holds for it beside its opposite: joins that the other makes are not its own."""
+        if other is None or _is_declared(each.edge) or (each.standing in JOINED and not self._is_others(each, other)):
+            return each
+        own, stands = Standing(each.edge.status.value), other.standing in JOINED and not self._is_others(other, each)
+        if each.standing is Standing.DISABLED:
+            of_other = other.standing is Standing.DISABLED and other.edge.status is not EdgeStatus.REJECTED
+            standing: Standing = own if of_other and own is Standing.REJECTED else Standing.DISABLED
+        else:
+            standing = Standing.REJECTED if stands else own if each.standing in JOINED else each.standing
+        edge = replace(each.edge, reason=OTHER_WAY) if standing is not own and stands else each.edge
+        shown = stands or other.standing is Standing.REVIEW
+        opposite = Opposite(other.name, other.standing) if shown else None
+        return replace(each, edge=edge, standing=standing, opposite=opposite)
+
+    def _is_others(self, each: ReviewedEdge, other: ReviewedEdge) -> bool:
+        """Whether a join on the child of an edge is the one its opposite makes there: the many side tells."""
+        forward = each.joins[0]
+        entry = {} if forward.shard is None else self.shards[forward.shard].tables[forward.source]
+        relationship = (find_join(entry, forward) or {}).get("relationship")
+        if _is_declared(each.edge) or _is_declared(other.edge):
+            return _is_declared(other.edge)
+        if relationship in ("one_to_many", "many_to_one"):
+            return bool(relationship == "one_to_many")
+        return _likelihood(other.edge) > _likelihood(each.edge)
+
+
+def _is_declared(edge: Edge) -> bool:
+    return edge.sources == (Standing.DECLARED.value,)
+
+
+def _likelihood(edge: Edge) -> tuple[int, float, str]:
+    """Return what tells an edge from its opposite where both are one-to-one."""
+    return -(*EdgeStatus,).index(edge.status), edge.score, repr(edge_id(edge))
+
+
+def _with_decision(each: ReviewedEdge) -> ReviewedEdge:
+    """Return an edge whose reason says so where a person decided otherwise than the scan."""
+    said = _DECIDED.get(each.standing)
+    if said is None or each.gone or each.edge.status is said[0] or not each.edge.reason:
+        return each
+    return replace(each, edge=replace(each.edge, reason=f"{said[1]}; the scan: {each.edge.reason}"))
 
 
 def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
@@ -193,7 +279,8 @@ def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
 
 def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
     """Return which table or column of an edge is not there; None where all are, and where no table is known."""
-    for ref, columns in ((edge.child, edge.child_columns), (edge.parent, edge.parent_columns)) if tables else ():
+    own = edge.child_columns if edge.condition is None else (*edge.child_columns, edge.condition[0])
+    for ref, columns in ((edge.child, own), (edge.parent, edge.parent_columns)) if tables else ():
         if ref not in tables:
             return f"table {physical_name(ref)} is gone"
         there = {column.name for column in tables[ref].columns}
@@ -201,6 +288,13 @@ def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
             if name not in there:
                 return f"column {physical_name(ref)}.{quoted(name)} is gone"
     return None
+
+
+def _turned(edge: Edge) -> EdgeId | None:
+    """Return the id of the edge the other way round; none where a condition leads one way, or a table to itself."""
+    if edge.condition is not None or edge.child == edge.parent:
+        return None
+    return edge.parent, edge.parent_columns, edge.child, edge.child_columns, repr(None)
 
 
 def _joins(edge: Edge, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
@@ -218,8 +312,7 @@ def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overla
         return Standing.MANUAL
     entry = {} if forward.shard is None else shards[forward.shard].tables[forward.source]
     join = find_join(entry, forward)
-    declared = edge.sources == (Standing.DECLARED.value,)
-    if declared:
+    if _is_declared(edge):
         return Standing.DECLARED if join is not None else Standing.DISABLED
     if join is not None:
         return Standing.ACCEPTED if join.get("source") in GENERATED_SOURCES else Standing.MANUAL

@@ -15,7 +15,7 @@ from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base, Before, Committed
 from ktx_cli.context.scan.describe.described import updated_record
 from ktx_cli.context.scan.describe.facts import Described
-from ktx_cli.context.scan.gone import Stood, gone_joins, with_gone
+from ktx_cli.context.scan.gone import Passage, Stood, gone_joins
 from ktx_cli.context.scan.learned import Learned
 from ktx_cli.context.scan.looks import Describe, Look
 from ktx_cli.context.scan.losses import Losses, has_comments
@@ -26,7 +26,7 @@ from ktx_cli.context.scan.shards import Places, ShardPlan, plan_shards
 from ktx_cli.context.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_file, table_path
 from ktx_cli.context.scan.ties import Ties
 
-GENERATOR = 2
+GENERATOR = 3
 """Raised when the same structure would give other files, so that an unchanged database is written anew once."""
 
 
@@ -99,8 +99,9 @@ def _plan(
     foreign = adopted_texts(refs, committed.records.texts, shards, places)
     stood, by_ref = Stood(committed), {table.ref: table for table in tables}
     new = _shown(learned, foreign, committed.records.texts, tables)
+    passage = Passage.of(new.known, committed.records.known, by_ref, stood)
     if new.knowledge is not None:
-        new = replace(new, knowledge=with_gone(new.known, committed.records.known, by_ref, stood.of))
+        new = replace(new, knowledge=passage.known)
     outcome.knowledge = new.known
 
     reserved = [name for _, name in places.own]
@@ -109,8 +110,10 @@ def _plan(
     if before.tables is not None:
         old_names = source_names([table.ref for table in before.tables], places.used, reserved)
         last = _with_texts(committed.records, foreign).restricted(before.tables).entries(before.tables, old_names)
-        old = {physical_name(ref): entry for ref, entry in last.items()}
-    plan = plan_shards(committed.schema_folder, shards, places, new.entries(tables, names), names, old)
+        old = passage.without_leaving({physical_name(ref): entry for ref, entry in last.items()})
+    plan = plan_shards(
+        committed.schema_folder, shards, places, new.entries(tables, names, passage.returned), names, old
+    )
     outcome.shards = plan.shards
     outcome.losses = _losses(plan, committed)
     outcome.reviewed = stood.after(new.known, plan.shards, by_ref)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ class Asked:
     plan: Plan
     compiled: Compiled
     dialect: str
-    totals: Compiled | None = None
+    totals: Asked | None = None
 
     @property
     def sql(self) -> str:
@@ -68,9 +69,23 @@ def compile_query(
         raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
     totals = None
     if parsed.totals and plan.outputs:
-        bare = replace(parsed, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
-        totals = compile_query(model, bare, attributes=attributes, now=now, graph=graph).compiled
+        totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))
     return Asked(plan, compiled, model.dialect, totals)
+
+
+def _totals(query: Query, compiled: Callable[[Query], Asked]) -> Asked | None:
+    """Return the question without dimensions, of those measures that mean something without a time to go by."""
+    bare = replace(query, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
+    try:
+        return compiled(bare)
+    except SemanticError:
+        bare = replace(bare, comparison=None)
+    kept = []
+    for each in bare.measures:
+        with contextlib.suppress(SemanticError):  # its column has no total; all others do
+            compiled(replace(bare, measures=(each,)))
+            kept.append(each)
+    return compiled(replace(bare, measures=tuple(kept))) if kept else None
 
 
 def ask(
@@ -98,11 +113,20 @@ def ask(
     limit = asked.plan.query.limit
     found = connector.query(asked.sql, max_rows=limit + 1)
     rows = [tuple(row) for row in found.rows]
-    totals = None if asked.totals is None else _only_row(connector, asked.totals.tree.sql(model.dialect))
+    totals = None if asked.totals is None else _total_row(asked, asked.totals, connector)
     timing = {"compile": compiled - started, "probe": checked - compiled, "execute": monotonic() - checked}
     told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
     told["truncated"] = truncated = len(rows) > limit or found.truncated
     return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told)
+
+
+def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, ...] | None:
+    """Return the total of every measure of the answer in its order, None for one that has none."""
+    row = _only_row(connector, totals.sql)
+    if row is None:
+        return None
+    found = dict(zip((each.asked for each in totals.plan.outputs), row, strict=True))
+    return tuple(found.get(each.asked) for each in asked.plan.outputs)
 
 
 def _only_row(connector: Connector, sql: str) -> tuple[Any, ...] | None:

@@ -106,7 +106,8 @@ def write_report(run: Run) -> None:
     """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
     text = json.dumps(run.report.to_json(), indent=1, ensure_ascii=False) + "\n"
     try:
-        write_atomic(run.layout.runs / f"{run.report.run_id}.json", text.encode("utf-8", "surrogatepass"))
+        path = run.layout.runs / f"{run.report.run_id}.json"
+        write_atomic(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
         message = f"the report of the run is not written: {error.message}"
         run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))

@@ -11,17 +11,21 @@ from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.project.files import can_write_in
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.state import check_private_folder
+from ktx_cli.project.state import check_private_folder, open_to_others
 
 STATE, WRITABLE = "state", "writable"
 
 
 def check_state(context: CheckContext) -> list[Finding]:
-    """Nothing else stands where `.ktx` and the state database have to be."""
+    """Nothing else stands where `.ktx` and the state database have to be, and they are this user's alone."""
     try:
         check_private_folder(context.layout)
     except KtxError as error:
         return [Finding(STATE, Level.FAIL, error.message, error.hint)]
+    opened = open_to_others(context.layout)
+    if opened:
+        message = f"other users have access to {listing(map(str, opened), 3)}"
+        return [Finding(STATE, Level.WARN, message, shell_words("chmod", "go-rwx", *opened[:20]))]
     return [Finding(STATE, Level.OK, "nothing is in its way")]
 
 

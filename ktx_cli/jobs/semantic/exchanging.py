@@ -61,7 +61,7 @@ class Exchange:
         kept = sorted(self.placed.kept)
         return PartialError(
             f"{plural(len(kept), 'file')} of yours left alone: {listing(kept)}",
-            hint="copy what you want from `ktx sl import --dry-run --json` into them, or move them away",
+            hint="take the texts from error.details.left_alone of --json, or move the files away and import again",
             details={"left_alone": dict(self.placed.kept)},
         )
 

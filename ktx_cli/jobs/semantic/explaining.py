@@ -71,7 +71,7 @@ def explain_question(
         | {"unit": each.unit, "format": each.format}
         for each in asked.plan.outputs
     ]
-    totals = None if asked.totals is None else asked.totals.tree.sql(model.dialect, pretty=True)
+    totals = None if asked.totals is None else asked.totals.sql
     told = receipt(asked.compiled.build, asked.sql, (), {})
     return Explained(connection, asked.sql, totals, tuple(columns), told)
 

@@ -349,3 +349,11 @@ def test_a_program_that_says_nothing_is_a_failure_too(monkeypatch: pytest.Monkey
     with pytest.raises(KtxError) as caught:
         draw_svg("digraph {}")
     assert caught.value.message == "`dot` could not draw the diagram: exit status 3"
+
+
+def test_columns_that_become_one_word_stay_two() -> None:
+    columns = [{"name": name, "type": "text"} for name in ("a b", "a.b", "a_b", "a_b_2")]
+    lines = mermaid(diagram_of({"t": {"table": "t", "columns": columns}})).splitlines()[2:-1]
+    assert [line.strip() for line in lines] == [
+        'text a_b_3 "a b"', 'text a_b_4 "a.b"', "text a_b", "text a_b_2",
+    ]  # fmt: skip

@@ -8,8 +8,24 @@ from typing import Any
 import pytest
 
 from ktx_cli.connectors.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
-from ktx_cli.context.scan.gone import DECLARED, MOST_GONE, NOT_FOUND, gone_joins, gone_warnings, with_gone
-from ktx_cli.context.scan.knowledge import LEAST_SCORE, Knowledge, read_record, record_text, restricted, steadied
+from ktx_cli.context.scan.gone import (
+    DECLARED,
+    MOST_GONE,
+    NOT_FOUND,
+    gone_joins,
+    gone_warnings,
+    returned_edges,
+    with_gone,
+)
+from ktx_cli.context.scan.knowledge import (
+    LEAST_SCORE,
+    Knowledge,
+    edge_id,
+    read_record,
+    record_text,
+    restricted,
+    steadied,
+)
 from ktx_cli.context.scan.overlays import Overlays
 from ktx_cli.context.scan.proposed import recorded_hints
 from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
@@ -182,3 +198,56 @@ def test_nothing_is_said_of_a_file_that_was_held_back() -> None:
     (warning,) = gone_warnings("shop", gone, ())
     assert warning.message == "connection `shop`: 1 join of the last scan gone"
     assert warning.hint == "ktx scan relationships shop --status all"
+
+
+OWNER = replace(FOUND, condition=("kind", "customer"))
+
+
+def test_a_reference_goes_with_the_column_it_depends_on() -> None:
+    whole = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", "kind")}
+    assert restricted(Knowledge(edges=(OWNER,)), whole).edges == (OWNER,)
+    assert restricted(Knowledge(edges=(OWNER,)), TABLES).edges == ()
+    (gone,) = after(OWNER, Standing.MANUAL)
+    assert gone.reason == "column orders.kind is gone"
+
+
+@pytest.mark.parametrize("missing", [{ORDERS: TABLES[ORDERS]}, BARE], ids=["a table", "a column"])
+def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
+    assert known.waiting == {edge_id(FOUND)}
+    assert read_record(record_text(known), "there") == known
+    assert steadied(Knowledge(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
+    (edge,) = reviewed(known, shards(), missing)
+    assert (edge.standing, edge.missing is not None) == (Standing.REVIEW, True)
+
+    again = with_gone(Knowledge(), known, missing, lambda _: Standing.REVIEW)
+    assert (again, returned_edges(again, known, missing, lambda _: Standing.REVIEW)) == (known, ())
+    back = with_gone(Knowledge(edges=(OPEN,)), known, TABLES, lambda _: Standing.REVIEW)
+    assert back.waiting == frozenset()
+    assert returned_edges(back, known, TABLES, lambda _: Standing.REVIEW) == (OPEN,)
+
+
+def test_a_no_meanwhile_ends_the_waiting() -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.MANUAL)
+    later = with_gone(Knowledge(), known, BARE, lambda _: Standing.DISABLED)
+    assert (later.waiting, len(later.gone)) == (frozenset(), 1)
+    assert returned_edges(later, known, TABLES, lambda _: Standing.DISABLED) == ()
+
+
+def test_what_the_scan_accepted_does_not_wait() -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.ACCEPTED)
+    assert (known.waiting, len(known.gone)) == (frozenset(), 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        ("found but 0 (1,000 rows)", "found but 0 (1,005 rows)", True),
+        ("found but 0 (1,000 rows)", "found but 0 (1,500 rows)", False),
+        ("found but 0 (1,000 rows)", "found but -1 (1,000 rows)", False),
+        ("found but 0 (1 row)", "found but 0 (2 rows)", False),
+    ],
+)
+def test_a_line_stays_where_hardly_a_row_changed(before: str, now: str, kept: bool) -> None:
+    old, new = (Knowledge(edges=(replace(FOUND, reason=reason),)) for reason in (before, now))
+    assert (steadied(new, old, ()).edges == old.edges) is kept

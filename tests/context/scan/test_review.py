@@ -11,14 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.connectors.port import TableRef
+from ktx_cli.connectors.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.decisions import Decision, Draft
 from ktx_cli.context.scan.edge_names import edge_name
 from ktx_cli.context.scan.knowledge import Knowledge, record_text
-from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.context.scan.review import Review, ReviewedEdge, edges_named, read_review
-from ktx_cli.context.scan.shards import HEADER, render_shard
+from ktx_cli.context.scan.overlays import Overlays
+from ktx_cli.context.scan.relationships.model import Cardinality, Edge, EdgeStatus
+from ktx_cli.context.scan.review import (
+    OTHER_WAY,
+    Opposite,
+    Review,
+    ReviewedEdge,
+    Scene,
+    Standing,
+    edges_named,
+    read_review,
+)
+from ktx_cli.context.scan.shards import HEADER, parse_shard, render_shard
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.project.layout import Layout
@@ -451,3 +461,85 @@ def test_comments_that_go_with_a_shard_written_anew_are_known() -> None:
     draft.decide(named("orders.customer_id", review), Decision.ACCEPT)
     assert draft.losses(files).comments == (SHARD,)
     assert draft.losses(tree()).comments == ()
+
+
+MIRROR = replace(SURE, child=SURE.parent, child_columns=SURE.parent_columns, parent=SURE.child,
+                 parent_columns=SURE.child_columns, status=EdgeStatus.REJECTED, score=0.8, reason="it leads back",
+                 cardinality=Cardinality.ONE_TO_ONE)  # fmt: skip
+THERE, BACK = "orders.customer_id->customers.id", "customers.id->orders.customer_id"
+WAITS = replace(MIRROR, status=EdgeStatus.REVIEW)
+ASKED = replace(SURE, status=EdgeStatus.REVIEW)
+ONE, OTHER = (replace(each, cardinality=Cardinality.ONE_TO_ONE) for each in (SURE, WAITS))
+ONES = shard(
+    orders=[join("customers", FORWARD, relationship="one_to_one")],
+    customers=[join("orders", BACKWARD, relationship="one_to_one")],
+)
+
+
+@pytest.mark.parametrize(
+    ("edges", "content", "expected"),
+    [
+        ((SURE, MIRROR), INFERRED, ("accepted", "rejected")),
+        ((MIRROR, SURE), INFERRED, ("accepted", "rejected")),
+        ((SURE, WAITS), INFERRED, ("accepted", "rejected")),
+        ((ONE, OTHER), ONES, ("accepted", "rejected")),
+        ((ASKED, WAITS), shard(), ("review", "review")),
+        ((ASKED, MIRROR), shard(), ("review", "rejected")),
+    ],
+)
+def test_a_join_is_of_one_edge_and_not_of_its_opposite(
+    edges: tuple[Edge, ...], content: bytes, expected: tuple[str, str]
+) -> None:
+    files = tree(content, edges)
+    assert (standing(files, THERE), standing(files, BACK)) == expected
+
+
+def test_an_opposite_keeps_its_reason_or_says_that_the_join_stands() -> None:
+    assert named(BACK, review_of(tree(INFERRED, (SURE, MIRROR)))).edge.reason == "it leads back"
+    assert named(BACK, review_of(tree(INFERRED, (SURE, WAITS)))).edge.reason == OTHER_WAY
+
+
+@pytest.mark.parametrize("decision", Decision)
+def test_a_decision_on_the_opposite_of_a_join_changes_nothing(decision: Decision) -> None:
+    files = tree(INFERRED, (SURE, MIRROR))
+    assert decide(files, BACK, decision) == {}
+    assert standing(files, THERE) == "accepted"
+
+
+@pytest.mark.parametrize("decision", Decision)
+def test_the_opposite_of_a_declared_join_is_never_that_join(decision: Decision) -> None:
+    key = ForeignKey(SURE.child_columns, SURE.parent, SURE.parent_columns, None)
+    number = Column("id", "INTEGER", SemanticType.NUMBER)
+    orders = Table(SURE.child, TableKind.TABLE, (replace(number, name="customer_id"),), foreign_keys=(key,))
+    tables = {SURE.child: orders, SURE.parent: Table(SURE.parent, TableKind.TABLE, (number,))}
+    shards = {SHARD: parse_shard(INFERRED.replace(b"inferred", b"formal"), SHARD)}
+    (found,) = Scene("shop", shards, Overlays("shop", {}, {}), tables).edges([WAITS])
+    assert (found.standing.value, found.opposite) == ("rejected", Opposite(THERE, Standing.DECLARED))
+    draft = Draft(Review("shop", (found,), shards, Overlays("shop", {}, {})))
+    assert (draft.decide(found, decision), draft.changes()) == (frozenset(), {})
+
+
+def test_a_no_to_one_of_two_directions_leaves_the_other_open() -> None:
+    files = tree(shard(), (ASKED, WAITS))
+    reject(files, BACK)
+    assert (standing(files, THERE), standing(files, BACK)) == ("review", "disabled")
+    accept(files, THERE)
+    assert (standing(files, THERE), standing(files, BACK)) == ("manual", "rejected")
+
+
+def test_the_other_direction_can_be_taken_after_a_no() -> None:
+    files = tree(INFERRED, (SURE, replace(MIRROR, cardinality=Cardinality.MANY_TO_ONE)))
+    reject(files, THERE)
+    assert (standing(files, THERE), standing(files, BACK)) == ("disabled", "rejected")
+    accept(files, BACK)
+    assert (standing(files, THERE), standing(files, BACK)) == ("rejected", "manual")
+    assert joins_of(files, "orders") == [join("customers", FORWARD, "manual", "one_to_many")]
+
+
+def test_a_reason_says_where_a_person_decided_otherwise() -> None:
+    files = tree(INFERRED, (SURE, OPEN))
+    reject(files, THERE)
+    accept(files, "shipments.(order_id,line)")
+    said = {each.name: each.edge.reason for each in review_of(files).edges}
+    assert said[THERE] == "a person rejected it; the scan: named after the table"
+    assert said["shipments.(order_id,line)->order_lines.(order_id,line)"].startswith("a person accepted it; the scan: ")

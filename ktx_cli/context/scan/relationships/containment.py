@@ -32,7 +32,7 @@ class Overlap:
 
     `rows`, `missing`: rows of the child's sample (or of the probed values) with a value, and those that find none.
     `hits`: different values that are found. `exact`: both tables were looked at whole. `blank`: the value that stands
-    for NULL, and counts as it.
+    for NULL, and counts as it; `blank_rows` of the child's sample have it.
     """
 
     rows: int
@@ -41,6 +41,7 @@ class Overlap:
     hits: int
     exact: bool
     blank: Any = None
+    blank_rows: int = 0
 
     @property
     def violations(self) -> float:
@@ -67,7 +68,9 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
     if blank is not None:
         rows -= mine[blank]
         lost = lost - {blank}
-    return Overlap(rows, sum(mine[value] for value in lost), hits + len(lost), hits, child.table.complete, blank)
+    missing = sum(mine[value] for value in lost)
+    blank_rows = child.profile.filled - rows
+    return Overlap(rows, missing, hits + len(lost), hits, child.table.complete, blank, blank_rows)
 
 
 def _blank_of(lost: Iterable[Any]) -> Any:
@@ -205,7 +208,8 @@ def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Ove
     kept = [value for value in values if value != blank or blank is None]
     missing = sum(child.counts[value] for value in lost if value != blank or blank is None)
     rows = sum(child.counts[value] for value in kept)
-    return Overlap(rows, missing, len(kept), hits, exact=False, blank=blank)
+    blank_rows = 0 if blank is None else child.counts[blank]
+    return Overlap(rows, missing, len(kept), hits, exact=False, blank=blank, blank_rows=blank_rows)
 
 
 def _unused(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ktx_cli.connectors.port import Connector, DatabaseSchema, Table
+from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.profiling.model import SampledTable
 from ktx_cli.context.scan.profiling.profiler import Budget, profile_tables
 from ktx_cli.context.scan.relationships.asking import Questions
@@ -143,7 +144,7 @@ class _Search:
     ) -> list[Edge]:
         edges = [edge_of_composite(pair, self.settings, late=pair.child in self.questions.late) for pair in composites]
         implied = {
-            id(single): f"reached through {pair.key[0].table.table.ref}"
+            id(single): f"reached through {quoted(pair.key[0].table.table.ref.name)}"
             for pair, edge in zip(composites, edges, strict=True)
             if edge.status is EdgeStatus.ACCEPTED
             for single in pair.replaces

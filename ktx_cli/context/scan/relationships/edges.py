@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.relationships.composites import CompositePair
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
 from ktx_cli.context.scan.relationships.features import FEATURES
@@ -104,7 +105,7 @@ def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:
 
 def _reason_of_branch(branch: Branch) -> str:
     said = "names the table" if branch.named else "goes with this table alone"
-    return f"{found_of(branch.check)}; {branch.discriminator.name} {said}"
+    return f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {said}"
 
 
 def with_sure_cardinality(edge: Edge, child: TableFacts, choice: KeyChoice | None) -> Edge:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktx_cli.connectors.port import TableRef
+from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.relationships.facts import ColumnFacts
 from ktx_cli.context.scan.relationships.features import context
 from ktx_cli.context.scan.relationships.keys import own_name
 from ktx_cli.context.scan.relationships.pairs import Pair
+from ktx_cli.context.scan.relationships.wording import named
 
 CLOSE = 0.12
 """Parents whose scores differ by less are told apart by which of them is nearest."""
@@ -39,7 +41,7 @@ def resolve(pairs: Sequence[Pair], threshold: float) -> Resolved:
         resolved.winners.append(winner)
         for pair in group:
             if pair is not winner:
-                resolved.lost[id(pair)] = f"{child.name} fits {winner.key} better"
+                resolved.lost[id(pair)] = f"{quoted(child.name)} fits {named(winner.key)} better"
     _break_circles(resolved, by_child, threshold)
     return resolved
 
@@ -110,7 +112,7 @@ def _break_circles(resolved: Resolved, by_child: Mapping[ColumnFacts, Sequence[P
             weakest = min(circle, key=_rank)
             del at[weakest.child]
             resolved.winners.remove(weakest)
-            resolved.lost[id(weakest)] = f"{weakest.key} leads back to {weakest.child}"
+            resolved.lost[id(weakest)] = f"{named(weakest.key)} leads back to {named(weakest.child)}"
             _second_choice(resolved, by_child[weakest.child], at, threshold)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ktx_cli.context.scan.names import quoted
+from ktx_cli.context.scan.relationships.facts import ColumnFacts
 from ktx_cli.context.scan.relationships.model import Check, EdgeStatus
 from ktx_cli.context.scan.relationships.pairs import Pair
 
@@ -14,11 +16,29 @@ def reason_of(pair: Pair, check: Check | None, status: EdgeStatus) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def named(column: ColumnFacts) -> str:
+    """Return a column as edges name it: `orders.id`, in double quotes what is no plain word."""
+    ref = column.table.table.ref
+    parts = (ref.name, column.name) if ref.schema is None else (ref.schema, ref.name, column.name)
+    return ".".join(map(quoted, parts))
+
+
 def _values(pair: Pair, check: Check | None) -> str:
     if check is None:
         return "no values to compare" if pair.empty else "the values could not be compared"
-    found = found_of(check)
+    found = found_of(check) + _but_blank(pair)
     return found if check.exact else f"{found} (sample)"
+
+
+def _but_blank(pair: Pair) -> str:
+    """Return which value was taken for NULL, and how many rows have it: ` but 99999 (1,000 rows)`."""
+    if pair.overlap is None or pair.overlap.blank is None:
+        return ""
+    blank, rows, sample = pair.overlap.blank, pair.overlap.blank_rows, pair.child.profile.filled
+    value = f'"{blank.strip().lower()}"' if isinstance(blank, str) else f"{blank}"
+    share = f"{rows * 1000 // sample / 10:g} % of the sample"
+    many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if pair.child.table.complete else share
+    return f" but {value} ({many})"
 
 
 def _name(pair: Pair) -> str:

@@ -252,11 +252,20 @@ class Measures:
         return [f"{source.name}.{name}" for source in sources for name in source.segments]
 
     def _percent(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
-        kept = tuple(sorted({self._kept[name] for name in measure.percent_of or () if name in self._kept}))
+        wanted = measure.percent_of or ()
+        missing = [name for name in wanted if name not in self._kept]
+        if missing and self._kept:
+            raise SemanticError(
+                f"{what} is a share of the whole of `{missing[0]}`, which is no dimension of the query",
+                hint=f"group by {missing[0]} too; percent_of stands in {measure.place}",
+                details={"candidates": list(wanted)},
+            )
+        kept = tuple(sorted({self._kept[name] for name in wanted if name in self._kept}))
         part = self._formula(tree, source, context, what)
         whole = self._formula(tree, source, replace(context, treatment=replace(context.treatment, keep=kept)), what)
-        hundred = exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(part, copy=False))
-        return exact_divisions(exp.Div(this=hundred, expression=exp.paren(whole, copy=False)))
+        share = exp.Div(this=exp.paren(part, copy=False), expression=exp.paren(whole, copy=False))
+        # Divided first: the share of a whole in itself is exactly 1.
+        return exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(exact_divisions(share), copy=False))
 
     def _two_level(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
         keys = tuple(self._names.defined(source, key, f"`per` of {what}") for key in measure.per)

@@ -30,8 +30,12 @@ from ktx_cli.context.scan.relationships.containment import (
     is_unique_in_database,
     overlap_in_memory,
 )
+from ktx_cli.context.scan.relationships.edges import sampled_check
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, gather
-from ktx_cli.context.scan.relationships.model import Check
+from ktx_cli.context.scan.relationships.matching import Named
+from ktx_cli.context.scan.relationships.model import Check, EdgeStatus
+from ktx_cli.context.scan.relationships.pairs import Pair
+from ktx_cli.context.scan.relationships.wording import reason_of
 from ktx_cli.core.errors import SourceError
 
 NUMBERS = itertools.count()
@@ -378,3 +382,26 @@ def test_values_of_the_key_s_sample_are_not_asked_for(make: Make) -> None:
     code = column(facts, "places", "code")
     assert prober.overlaps([(code, key)]) == {(code, key): Overlap(4, 0, 4, 4, exact=False)}
     assert prober.statements == 0
+
+
+@pytest.mark.parametrize(
+    ("blanks", "rows", "said"),
+    [
+        ([], None, "every value is found"),
+        ([-1], None, "every value is found but -1 (1 row)"),
+        ([99999] * 1200, None, "every value is found but 99999 (1,200 rows)"),
+        ([99999] * 4, 5_000, "every value is found but 99999 (40 % of the sample) (sample)"),
+        ([0, -1], None, "75 % of rows are found"),
+        ([12345], None, "85.7 % of rows are found"),
+    ],
+)
+def test_a_reason_names_the_value_that_was_taken_for_null(
+    gathered: Callable[..., DatabaseFacts], blanks: list[int], rows: int | None, said: str
+) -> None:
+    tables = {"customers": {"id": list(range(1, 7))}, "orders": {"customer_id": [*range(1, 7), *blanks]}}
+    facts = gathered(tables, rows={} if rows is None else {"orders": rows})
+    key, child = facts.columns
+    overlap = overlap_in_memory(child, key)
+    pair = Pair(child, key, Named(0.0, 0.0), {"values"}, overlap, [], 0.9)
+    reason = reason_of(pair, sampled_check(pair), EdgeStatus.ACCEPTED)
+    assert reason == f"{said}; the name says nothing"

@@ -110,3 +110,10 @@ def test_the_nearest_of_a_chain_is_meant(gathered: Gathered) -> None:
     assert "sales_employees.employee_id -> people.id" in chosen(resolve([far, near], 0.7))
     orphaned = pair(child, employee, 0.85, table=0.8, missing=3)
     assert "sales_employees.employee_id -> people.id" in chosen(resolve([far, orphaned, up], 0.7))
+
+
+def test_names_in_reasons_are_as_edges_have_them(gathered: Gathered) -> None:
+    facts = gathered({" lead": {"id": TEN}, "lead": {"id": TEN}, "visits": {"lead ref": TEN}})
+    padded, plain, child = facts.columns
+    better, worse = pair(child, padded, 0.9), pair(child, plain, 0.6)
+    assert resolve([worse, better], 0.7).lost == {id(worse): '"lead ref" fits " lead".id better'}

@@ -35,7 +35,7 @@ def answered(query: Mapping[str, Any], dialect: str, given: Mapping[str, Any]) -
     """Return the statements of a question, read back from their text; none where it is refused with a hint."""
     try:
         asked = compile_query(shop_model(dialect), query, attributes=given, now=NOW)
-        texts = [asked.sql] + ([asked.totals.tree.sql(dialect)] if asked.totals else [])
+        texts = [asked.sql] + ([asked.totals.sql] if asked.totals else [])
         checked = [check(text, dialect, max_rows=MOST_ROWS, server=EITHER) for text in texts]
     except KtxError as error:
         assert error.message, query

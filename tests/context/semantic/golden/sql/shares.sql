@@ -27,12 +27,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -69,12 +69,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS REAL) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS REAL) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS REAL) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS REAL) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -111,12 +111,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE PRECISION) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE PRECISION) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE PRECISION) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE PRECISION) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -153,12 +153,12 @@ WITH `orders__1` AS (
 SELECT
   `orders__1`.`d0` AS `status`,
   `orders__1`.`d1` AS `tier`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS DOUBLE) / NULLIF(`orders__totals`.`m1`, 0) AS `share`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS DOUBLE) / NULLIF(`orders__totals_2`.`m2`, 0) AS `share_of_status`
+  100.0 * (
+    CAST(`orders__1`.`m0` AS DOUBLE) / NULLIF(`orders__totals`.`m1`, 0)
+  ) AS `share`,
+  100.0 * (
+    CAST(`orders__1`.`m0` AS DOUBLE) / NULLIF(`orders__totals_2`.`m2`, 0)
+  ) AS `share_of_status`
 FROM `orders__1` AS `orders__1`
 CROSS JOIN `orders__totals` AS `orders__totals`
 LEFT JOIN `orders__totals_2` AS `orders__totals_2`
@@ -195,12 +195,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -237,12 +237,12 @@ WITH `orders__1` AS (
 SELECT
   `orders__1`.`d0` AS `status`,
   `orders__1`.`d1` AS `tier`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS FLOAT64) / NULLIF(`orders__totals`.`m1`, 0) AS `share`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS FLOAT64) / NULLIF(`orders__totals_2`.`m2`, 0) AS `share_of_status`
+  100.0 * (
+    CAST(`orders__1`.`m0` AS FLOAT64) / NULLIF(`orders__totals`.`m1`, 0)
+  ) AS `share`,
+  100.0 * (
+    CAST(`orders__1`.`m0` AS FLOAT64) / NULLIF(`orders__totals_2`.`m2`, 0)
+  ) AS `share_of_status`
 FROM `orders__1` AS `orders__1`
 CROSS JOIN `orders__totals` AS `orders__totals`
 LEFT JOIN `orders__totals_2` AS `orders__totals_2`
@@ -280,12 +280,12 @@ SELECT
 TOP 1001
   [orders__1].[d0] AS [status],
   [orders__1].[d1] AS [tier],
-  CAST(100.0 * (
-    [orders__1].[m0]
-  ) AS FLOAT) / NULLIF([orders__totals].[m1], 0) AS [share],
-  CAST(100.0 * (
-    [orders__1].[m0]
-  ) AS FLOAT) / NULLIF([orders__totals_2].[m2], 0) AS [share_of_status]
+  100.0 * (
+    CAST([orders__1].[m0] AS FLOAT) / NULLIF([orders__totals].[m1], 0)
+  ) AS [share],
+  100.0 * (
+    CAST([orders__1].[m0] AS FLOAT) / NULLIF([orders__totals_2].[m2], 0)
+  ) AS [share_of_status]
 FROM [orders__1] AS [orders__1]
 CROSS JOIN [orders__totals] AS [orders__totals]
 LEFT JOIN [orders__totals_2] AS [orders__totals_2]
@@ -326,12 +326,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS Nullable(Float64)) / nullIf("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS Nullable(Float64)) / nullIf("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS Nullable(Float64)) / nullIf("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS Nullable(Float64)) / nullIf("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -373,12 +373,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE PRECISION) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE PRECISION) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE PRECISION) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE PRECISION) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
@@ -420,12 +420,12 @@ WITH `orders__1` AS (
 SELECT
   `orders__1`.`d0` AS `status`,
   `orders__1`.`d1` AS `tier`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS DOUBLE) / NULLIF(`orders__totals`.`m1`, 0) AS `share`,
-  CAST(100.0 * (
-    `orders__1`.`m0`
-  ) AS DOUBLE) / NULLIF(`orders__totals_2`.`m2`, 0) AS `share_of_status`
+  100.0 * (
+    CAST(`orders__1`.`m0` AS DOUBLE) / NULLIF(`orders__totals`.`m1`, 0)
+  ) AS `share`,
+  100.0 * (
+    CAST(`orders__1`.`m0` AS DOUBLE) / NULLIF(`orders__totals_2`.`m2`, 0)
+  ) AS `share_of_status`
 FROM `orders__1` AS `orders__1`
 CROSS JOIN `orders__totals` AS `orders__totals`
 LEFT JOIN `orders__totals_2` AS `orders__totals_2`
@@ -462,12 +462,12 @@ WITH "orders__1" AS (
 SELECT
   "orders__1"."d0" AS "status",
   "orders__1"."d1" AS "tier",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals"."m1", 0) AS "share",
-  CAST(100.0 * (
-    "orders__1"."m0"
-  ) AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0) AS "share_of_status"
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
