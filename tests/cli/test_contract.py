@@ -50,11 +50,13 @@ ARGUMENTS = {
     "sl read": ("customers",),
     "sl query": ("-d", "customers.country"),
     "sl explain": ("-d", "customers.country"),
+    "sl export": ("osi",),
+    "sl import": ("osi", "model.yaml", "--dry-run"),
 }
 """What a command needs besides its name to do its work."""
 
 NEEDS_NO_PROJECT = {"setup", "demo", "completion", "config schema"}
-NEEDS_LAYER = {"scan diagram", "scan relationships", "sl read", "sl query", "sl explain"}
+NEEDS_LAYER = {"scan diagram", "scan relationships", "sl read", "sl query", "sl explain", "sl export"}
 NEEDS_SCAN = {"status", "doctor", *NEEDS_LAYER}
 READS_NO_CONFIG = {"demo", "completion", "config schema"}
 TEXT_ONLY = {"completion"}
@@ -114,6 +116,7 @@ def project(project: Path, model_server: ModelServer, monkeypatch: pytest.Monkey
     """The project of the other tests, with a gateway that answers `ok`."""
     model_server.play(lambda request: says("ok"))
     monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    (project / "model.yaml").write_text('version: "0.1.1"\nsemantic_model:\n  - {name: shop, datasets: []}\n')
     text = (project / "ktx.yaml").read_text()
     gateway = f"gateway: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}"
     (project / "ktx.yaml").write_text(text.replace("backend: none\n", f"backend: none\n    {gateway}\n"))

@@ -142,14 +142,23 @@ class Graph:
     def _search(self, start: str, hops: tuple[str, ...], via: tuple[str, ...]) -> Path | None:
         if not via and len(hops) <= 1 and (not hops or hops[0] == start):
             return Path(start)
+        found = self._cheapest(start, (*via, *hops), many=True, exact=False, border=len(via)) if via else []
         for many in (False, True):
-            for through, exact in ((via, False), ((), True), ((), False)) if via else (((), True), ((), False)):
-                found = self._cheapest(start, (*through, *hops), many=many, exact=exact, border=len(through))
-                if len(found) > 1:
-                    raise _ambiguous_path(start, hops, found)
-                if found:
-                    return found[0]
-        return None
+            for exact in (True, False):
+                found = found or self._cheapest(start, hops, many=many, exact=exact)
+        if len(found) > 1:
+            raise _ambiguous_path(start, hops, found)
+        if not found:
+            return None
+        if not via and found[0].to_one and len(found[0].edges) > 1:
+            self._require_nearest(found[0], hops)
+        return found[0]
+
+    def _require_nearest(self, path: Path, hops: tuple[str, ...]) -> None:
+        """Raise `SemanticError` where a join to several rows leads there at once, and joins to one row by a detour."""
+        direct = self._cheapest(path.start, hops, many=True, exact=True)
+        if direct and len(direct[0].edges) == 1 and not direct[0].to_one:
+            raise _ambiguous_path(path.start, hops, [*direct, path])
 
     def _cheapest(
         self, start: str, wanted: tuple[str, ...], *, many: bool, exact: bool, border: int = 0, beyond: int = 0
@@ -184,11 +193,14 @@ class Graph:
                 continue
             if length >= min(MOST_HOPS, beyond + 3 if beyond else MOST_HOPS):
                 continue
+            visited = {start, *(edge.target for edge in edges)}
             for edge in self._edges.get(here, ()):
                 then = _met(edge, wanted, met, border, exact=exact)
                 if (not edge.to_one and not many) or (exact and edge.alias and then == met):
                     continue
                 if then == met and any(edge.same_link(other) for other in edges):
+                    continue
+                if edge.target in visited and edge.source != edge.target and (then == met or edge.target == start):
                     continue
                 serial += 1
                 heapq.heappush(queue, (length + 1, several + (not edge.to_one), serial, (*edges, edge), then))

@@ -68,6 +68,8 @@ def _why(build: Build, path: Path) -> str:
 
 def _notes(build: Build, facts: Sequence[str]) -> list[str]:
     notes = list(build.notes)
+    if build.plan.query.totals and build.plan.having:
+        notes.append("totals are of all rows, not of the groups that met the conditions on results")
     for fact in facts:
         if build.use(fact).overlapping:
             notes.append(f"rows of {fact} can be in several groups: its groups do not add up to the total")

@@ -20,7 +20,7 @@ from ktx_cli.context.semantic.compiling.build import Build, column, identifier
 from ktx_cli.context.semantic.compiling.equality import null_safe
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.rows import Rows
-from ktx_cli.context.semantic.compiling.times import cut, dimension_value, in_range, is_time_of
+from ktx_cli.context.semantic.compiling.times import cut, dimension_value, in_range, is_range_of, is_time_of
 from ktx_cli.context.semantic.expressions.aggregates import with_condition
 from ktx_cli.context.semantic.expressions.names import Name, filled
 from ktx_cli.context.semantic.graph import Edge, Path
@@ -144,7 +144,7 @@ def _leaf_query(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
             value = dimension_value(rows, dimension)
             wanted = _literal(keys[index], dimension.grain, build.dialect)
             conditions.append(null_safe(value, wanted, build.dialect))
-    if plan.time_range is not None and not in_window:
+    if plan.time_range is not None and (not in_window or is_range_of(rows, plan.time_range, over)):
         moved = _moved(plan.time_range, leaf)
         if moved is not None:
             conditions.append(in_range(rows, moved))

@@ -23,7 +23,7 @@ def check_state(context: CheckContext) -> list[Finding]:
     except KtxError as error:
         return [Finding(STATE, Level.FAIL, error.message, error.hint)]
     opened = open_to_others(context.layout)
-    if opened:
+    if context.layout.private in opened:  # what is in a folder that is closed is closed
         message = f"other users have access to {listing(map(str, opened), 3)}"
         return [Finding(STATE, Level.WARN, message, shell_words("chmod", "go-rwx", *opened[:20]))]
     return [Finding(STATE, Level.OK, "nothing is in its way")]

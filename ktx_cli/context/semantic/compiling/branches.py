@@ -13,10 +13,11 @@ from ktx_cli.context.semantic.compiling.periods import Periods, window_condition
 from ktx_cli.context.semantic.compiling.ranked import needs_ranks, rank_query, weighed
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.staged import Stage
-from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_time_of
+from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, percentile_of, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.model import DAY, WEEK
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Plan, TimeRange, Treatment
 from ktx_cli.context.semantic.time import later
 
@@ -125,10 +126,21 @@ class BranchBuilder:
             if index == number and self.over is not None and dimension.grain is not None:
                 self.periods = Periods.of(self.build, self.branch.fact, self.over, dimension.grain)
                 values[index] = column("period", self.periods.name)
+                self._note_crooked(dimension.grain)
             else:
                 values[index] = dimension_value(self.rows, dimension)
         self._require_periods(treatment)
         return values
+
+    def _note_crooked(self, grain: str) -> None:
+        """Tell where rows of earlier values do not add up to their total."""
+        offset = self.branch.treatment.offset
+        if offset is not None and not self.plan.query.fill:
+            self.build.note(
+                "a period without rows of its own is not shown, also where it has an earlier value; see fill"
+            )
+        if offset is not None and grain == WEEK and offset.unit not in (DAY, WEEK):
+            self.build.note(f"weeks do not lie {offset} apart: earlier values by week do not add up to their total")
 
     @property
     def _windowed(self) -> bool:
@@ -150,9 +162,14 @@ class BranchBuilder:
             )
 
     def _ranged(self) -> list[exp.Expr]:
-        """Return the condition that a row is in the time the branch is about; periods say it themselves."""
+        """Return the condition that a row is in the time the branch is about.
+
+        A period that the question's range cuts is cut for an earlier value too, so that rows add up to their total.
+        """
         asked = self.plan.time_range
-        moved = None if asked is None or self.periods is not None else self._moved(asked)
+        if asked is None or (self.periods is not None and not is_range_of(self.rows, asked, self.over)):
+            return []
+        moved = self._moved(asked)
         return [] if moved is None else [in_range(self.rows, moved)]
 
     def _moved(self, asked: TimeRange) -> TimeRange | None:
@@ -266,6 +283,12 @@ class BranchBuilder:
                 f"an average over time of `{self.branch.fact}` cannot be grouped by its details",
                 hint="group by dimensions it has one of",
                 code="unreachable",
+            )
+        if any(needs_ranks(leaf.aggregate.tree, self.build.dialect) for leaf in self.branch.leaves.values()):
+            raise SemanticError(
+                f"{self.build.dialect} has no percentile that could be averaged over time",
+                hint="take the last or the first value instead: semi_additive: {take: last}",
+                code="definition",
             )
         selected = [*_dimension_columns(values), _as(over, "t"), *self._aggregates()]
         inner = grouped(self._joined(self.rows.select(selected), where), [*values.values(), over])

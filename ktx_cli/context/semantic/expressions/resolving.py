@@ -145,7 +145,8 @@ class Names:
         return column
 
     def _listed(self, source: Source) -> Iterable[str]:
-        return (each.name for each in source.columns.values() if each.visibility is not Visibility.HIDDEN)
+        visible = (each for each in source.columns.values() if self.visibility(source, each) is not Visibility.HIDDEN)
+        return (each.name for each in visible)
 
     def _require_visible(self, source: Source, column: Column, *, grouped: bool) -> None:
         visibility = max(self.visibility(source, column), source.visibility, key=list(Visibility).index)

@@ -20,7 +20,7 @@ from ktx_cli.context.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, GRAINS, 
 from ktx_cli.context.semantic.planning.measures import Context, Measures, exact_divisions, require_public
 from ktx_cli.context.semantic.planning.parameters import parameter_values
 from ktx_cli.context.semantic.planning.plan import Dimension, Order, Output, Plan, RowFilter, TimeRange, Treatment
-from ktx_cli.context.semantic.planning.ranges import asked_range, length
+from ktx_cli.context.semantic.planning.ranges import asked_range, length, lines_up
 from ktx_cli.context.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query
 from ktx_cli.context.semantic.time import parse_span
 
@@ -147,7 +147,15 @@ class Planner:
                 "the previous period needs a time_range with start and end",
                 hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
             )
-        return length(asked.start, asked.end)
+        span = length(asked.start, asked.end)
+        for each in self._dimensions:
+            if each.grain is not None and not lines_up(span, each.grain):
+                raise SemanticError(
+                    f"the previous period is {span} earlier, which periods of a {each.grain} are not",
+                    hint="ask for days, or for a time_range of whole periods",
+                    code="grain",
+                )
+        return span
 
     def _named_dimensions(self) -> list[Dimension]:
         found = [self._dimension(asked) for asked in self._query.dimensions]

@@ -5,7 +5,19 @@ from __future__ import annotations
 from datetime import date, datetime
 
 from ktx_cli.context.semantic.errors import SemanticError
-from ktx_cli.context.semantic.model import Span
+from ktx_cli.context.semantic.model import (
+    DAY,
+    FISCAL_QUARTER,
+    FISCAL_YEAR,
+    HOUR,
+    MINUTE,
+    MONTH,
+    QUARTER,
+    SECOND,
+    WEEK,
+    YEAR,
+    Span,
+)
 from ktx_cli.context.semantic.query import AskedRange
 from ktx_cli.context.semantic.time import later, parse_range_value, parse_span
 
@@ -30,12 +42,23 @@ def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | Non
 
 
 def length(start: date | datetime, end: date | datetime) -> Span:
-    """Return the length of a stretch of time: in months between firsts of months, else in days, else in seconds."""
+    """Return the length of a stretch of time: in whole months where it is some, else in days, else in seconds."""
     first, last = _instant(start), _instant(end)
-    if all(each == datetime(each.year, each.month, 1) for each in (first, last)):
-        return Span((last.year - first.year) * 12 + last.month - first.month, "month")
+    months = (last.year - first.year) * 12 + last.month - first.month
+    if months > 0 and later(first, months, "month") == last:
+        return Span(months, "month")
     seconds = int((last - first).total_seconds())
     return Span(seconds, "second") if seconds % 86_400 else Span(seconds // 86_400, "day")
+
+
+def lines_up(span: Span, grain: str) -> bool:
+    """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or parts of a day."""
+    if grain in (SECOND, MINUTE, HOUR, DAY):
+        return span.unit != "second" or grain == SECOND
+    if grain == WEEK:
+        return span.unit == "day" and span.count % 7 == 0
+    months = {MONTH: 1, QUARTER: 3, FISCAL_QUARTER: 3, YEAR: 12, FISCAL_YEAR: 12}[grain]
+    return span.unit == "month" and span.count % months == 0
 
 
 def _instant(value: date | datetime) -> datetime:

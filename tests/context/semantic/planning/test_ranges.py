@@ -57,7 +57,8 @@ def test_what_is_no_stretch_of_time(asked: AskedRange) -> None:
         (date(2024, 2, 1), date(2024, 3, 1), Span(1, "month")),
         (datetime(2024, 2, 1), date(2024, 3, 1), Span(1, "month")),
         (date(2024, 2, 1), date(2024, 2, 29), Span(28, "day")),
-        (date(2024, 2, 2), date(2024, 3, 2), Span(29, "day")),
+        (date(2024, 2, 2), date(2024, 3, 2), Span(1, "month")),
+        (date(2024, 2, 2), date(2024, 3, 4), Span(31, "day")),
         (datetime(2024, 1, 1, 6), datetime(2024, 1, 1, 18), Span(43_200, "second")),
     ],
 )

@@ -36,6 +36,9 @@ WITH "orders__1" AS (
         -1
       ) MONTH AS DATE) AS DATE)
     ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-03-01 00:00:00' AS TIMESTAMP)
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -248,6 +251,29 @@ WITH "orders__1" AS (
       ),
       'start of month'
     )
+  WHERE
+    DATETIME(
+      CASE
+        WHEN TYPEOF("orders"."placed_at") <> 'text'
+        THEN DATETIME("orders"."placed_at", 'unixepoch')
+        WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+        THEN "orders"."placed_at"
+        WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+        THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+        ELSE SUBSTR("orders"."placed_at", 1, 19)
+      END
+    ) >= '2023-12-01 00:00:00'
+    AND DATETIME(
+      CASE
+        WHEN TYPEOF("orders"."placed_at") <> 'text'
+        THEN DATETIME("orders"."placed_at", 'unixepoch')
+        WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+        THEN "orders"."placed_at"
+        WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+        THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+        ELSE SUBSTR("orders"."placed_at", 1, 19)
+      END
+    ) < '2024-03-01 00:00:00'
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -321,6 +347,9 @@ WITH "orders__1" AS (
       'MONTH',
       CAST(CAST("orders__periods"."period" + INTERVAL '-1 MONTH' AS DATE) AS DATE)
     ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-03-01 00:00:00' AS TIMESTAMP)
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -437,6 +466,9 @@ WITH `orders__1` AS (
         )
       ) MONTH
     )
+  WHERE
+    `orders`.`placed_at` >= CAST('2023-12-01 00:00:00' AS DATETIME)
+    AND `orders`.`placed_at` < CAST('2024-03-01 00:00:00' AS DATETIME)
   GROUP BY
     `orders__periods`.`period`,
     `orders`.`gift`
@@ -555,6 +587,9 @@ WITH "orders__1" AS (
       ),
       CAST('0001-01-01' AS DATE)
     )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMPNTZ) >= CAST('2023-12-01 00:00:00' AS TIMESTAMPNTZ)
+    AND CAST("orders"."placed_at" AS TIMESTAMPNTZ) < CAST('2024-03-01 00:00:00' AS TIMESTAMPNTZ)
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -627,6 +662,9 @@ WITH `orders__1` AS (
     ON DATE_TRUNC(CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE), MONTH) = DATE_TRUNC(CAST(DATE_ADD(`orders__periods`.`period`, INTERVAL (
       -1
     ) MONTH) AS DATE), MONTH)
+  WHERE
+    CAST(`orders`.`placed_at` AS DATETIME) >= CAST('2023-12-01 00:00:00' AS DATETIME)
+    AND CAST(`orders`.`placed_at` AS DATETIME) < CAST('2024-03-01 00:00:00' AS DATETIME)
   GROUP BY
     `orders__periods`.`period`,
     `orders`.`gift`
@@ -725,6 +763,9 @@ WITH [orders__1] AS (
       ),
       CAST('0001-01-01' AS DATE)
     )
+  WHERE
+    [orders].[placed_at] >= CAST('2023-12-01 00:00:00' AS DATETIME2)
+    AND [orders].[placed_at] < CAST('2024-03-01 00:00:00' AS DATETIME2)
   GROUP BY
     [orders__periods].[period],
     [orders].[gift]
@@ -856,6 +897,10 @@ WITH "orders__1" AS (
       toDate32('1900-01-01'),
       dateDiff('month', toDate32('1900-01-01'), toDate32(addMonths("orders__periods"."period", -1)))
     )
+    AND (
+      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2023-12-01 00:00:00', 0, 'UTC')
+      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
+    )
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -929,6 +974,9 @@ WITH "orders__1" AS (
       'MONTH',
       CAST(CAST(DATEADD(MONTH, -1, "orders__periods"."period") AS DATE) AS DATE)
     ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-03-01 00:00:00' AS TIMESTAMP)
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
@@ -1009,6 +1057,9 @@ WITH `orders__1` AS (
   FROM `shop`.`orders` AS `orders`
   INNER JOIN `orders__periods` AS `orders__periods`
     ON CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) = CAST(DATE_TRUNC('MONTH', CAST(ADD_MONTHS(`orders__periods`.`period`, -1) AS DATE)) AS DATE)
+  WHERE
+    CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP_NTZ)
+    AND CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) < CAST('2024-03-01 00:00:00' AS TIMESTAMP_NTZ)
   GROUP BY
     `orders__periods`.`period`,
     `orders`.`gift`
@@ -1079,6 +1130,9 @@ WITH "orders__1" AS (
   FROM "shop"."orders" AS "orders"
   INNER JOIN "orders__periods" AS "orders__periods"
     ON DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) = DATE_TRUNC('MONTH', CAST(DATE_ADD('MONTH', -1, "orders__periods"."period") AS DATE))
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-01 00:00:00' AS TIMESTAMP(12))
   GROUP BY
     "orders__periods"."period",
     "orders"."gift"
