@@ -49,9 +49,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "facts are stacked without duplicates",
         "compiling/statement.py",
-        "picked += [_as(_any(build, key, column(key, rows)), key) for key in measures]",
-        "picked += [_as(exp.Min(this=exp.Coalesce(this=column(key, rows), expressions=[exp.Literal.number(0)])), key)"
-        " for key in measures]",
+        "picked += [called(_any(build, key, column(key, rows)), key) for key in measures]",
+        "picked += [called(exp.Min(this=exp.Coalesce(this=column(key, rows), "
+        "expressions=[exp.Literal.number(0)])), key) for key in measures]",
     ),
     Mutation(
         "a count of no rows is missing",

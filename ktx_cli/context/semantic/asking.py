@@ -24,7 +24,7 @@ from ktx_cli.core.clock import monotonic
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows of a question; `totals`: the measures without any dimension, where asked for."""
+    """Rows of a question; `totals`: the measures without any dimension, where asked for; `asked`: what was compiled."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -32,6 +32,7 @@ class Answer:
     truncated: bool = False
     totals: tuple[Any, ...] | None = None
     receipt: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def ask(
     timing = {"compile": compiled - started, "probe": checked - compiled, "execute": monotonic() - checked}
     told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
     told["truncated"] = truncated = len(rows) > limit or found.truncated
-    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told)
+    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told, asked)
 
 
 def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, ...] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ktx_cli.connectors.port import Connector
-from ktx_cli.context.semantic.compiling.build import Build, column, identifier
+from ktx_cli.context.semantic.compiling.build import Build, called, column
 from ktx_cli.context.semantic.compiling.rows import Joined, Rows
 from ktx_cli.context.semantic.compiling.statement import Compiled
 from ktx_cli.context.semantic.compiling.times import in_range
@@ -45,12 +45,12 @@ def probe(build: Build, fact: str, connector: Connector) -> Probe:
     rows = _joined_rows(build, fact)
     joins = list(rows.joins.values())
     where = _own_conditions(rows)
-    counts: list[exp.Expr] = [_as(exp.Count(this=exp.Star(), big_int=True), "joined")]
-    counts.append(_as(exp.Subquery(this=_count(build, fact, where)), "alone"))
+    counts: list[exp.Expr] = [called(exp.Count(this=exp.Star(), big_int=True), "joined")]
+    counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
     for number, joined in enumerate(joins):
         missing, found = _ends(joined)
-        counts.append(_as(_count_if(missing), f"null_{number}"))
-        counts.append(_as(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
+        counts.append(called(_count_if(missing), f"null_{number}"))
+        counts.append(called(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
     query = rows.select(counts)
     for condition in where:
         query = query.where(condition.copy(), copy=False)
@@ -70,7 +70,7 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
     build = compiled.build
     for grain, condition in build.limits:
         too_many = exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.Literal.number(1))])
-        query = exp.select(_as(too_many, "too_many"), copy=False)
+        query = exp.select(called(too_many, "too_many"), copy=False)
         query.set("with_", compiled.tree.args["with_"].copy())
         if connector.query(query.sql(build.dialect), max_rows=1).rows[0][0] is not None:
             raise SemanticError(
@@ -165,7 +165,3 @@ def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
     query = query.group_by(*keys, copy=False).having(several, copy=False).limit(1, copy=False)
     tree = build.with_queries(query)
     return bool(connector.query(tree.sql(build.dialect), max_rows=1).rows)
-
-
-def _as(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=identifier(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,7 @@ def ask_layer(
     with broken_files_told(model), guard.open(config, layout=layout, environ=environ) as connector:
         answer = ask(model, query, connector, attributes=question.attributes, now=asked_at)
         receipt = dict(answer.receipt)
-        again = _verified(model, query, question, answer.rows, connector, asked_at) if question.verified else None
+        again = _verified(answer, connector) if question.verified else None
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
     receipt["verified"] = None if again is None else again.to_json()
     rows, too_large = json_rows(answer.rows, max_bytes)
@@ -123,17 +123,8 @@ def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -
     return Guard.of(layout, config, connection, tables).for_compiled
 
 
-def _verified(
-    model: Model,
-    query: Mapping[str, Any],
-    question: Question,
-    rows: Sequence[tuple[Any, ...]],
-    connector: GuardedConnector,
-    now: datetime,
-) -> Verified:
+def _verified(answer: Answer, connector: GuardedConnector) -> Verified | None:
     """Compute the answer a second way."""
-    from ktx_cli.context.semantic.asking import compile_query
     from ktx_cli.context.semantic.verifying import verify
 
-    asked = compile_query(model, query, attributes=question.attributes, now=now)
-    return verify(asked.compiled.build, rows, connector)
+    return None if answer.asked is None else verify(answer.asked.compiled.build, answer.rows, connector)

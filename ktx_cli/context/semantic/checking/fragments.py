@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.context.semantic.errors import SemanticError, unknown
+from ktx_cli.context.semantic.expressions.templates import has_other_braces, template_names
 from ktx_cli.context.semantic.model import GRAINS
 from ktx_cli.core.text import one_line
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 LONGEST: Final = 20_000
 """Characters of the longest fragment that is parsed."""
 
-TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
 _DATE_PARTS: Final = frozenset(
     (*GRAINS, "microsecond", "millisecond", "dayofweek", "dayofyear", "isoweek", "dow", "doy", "epoch")
 )
@@ -70,10 +69,6 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
     if len(text) > LONGEST:
         raise _refused(f"{what} is longer than {LONGEST:,} characters", "move it into the `sql` of a source")
     tree = parse(text, dialect, what=what, values=template_values(text, what, parameters, policy=policy))
-    if isinstance(tree, exp.Block):
-        raise _refused(
-            f"{what} is not one expression: {one_line(text, 100)}", "write one expression, such as sum(amount)"
-        )
     aggregates = [node for node in tree.walk() if is_aggregate(node)]
     return Fragment(
         tuple(_references(tree)),
@@ -87,7 +82,7 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
     """Return something for each template of a text to stand for; `SemanticError` for one that never has a value."""
     if "{{" not in text:
         return {}
-    found = TEMPLATE.findall(text)
+    found = template_names(text)
     for kind, name in found:
         if kind == "param" and name not in parameters:
             raise unknown(f"parameter for {what} named", name, parameters)
@@ -95,7 +90,7 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
             raise _refused(f"{what} holds `user.{name}`, which stands in policies alone", "use {{ param.NAME }}")
         if kind not in ("param", "user"):
             raise _refused(f"{what} holds the unknown template `{kind}.{name}`", "write {{ param.NAME }}")
-    if "{{" in TEMPLATE.sub("", text):
+    if has_other_braces(text):
         raise _refused(f"{what} holds a template that cannot be read: {one_line(text, 100)}", "write {{ param.NAME }}")
     return {f"{kind}.{name}": 1 for kind, name in found}
 

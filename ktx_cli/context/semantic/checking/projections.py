@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ktx_cli.context.semantic.checking.fragments import TEMPLATE, silence_parser, template_values
+from ktx_cli.context.semantic.checking.fragments import silence_parser, template_values
 from ktx_cli.context.semantic.checking.reporting import Report
 from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.templates import TEMPLATE
 from ktx_cli.context.semantic.loading.entry import unknown_name
 from ktx_cli.context.semantic.model import Source
 from ktx_cli.core.text import one_line

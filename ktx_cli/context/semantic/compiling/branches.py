@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ktx_cli.context.semantic.compiling.build import Build, aliased, column, identifier, join
+from ktx_cli.context.semantic.compiling.build import Build, aliased, called, column, identifier, join
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.periods import Periods, window_condition
 from ktx_cli.context.semantic.compiling.ranked import needs_ranks, rank_query, weighed
@@ -200,7 +200,7 @@ class BranchBuilder:
             bind = self.rows.bind if value is None else value.bind
             tree = bind(leaf.aggregate)
             condition = self._condition(leaf, value)
-            found.append(_as(with_condition(tree, condition, self.build.dialect), f"m{number}"))
+            found.append(called(with_condition(tree, condition, self.build.dialect), f"m{number}"))
         return found
 
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
@@ -249,8 +249,8 @@ class BranchBuilder:
             name = self.build.add(f"{self.branch.fact}__ranks", rank_query(name, ranked, keys, conditions))
             conditions = []
             total = weighed(percentile[1], name, self.build.dialect)
-            outer = [_as(total, f"m{next(iter(self.branch.leaves))}")]
-        selected = [_as(column(key, name), key) for key in keys]
+            outer = [called(total, f"m{next(iter(self.branch.leaves))}")]
+        selected = [called(column(key, name), key) for key in keys]
         query = exp.select(*selected, *outer, copy=False).from_(named_query(name), copy=False)
         query = query.where(*conditions, copy=False)
         return grouped(query, [column(key, name) for key in keys])
@@ -290,13 +290,13 @@ class BranchBuilder:
                 hint="take the last or the first value instead: semi_additive: {take: last}",
                 code="definition",
             )
-        selected = [*_dimension_columns(values), _as(over, "t"), *self._aggregates()]
+        selected = [*_dimension_columns(values), called(over, "t"), *self._aggregates()]
         inner = grouped(self._joined(self.rows.select(selected), where), [*values.values(), over])
         name = self.build.add(f"{self.branch.fact}__by_time", inner)
-        outer = [_as(column(f"d{number}", name), f"d{number}") for number in values]
+        outer = [called(column(f"d{number}", name), f"d{number}") for number in values]
         for number in self.branch.leaves:
             mean = with_condition(exp.Avg(this=column(f"m{number}", name)), None, self.build.dialect)
-            outer.append(_as(mean, f"m{number}"))
+            outer.append(called(mean, f"m{number}"))
         query = exp.select(*outer, copy=False).from_(named_query(name), copy=False)
         return grouped(query, [column(f"d{number}", name) for number in values])
 
@@ -312,12 +312,14 @@ class BranchBuilder:
         condition = self._condition(leaf)
         kept = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
         wanted = exp.and_(*kept, *([] if condition is None else [condition]), copy=False)
-        selected = [_as(exp.Case(ifs=[exp.If(this=wanted.copy(), true=part)]), f"c{n}") for n, part in enumerate(parts)]
+        selected = [
+            called(exp.Case(ifs=[exp.If(this=wanted.copy(), true=part)]), f"c{n}") for n, part in enumerate(parts)
+        ]
         inner = self.rows.select([*_dimension_columns(values), *selected]).distinct(copy=False)
         name = self.build.add(f"{self.branch.fact}__tuples", self._joined(inner, where))
         number = next(iter(self.branch.leaves))
-        outer: list[exp.Expr] = [_as(column(f"d{n}", name), f"d{n}") for n in values]
-        outer.append(_as(exp.Count(this=column("c0", name), big_int=True), f"m{number}"))
+        outer: list[exp.Expr] = [called(column(f"d{n}", name), f"d{n}") for n in values]
+        outer.append(called(exp.Count(this=column("c0", name), big_int=True), f"m{number}"))
         query = exp.select(*outer, copy=False).from_(named_query(name), copy=False)
         return grouped(query, [column(f"d{n}", name) for n in values])
 
@@ -339,8 +341,4 @@ def named_query(name: str) -> exp.Expr:
 
 
 def _dimension_columns(values: dict[int, exp.Expr]) -> list[exp.Expr]:
-    return [_as(value.copy(), f"d{number}") for number, value in values.items()]
-
-
-def _as(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=identifier(name))
+    return [called(value.copy(), f"d{number}") for number, value in values.items()]

@@ -168,6 +168,11 @@ def column(name: str, relation: str | None = None) -> exp.Column:
     return exp.column(identifier(name), None if relation is None else identifier(relation))
 
 
+def called(value: exp.Expr, name: str) -> exp.Alias:
+    """Return a value as a column of that name."""
+    return exp.Alias(this=value, alias=identifier(name))
+
+
 def named(name: str) -> exp.Table:
     """Return a named query as a relation."""
     return exp.Table(this=identifier(name))

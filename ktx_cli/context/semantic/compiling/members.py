@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ktx_cli.context.semantic.compiling.build import Build, column, identifier, join, named
+from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier, join, named
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.periods import seen_periods
 from ktx_cli.context.semantic.compiling.rows import Rows, unreachable
@@ -29,7 +29,7 @@ def dimension_rows(build: Build) -> exp.Expr:
     where = row_conditions(rows, plan)
     if plan.time_range is not None:
         where.append(in_range(rows, plan.time_range))
-    query = rows.select([_as(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
+    query = rows.select([called(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
     return query.where(*where, copy=False)
 
 
@@ -192,7 +192,7 @@ def _members(build: Build, group: Group) -> exp.Select:
         dimension = plan.dimensions[number]
         end = build.names.model.sources[sources_of(build, dimension)[0]]
         read = end.column(dimension.expression.names[0].column)
-        selected.append(_as(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
+        selected.append(called(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
     conditions = [bound(each.expression) for each in plan.filters if _inside(build, group, each)]
     query = rows.select(selected).distinct(copy=False)
     for condition in conditions:
@@ -209,7 +209,7 @@ def _seen_times(build: Build, number: int) -> exp.Select:
         time = build.time_of(build.names.model.sources[fact], None)
         if time is not None:
             name = seen_periods(build, fact, time, grain)
-            queries.append(exp.select(_as(column("period", name), f"d{number}")).from_(named(name)))
+            queries.append(exp.select(called(column("period", name), f"d{number}")).from_(named(name)))
     query: exp.Expr = queries[0]
     for other in queries[1:]:
         query = exp.union(query, other, distinct=True, copy=False)
@@ -231,7 +231,3 @@ def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
     except SemanticError:  # the facts' own queries say so, where they need it
         return False
     return all(group.covers(each) for each in paths)
-
-
-def _as(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=identifier(name))

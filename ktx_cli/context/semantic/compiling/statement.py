@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ktx_cli.context.semantic.compiling.booleans import without_booleans
 from ktx_cli.context.semantic.compiling.branches import Branch, BranchBuilder, branches, named_query
-from ktx_cli.context.semantic.compiling.build import Build, column, identifier, join, named
+from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier, join, named
 from ktx_cli.context.semantic.compiling.equality import null_safe
 from ktx_cli.context.semantic.compiling.members import dimension_rows, members
 from ktx_cli.context.semantic.compiling.periods import filled_periods
@@ -36,9 +36,9 @@ def compile_plan(build: Build) -> Compiled:
     """Return the statement of a plan."""
     plan = build.plan
     relation, whole = combined(build)
-    columns = [_as(_dimension(relation, index), each.name) for index, each in enumerate(plan.dimensions)]
+    columns = [called(_dimension(relation, index), each.name) for index, each in enumerate(plan.dimensions)]
     value = _Values(build, relation, whole)
-    columns += [_as(value.of(each.formula), each.name) for each in plan.outputs]
+    columns += [called(value.of(each.formula), each.name) for each in plan.outputs]
     query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
     for condition in plan.having:
         query = query.where(exp.paren(value.of(condition), copy=False), copy=False)
@@ -116,8 +116,8 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
     try:
         relation, whole = combined(build)
         value = _Values(build, relation, whole)
-        columns = [_as(_dimension(relation, index), f"d{number}") for index, number in enumerate(branch.kept)]
-        columns += [_as(value.of(each.formula), each.name) for each in outputs]
+        columns = [called(_dimension(relation, index), f"d{number}") for index, number in enumerate(branch.kept)]
+        columns += [called(value.of(each.formula), each.name) for each in outputs]
         query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
     finally:
         build.plan = outer_plan
@@ -130,7 +130,7 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
     else:
         name = build.add(f"{leaf.fact}__ranks", rank_query(name, percentile[0], groups, ()))
         total = weighed(percentile[1], name, build.dialect)
-    selected = [*(_as(column(key, name), key) for key in groups), _as(total, f"m{number}")]
+    selected = [*(called(column(key, name), key) for key in groups), called(total, f"m{number}")]
     result = exp.select(*selected, copy=False).from_(named_query(name), copy=False)
     if groups:
         result = result.group_by(*(column(key, name) for key in groups), copy=False)
@@ -154,15 +154,15 @@ def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
         stacked.append(_header(parts, dimensions))
     for name, numbers in parts.items():
         own = {f"m{number}" for number in numbers}
-        columns = [_as(column(key, name), key) for key in dimensions]
-        columns += [_as(column(key, name) if key in own else exp.null(), key) for key in measures]
+        columns = [called(column(key, name), key) for key in dimensions]
+        columns += [called(column(key, name) if key in own else exp.null(), key) for key in measures]
         stacked.append(exp.select(*columns, copy=False).from_(named_query(name), copy=False))
     query: exp.Expr = stacked[0]
     for other in stacked[1:]:
         query = exp.union(query, other, distinct=False, copy=False)
     rows = build.add("stacked", query)
-    picked = [_as(column(key, rows), key) for key in dimensions]
-    picked += [_as(_any(build, key, column(key, rows)), key) for key in measures]
+    picked = [called(column(key, rows), key) for key in dimensions]
+    picked += [called(_any(build, key, column(key, rows)), key) for key in measures]
     result = exp.select(*picked, copy=False).from_(named_query(rows), copy=False)
     if dimensions:
         result = result.group_by(*(column(key, rows) for key in dimensions), copy=False)
@@ -178,8 +178,10 @@ def _any(build: Build, key: str, value: exp.Expr) -> exp.Expr:
 def _header(parts: dict[str, tuple[int, ...]], dimensions: Sequence[str]) -> exp.Select:
     """Return a query without rows that gives every column its type."""
     names = list(parts)
-    columns = [_as(column(key, names[0]), key) for key in dimensions]
-    columns += [_as(column(f"m{number}", name), f"m{number}") for name, numbers in parts.items() for number in numbers]
+    columns = [called(column(key, names[0]), key) for key in dimensions]
+    columns += [
+        called(column(f"m{number}", name), f"m{number}") for name, numbers in parts.items() for number in numbers
+    ]
     query = exp.select(*columns, copy=False).from_(named_query(names[0]), copy=False)
     for name in names[1:]:
         join(query, named_query(name), None)
@@ -196,14 +198,14 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
             hint='"dimensions": [{"field": "orders.ordered_at", "granularity": "month"}]',
         )
     time, grain = times[0], plan.dimensions[times[0]].grain
-    seen = exp.select(_as(column(f"d{time}", relation), "period")).from_(named_query(relation))
+    seen = exp.select(called(column(f"d{time}", relation), "period")).from_(named_query(relation))
     seen = seen.where(exp.Not(this=exp.Is(this=column(f"d{time}", relation), expression=exp.null())))
     periods = filled_periods(build, [build.add("shown_periods", seen)], grain or "")
     others = [f"d{index}" for index in range(len(plan.dimensions)) if index != time]
-    combinations = exp.select(*(_as(column(key, relation), key) for key in others)).from_(named_query(relation))
+    combinations = exp.select(*(called(column(key, relation), key) for key in others)).from_(named_query(relation))
     grid = exp.select(
         *(
-            _as(column("period", periods) if key == f"d{time}" else column(key, "others"), key)
+            called(column("period", periods) if key == f"d{time}" else column(key, "others"), key)
             for key in (f"d{index}" for index in range(len(plan.dimensions)))
         )
     ).from_(named(periods))
@@ -263,7 +265,3 @@ def _order(plan: Plan, value: _Values) -> list[exp.Expr]:
 
 def _ordered(value: exp.Expr, descending: bool) -> exp.Ordered:
     return exp.Ordered(this=value, desc=descending, nulls_first=False)
-
-
-def _as(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=identifier(name))

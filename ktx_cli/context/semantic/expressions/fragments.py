@@ -13,9 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.templates import TEMPLATE, has_other_braces, template_names
 from ktx_cli.core.text import one_line
 
-_TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
 _MARK: Final = "ktx_template_"
 _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
 """What the parser raises of texts it did not foresee, besides its own errors."""
@@ -76,8 +76,8 @@ class Filling:
 
 def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Filling]:
     """Return a text with a mark in place of each template, and what the marks stand for."""
-    templates = list(dict.fromkeys(_TEMPLATE.findall(text)))
-    if "{{" in _TEMPLATE.sub("", text):
+    templates = template_names(text)
+    if has_other_braces(text):
         hint = "there are {{ param.NAME }} and {{ user.NAME }}"
         raise SemanticError(f"{what} has a template without a kind or a name", hint=hint, code="definition")
     for kind, name in templates:
@@ -87,12 +87,7 @@ def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Fillin
     def mark(found: re.Match[str]) -> str:
         return f" {_MARK}{templates.index((found[1], found[2]))} "
 
-    return _TEMPLATE.sub(mark, text), Filling(tuple(values[f"{kind}.{name}"] for kind, name in templates))
-
-
-def template_names(text: str) -> list[tuple[str, str]]:
-    """Return the (kind, name) of every template in a text."""
-    return list(dict.fromkeys(_TEMPLATE.findall(text)))
+    return TEMPLATE.sub(mark, text), Filling(tuple(values[f"{kind}.{name}"] for kind, name in templates))
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -94,7 +94,7 @@ class Names:
             hops: tuple[str, ...] = (self._owner(parts[0]).name,)
         else:
             hops = self._hops(parts[:-1])
-        source = self.model.sources[self._target(hops)]
+        source = self.model.sources[self.target_of(hops)]
         column = self._column(source, parts[-1])
         self._require_visible(source, column, grouped=grouped)
         return Name(hops, column.name)
@@ -107,7 +107,7 @@ class Names:
             fixed.append(hop if source is None else source.name)
         return tuple(fixed)
 
-    def _target(self, hops: Sequence[str]) -> str:
+    def target_of(self, hops: Sequence[str]) -> str:
         last = hops[-1]
         if last in self.model.sources:
             return last

@@ -208,7 +208,7 @@ class Measures:
         if source is None:
             for column in aggregate.find_all(exp.Column):
                 parts = column_parts(column)
-                if self.find(parts) and not self._is_column(parts):
+                if self.find(parts) and not self.is_column(parts):
                     raise SemanticError(
                         f"`{text}` aggregates the measure `{'.'.join(parts)}`",
                         hint="ask for the measure itself; a two-level measure is one with `per:` in its file",
@@ -217,7 +217,7 @@ class Measures:
             return self._names.asked(aggregate, text)
         return self._names.in_source(source, aggregate, text, what)
 
-    def _is_column(self, parts: Sequence[str]) -> bool:
+    def is_column(self, parts: Sequence[str]) -> bool:
         if len(parts) == 1:
             return any(each.column(parts[0]) for each in self._names.model.sources.values())
         source = self._names.find_source(parts[-2])

@@ -214,7 +214,7 @@ class Planner:
                     "metric_time needs a granularity", hint='{"field": "metric_time", "granularity": "month"}'
                 )
             return asked.granularity
-        source = self._model.sources[self.names._target(name.hops)]
+        source = self._model.sources[self.names.target_of(name.hops)]
         column = source.column(name.column)
         if column is None or asked.granularity is None:
             return asked.granularity
@@ -263,7 +263,7 @@ class Planner:
         outputs = {output.name.casefold() for output in self._outputs}
         for column in tree.find_all(exp.Column):
             parts = column_parts(column)
-            if measures._is_column(parts):
+            if measures.is_column(parts):
                 continue
             if measures.find(parts) or (len(parts) == 1 and parts[0].casefold() in outputs):
                 return True
@@ -310,7 +310,7 @@ class Planner:
         """Return the name of a column of times."""
         name = self.names.asked_name(parts)
         if not name.is_metric_time:
-            column = self._model.sources[self.names._target(name.hops)].column(name.column)
+            column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
             if column is not None and column.type is not SemanticType.TIME:
                 raise SemanticError(
                     f"time_range.field `{text}` is a {column.type.value}, not a time",

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from ktx_cli.context.semantic.errors import SemanticError
-from ktx_cli.context.semantic.expressions.fragments import marked, parse, template_names
+from ktx_cli.context.semantic.expressions.fragments import marked, parse
+from ktx_cli.context.semantic.expressions.templates import template_names
 from ktx_cli.context.semantic.time import DIALECTS
 
 VALUES = {"param.least": 5, "user.team": "o'north", "param.flag": True, "user.none": None}
