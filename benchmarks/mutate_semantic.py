@@ -128,8 +128,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "of several paths the first is taken",
         "graph.py",
-        "if len(found) > 1:\n                    raise _ambiguous_path(start, hops, found)",
-        "if len(found) > 99:\n                    raise _ambiguous_path(start, hops, found)",
+        "if len(found) > 1:\n            raise _ambiguous_path(start, hops, found)",
+        "if len(found) > 99:\n            raise _ambiguous_path(start, hops, found)",
     ),
     Mutation(
         "a role is the plain join",

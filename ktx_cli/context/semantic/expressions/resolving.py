@@ -108,6 +108,7 @@ class Names:
         return tuple(fixed)
 
     def target_of(self, hops: Sequence[str]) -> str:
+        """Return the source that hops lead to; `SemanticError` where the last is no source and no alias of one."""
         last = hops[-1]
         if last in self.model.sources:
             return last

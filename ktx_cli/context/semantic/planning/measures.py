@@ -218,6 +218,7 @@ class Measures:
         return self._names.in_source(source, aggregate, text, what)
 
     def is_column(self, parts: Sequence[str]) -> bool:
+        """Say whether a name of a question is that of a column."""
         if len(parts) == 1:
             return any(each.column(parts[0]) for each in self._names.model.sources.values())
         source = self._names.find_source(parts[-2])
