@@ -11,7 +11,7 @@ demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask 
 	$(BIN)/ktx demo ktx-demo
 
 test: $(STAMP)  ## the tests, in parallel
-	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(STAMP)  ## the long sweeps at full counts
 	KTX_TEST_FULL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)

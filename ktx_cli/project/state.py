@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -20,10 +21,12 @@ from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.text import one_line, shell_words
 from ktx_cli.project.files import require_regular, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state_damage import identity_of, is_damage, move_aside
+from ktx_cli.project.state_damage import identity_of, is_damage, is_unreadable, move_aside
 
 Answer = TypeVar("Answer")
 READ_ATTEMPTS = 5
+MOVED_SECONDS = 0.02
+"""How long to leave whoever moves the file, times the number of tries."""
 Warn = Callable[[ResultWarning], object]
 """Told of what a person should know that does not stop the run."""
 
@@ -162,8 +165,11 @@ def open_for_writing(layout: Layout, warn: Warn = unheard) -> Iterator[sqlite3.C
 
 
 def _open(path: Path, warn: Warn) -> sqlite3.Connection:
-    """Open the database, or a new one after moving a damaged one aside."""
-    for _ in range(READ_ATTEMPTS):
+    """Open the database, or a new one after moving a damaged one aside.
+
+    Somebody else may move it while it is opened here: SQLite then finds a file without what belongs to it.
+    """
+    for attempt in range(READ_ATTEMPTS):
         seen = identity_of(path)
         _make_private(path)
         connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
@@ -175,13 +181,16 @@ def _open(path: Path, warn: Warn) -> sqlite3.Connection:
             return connection
         except BaseException as error:
             connection.close()
-            if not isinstance(error, sqlite3.Error) or not is_damage(error):
+            if not isinstance(error, sqlite3.Error) or not (is_damage(error) or is_unreadable(error)):
                 raise
-            damage = error
+            problem = error
+        if not is_damage(problem):
+            time.sleep(MOVED_SECONDS * (attempt + 1))
+            continue
         moved = move_aside(path, seen)
         if moved is not None:
             warn(moved)
-    raise damage
+    raise problem
 
 
 def _make_private(path: Path) -> None:

@@ -32,6 +32,12 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code is not None and code & _PRIMARY in _DAMAGED
 
 
+def is_unreadable(error: sqlite3.Error) -> bool:
+    """Say whether the system failed to read or write: a bad disk, or a file that somebody moved meanwhile."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & _PRIMARY == sqlite3.SQLITE_IOERR
+
+
 def identity_of(path: Path) -> Identity | None:
     """Return which file is at `path`, None when there is none."""
     with contextlib.suppress(FileNotFoundError):

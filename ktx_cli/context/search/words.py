@@ -36,7 +36,8 @@ def folded(text: str) -> str:
     """Return a text in lower case with letters for their accented, wide or joined forms."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    # Letters for the joined and styled forms come first, for those may be capitals.
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ktx_cli.context.search.words import asked_words, folded, plain_words, stem, words
@@ -55,6 +55,7 @@ def test_words_that_say_nothing_are_left_out_unless_there_are_no_others() -> Non
 
 
 @given(st.text())
+@example("𝕬")
 def test_any_text_has_words_in_lower_case(text: str) -> None:
     for word in plain_words(text):
         assert word
