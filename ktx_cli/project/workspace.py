@@ -5,23 +5,11 @@ from __future__ import annotations
 import bisect
 import functools
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
 
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.merge import Conflict, TextMerge, merge_file
-
-
-class BaseTree(Protocol):
-    """The files an overlay begins with: they do not change while the overlay lives."""
-
-    def read(self, path: str) -> bytes | None:
-        """Return a file's content, None when there is no such file."""
-        ...
-
-    def paths(self, prefix: str) -> Iterable[str]:
-        """Return the paths of all files that begin with `prefix` (`wiki/`; an empty prefix means every file)."""
-        ...
+from ktx_cli.project.tree import Tree
 
 
 class Workspace:
@@ -32,7 +20,7 @@ class Workspace:
     workspace in one thread at a time; children of one parent are independent of each other.
     """
 
-    def __init__(self, base: BaseTree) -> None:
+    def __init__(self, base: Tree) -> None:
         self._base = base if isinstance(base, _Snapshot) else _Snapshot(_Listing(base), {}, frozenset())
         self._changed: dict[str, bytes | None] = {}
         self._folders: set[str] = set()
@@ -145,7 +133,7 @@ class Workspace:
 class _Listing:
     """A base tree whose paths are listed once."""
 
-    def __init__(self, base: BaseTree) -> None:
+    def __init__(self, base: Tree) -> None:
         self.read = base.read
         self._base = base
 

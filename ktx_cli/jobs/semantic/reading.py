@@ -17,6 +17,7 @@ from ktx_cli.core.text import listing, plural, shell_words
 from ktx_cli.jobs.semantic.layers import load_layers, some_layers
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[t
 
 def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
     source = _named(model, name)
-    return read_source(layout, model.connection, name if source is None else source.name)
+    return read_source(WorkingTree(layout.root), model.connection, name if source is None else source.name)
 
 
 def _named(model: Model, name: str) -> Source | None:

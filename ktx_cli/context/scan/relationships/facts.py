@@ -77,8 +77,7 @@ class ColumnFacts:
 
     def says(self, kind: str) -> bool:
         """Whether a word of its name is of a kind (`measure`, `flag` ...)."""
-        vocabulary = words(kind)
-        return any(part in vocabulary for part in self.parts)
+        return not words(kind).isdisjoint(self.parts)
 
     def __str__(self) -> str:
         return f"{self.table.table.ref}.{self.name}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, TableFacts
-from ktx_cli.context.scan.relationships.names import alike, concepts, phrase_alike, words
+from ktx_cli.context.scan.relationships.names import alike, concepts, phrase_alike
 
 FAINTEST = 0.4
 """Below this a table is not what a name speaks of."""
@@ -63,9 +63,19 @@ class NameIndex:
                 self._by_concept[concept].add(table.number)
         self._words: dict[str, set[int]] = {}
         self._bases: dict[tuple[str, ...], dict[int, float]] = {}
+        self._parents: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Mapping[ColumnFacts, Named]] = {}
 
-    def parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
+    def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, Named]:
         """Return the keys the column's name speaks of, and how clearly."""
+        if _speaks_of_own(child) or child in self._keys.get(child.table.number, ()):
+            return self._find_parents(child)
+        spelling = (child.parts, child.base, child.keyed)
+        known = self._parents.get(spelling)
+        if known is None:
+            known = self._parents[spelling] = self._find_parents(child)
+        return known
+
+    def _find_parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
         found: dict[ColumnFacts, Named] = {}
         tables = self.tables_of(child)
         meant = self.meant(child.base)
@@ -127,10 +137,9 @@ class NameIndex:
 
 def _speaks_of_own(child: ColumnFacts) -> bool:
     """Whether a column is called something only rows of its own table can be: a parent, of people a manager."""
-    parts = set(child.parts)
-    if parts & words("self"):
+    if child.says("self"):
         return len(child.base) <= 2
-    return bool(parts & words("boss")) and "person" in concepts(child.table.words)
+    return child.says("boss") and "person" in concepts(child.table.words)
 
 
 def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:

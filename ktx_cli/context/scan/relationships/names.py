@@ -138,7 +138,7 @@ def alike(one: str, other: str) -> float:
     short, long = (one, other) if len(one) <= len(other) else (other, one)
     if short.isdigit() or long.isdigit() or len(short) < 2 or short[0] != long[0]:
         return 0.0
-    shared = _shared_prefix(short, long)
+    shared = _shared_prefix(short, long) if short[:3] == long[:3] else 0
     if shared >= 4 and short[shared:] in _ENDINGS and long[shared:] in _ENDINGS:
         return 0.95
     if shared == len(short) and shared >= 3:
@@ -148,18 +148,25 @@ def alike(one: str, other: str) -> float:
         return 0.8
     if short == skeleton[:2] or short == skeleton:
         return 0.7
-    if len(short) >= 3 and _is_subsequence(short, long) and len(short) <= 0.75 * len(long):
+    if 3 <= len(short) <= 0.75 * len(long) and _is_subsequence(short, long):
         return 0.65 if not _VOWELS & set(short[1:]) else 0.5
     if len(short) == 2 and long.startswith(short):
         return 0.5
     return 0.0
 
 
-@functools.lru_cache(maxsize=400_000)
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    """Return how alike two runs of words are: word by word, run together, or one the other's initials."""
-    if not one or not other:
+    """Return how alike two runs of words are: word by word, run together, or one the other's initials.
+
+    What is alike begins with the same letter.
+    """
+    if not one or not other or one[0][:1] != other[0][:1]:
         return 0.0
+    return _phrase_alike(one, other)
+
+
+@functools.lru_cache(maxsize=400_000)
+def _phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     joined, joined_other = "".join(one), "".join(other)
     if joined == joined_other or (stem(joined) == stem(joined_other)):
         return 1.0
@@ -332,6 +339,7 @@ def _shared_prefix(one: str, other: str) -> int:
     return length
 
 
+@functools.lru_cache(maxsize=100_000)
 def _skeleton(word: str) -> str:
     """Return the word with its vowels after the first letter and doubled consonants left out."""
     kept = [word[0]]

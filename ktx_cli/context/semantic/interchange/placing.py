@@ -19,6 +19,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, shell_words
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
 
 _YAML: Final = (".yml", ".yaml")
 _LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_modules", "logs"})
@@ -94,7 +95,7 @@ def place(imported: Imported, layout: Layout, connection: str) -> Placed:
     Raises `StorageError`; each file is then either as before or as imported.
     """
     folder = Layout.context_paths(connection)[0]
-    owners = {file.document["name"]: file for file in read_files(layout, connection).own}
+    owners = {file.document["name"]: file for file in read_files(WorkingTree(layout.root), connection).own}
     written, same, kept = [], [], {}
     for name, text in imported.files.items():
         target = f"{folder}/{name}"

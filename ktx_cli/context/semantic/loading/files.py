@@ -1,19 +1,22 @@
-"""The files of a connection's semantic layer in the working tree: found, read, parsed; a broken one is one problem."""
+"""The files of a connection's semantic layer in a tree: found, read, parsed; a broken one is one problem."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
 
-from ktx_cli.context.scan.catalog import ParsedCopies, shard_files
-from ktx_cli.context.scan.shards import SUFFIXES
+from ktx_cli.context.scan.shards import SUFFIXES, Shard, parse_shard
 from ktx_cli.context.semantic.loading.places import SourceFile
 from ktx_cli.context.semantic.model import Place, Problem
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import KtxError
-from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import Tree
+
+ParseShard = Callable[[bytes, str], Shard]
+"""Takes a shard's bytes and path; raises `ConfigError`."""
 
 _NAME_LINE = re.compile(
     rb"^(?:\xef\xbb\xbf)?name[ \t]*:[ \t]*(?:\"([^\"\r\n]*)\"|'([^'\r\n]*)'|([^\r\n#]*))", re.MULTILINE
@@ -33,23 +36,22 @@ class Files:
     problems: list[Problem] = field(default_factory=list)
 
 
-def read_files(layout: Layout, connection: str) -> Files:
-    """Read all files of a connection, sorted by path; unchanged shards from their parsed copies."""
+def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> Files:
+    """Read all files of a connection, folder by folder; `parse` reads a shard."""
     files = Files()
-    copies = ParsedCopies(layout, connection)
-    for path in shard_files(layout, connection):
-        _read_shard(layout, path, copies, files)
-    for path in own_files(layout, connection):
-        _read_own(layout, path, files)
+    schema = f"{Layout.schema_path(connection)}/"
+    for path in tree.paths(schema):
+        if path.endswith(SUFFIXES) and "/" not in path.removeprefix(schema):
+            _read_shard(tree, path, parse, files)
+    for path in own_files(tree, connection):
+        _read_own(tree, path, files)
     return files
 
 
-def own_files(layout: Layout, connection: str) -> list[Path]:
+def own_files(tree: Tree, connection: str) -> list[str]:
     """Return people's files: all below the connection's folder but the manifest."""
-    folder, schema = layout.root / Layout.context_paths(connection)[0], layout.schema_dir(connection)
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and schema not in path.parents)
+    folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
+    return [path for path in tree.paths(folder) if path.endswith(SUFFIXES) and not path.startswith(schema)]
 
 
 def text_of(content: bytes) -> str:
@@ -58,28 +60,22 @@ def text_of(content: bytes) -> str:
     return content.decode(encoding, "replace")
 
 
-def _where(layout: Layout, path: Path) -> str:
-    return path.relative_to(layout.root).as_posix()
-
-
-def _read_shard(layout: Layout, path: Path, copies: ParsedCopies, files: Files) -> None:
-    where = _where(layout, path)
+def _read_shard(tree: Tree, where: str, parse: ParseShard, files: Files) -> None:
     try:
-        content = read_bytes(path)
+        content = tree.read(where)
         if content is not None:
-            files.shards.append(SourceFile(where, content, copies.parse(content, where).document))
+            files.shards.append(SourceFile(where, content, parse(content, where).document))
     except KtxError as error:
         files.problems.append(_problem("broken_shard", error, where))
 
 
-def _read_own(layout: Layout, path: Path, files: Files) -> None:
-    where = _where(layout, path)
+def _read_own(tree: Tree, where: str, files: Files) -> None:
     content: bytes | None = None
     try:
-        content = read_bytes(path)
+        content = tree.read(where)
         document = None if content is None else yaml.load(content, where=where)
     except KtxError as error:
-        files.broken[where] = _name_in(content or b"") or path.stem
+        files.broken[where] = _name_in(content or b"") or PurePosixPath(where).stem
         files.problems.append(_problem("broken_source", error, where, files.broken[where]))
         return
     if content is None:

@@ -1,31 +1,47 @@
-"""Reads a connection's semantic layer from the working tree into a model. Writes nothing, runs no git."""
+"""Reads a connection's semantic layer from a tree of files into a model. Writes nothing, runs no git."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.shards import parse_shard
 from ktx_cli.context.semantic.loading.entry import Entry, unknown_name
-from ktx_cli.context.semantic.loading.files import Files, own_files, read_files, text_of
+from ktx_cli.context.semantic.loading.files import Files, ParseShard, read_files, text_of
 from ktx_cli.context.semantic.loading.inheriting import inherit
 from ktx_cli.context.semantic.loading.overlays import apply_overlay
 from ktx_cli.context.semantic.loading.places import SourceFile
 from ktx_cli.context.semantic.loading.sources import SourceDraft, read_source_entry
 from ktx_cli.context.semantic.model import CalendarSettings, Join, Model, Place, Problem, Source
 from ktx_cli.core.text import listing
-from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import SCHEMA_NAME, Layout
+from ktx_cli.project.tree import Tree, WorkingTree
 
 
 def load_model(layout: Layout, connection: str, dialect: str, calendar: CalendarSettings | None = None) -> Model:
-    """Return the semantic layer of a connection as its files have it now.
+    """Return the semantic layer of a connection as its files on disk have it now; see `load_tree`."""
+    return load_tree(
+        WorkingTree(layout.root), connection, dialect, calendar, parse=ParsedCopies(layout, connection).parse
+    )
+
+
+def load_tree(
+    tree: Tree,
+    connection: str,
+    dialect: str,
+    calendar: CalendarSettings | None = None,
+    *,
+    parse: ParseShard = parse_shard,
+) -> Model:
+    """Return the semantic layer of a connection as the files of a tree have it; `parse` reads a shard.
 
     `dialect` is sqlglot's name for the connection's SQL. Whatever is wrong in a file is a problem of the model, with
     its line; it keeps out the part it is in, the whole source where leaving out the part could show more than was
     meant (a policy that cannot be used, two files for one name, a broken overlay). It never raises for what a file
     holds.
     """
-    loader = _Loader(read_files(layout, connection), dialect)
+    loader = _Loader(read_files(tree, connection, parse), dialect)
     sources = loader.sources()
     problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
     return Model(connection, dialect, sources, tuple(problems), calendar or CalendarSettings())
@@ -186,22 +202,18 @@ def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) 
     return replace(join, to=target.name, pairs=pairs, conditions=conditions)
 
 
-def read_source(layout: Layout, connection: str, name: str) -> list[tuple[str, str]]:
+def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]:
     """Return (path, text) of what a source is made of: its entry in the manifest, then people's files, broken ones too.
 
     Of a shard only the source's entry is returned, as it stands there. Empty where nothing has that name. Raises
     `StorageError` for a file that cannot be read.
     """
-    files = read_files(layout, connection)
+    files = read_files(tree, connection)
     found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
     found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
-    broken = {path for path, named in files.broken.items() if named == name}
-    for path in own_files(layout, connection) if broken else ():
-        where = path.relative_to(layout.root).as_posix()
-        content = read_bytes(path) if where in broken and path.is_file() else None
-        if content is not None:
-            found.append((where, text_of(content)))
-    return found
+    broken = sorted(path for path, named in files.broken.items() if named == name)
+    contents = ((path, tree.read(path)) for path in broken)
+    return found + [(path, text_of(content)) for path, content in contents if content is not None]
 
 
 def _entry_text(file: SourceFile, name: str) -> str | None:

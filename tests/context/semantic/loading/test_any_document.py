@@ -18,6 +18,7 @@ from ktx_cli.context.semantic.loading.overlays import KEYS as OVERLAY_KEYS
 from ktx_cli.context.semantic.loading.sources import STANDALONE_KEYS
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 WORDS = st.sampled_from(
@@ -68,7 +69,7 @@ def test_any_document_is_loaded_and_checked(shard: Any, one: Any, two: Any) -> N
         assert all(each.place.path and each.place.line >= 1 and each.message for each in problems)
         assert repr([each.to_json() for each in problems])
         for name in ("a", "b"):
-            read_source(layout, "shop", name)
+            read_source(WorkingTree(layout.root), "shop", name)
 
 
 @settings(max_examples=60, deadline=None)
@@ -82,4 +83,4 @@ def test_any_bytes_are_loaded(content: bytes) -> None:
         (base / "_schema" / "x.yaml").write_bytes(content)
         (base / "a.yaml").write_bytes(content)
         load_model(Layout(Path(folder)), "shop", "duckdb")
-        read_source(Layout(Path(folder)), "shop", "a")
+        read_source(WorkingTree(Path(folder)), "shop", "a")

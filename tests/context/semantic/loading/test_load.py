@@ -23,6 +23,7 @@ from ktx_cli.context.semantic.model import (
     Visibility,
 )
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
 
 SHARD = """\
 tables:
@@ -317,10 +318,10 @@ def test_read_source(write: Any) -> None:
     layout = write(
         {"_schema/public.yaml": "\ufeff" + SHARD, "orders.yaml": "\ufeff" + ORDERS, "b.yaml": "name: bad\nx: ["}
     )
-    shard, own = read_source(layout, "shop", "orders")
+    shard, own = read_source(WorkingTree(layout.root), "shop", "orders")
     assert own == ("semantic-layer/shop/orders.yaml", ORDERS)
     assert shard[0] == "semantic-layer/shop/_schema/public.yaml"
     assert shard[1].startswith("  orders:\n    table: public.orders\n")
     assert shard[1].endswith("commonFilters: [\"status = 'paid'\"]}\n")
-    assert read_source(layout, "shop", "bad") == [("semantic-layer/shop/b.yaml", "name: bad\nx: [")]
-    assert read_source(layout, "shop", "nothing") == []
+    assert read_source(WorkingTree(layout.root), "shop", "bad") == [("semantic-layer/shop/b.yaml", "name: bad\nx: [")]
+    assert read_source(WorkingTree(layout.root), "shop", "nothing") == []

@@ -1,0 +1,98 @@
+"""Raw files of a source, what changed of them, and the units of work they are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core.errors import ResultWarning
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A file as its source gave it: `path` is relative, with `/`; `sha256` in hex; `size` in bytes.
+
+    `read` returns the content, and raises `StorageError` where it is gone.
+    """
+
+    path: str
+    sha256: str
+    size: int
+    read: Callable[[], bytes] = field(compare=False, repr=False)
+
+    def text(self) -> str:
+        """Return the content as text; bytes that are no UTF-8 become U+FFFD."""
+        return self.read().decode("utf-8-sig", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something of the source that could not be read. `retry`: whether the next run may succeed."""
+
+    what: str
+    reason: str
+    retry: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in a report."""
+        return {"what": self.what, "reason": self.reason, "retry": self.retry}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a source has now. `files` is sorted by path.
+
+    `complete`: everything in scope was read, so what is missing is deleted. `cursor`: where the next fetch may go on,
+    stored only when the run succeeds. `origin`: one line for people, without credentials.
+    """
+
+    files: Mapping[str, RawFile]
+    complete: bool = True
+    cursor: str | None = None
+    origin: str = ""
+    fetched: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Paths of a snapshot against those of the last run that succeeded with them, each sorted."""
+
+    added: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """What is new or different."""
+        return frozenset((*self.added, *self.modified))
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts."""
+        return {name: len(getattr(self, name)) for name in ("added", "modified", "deleted", "unchanged")}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """A piece of work for one agent loop.
+
+    `key`: stable from run to run, unique in its source. `files` must be worked through; `dependencies` may be read
+    too; of `peers` the agent sees the names. `semantic` False: the unit may write wiki pages alone, for `why_not`.
+    """
+
+    key: str
+    label: str
+    files: tuple[str, ...]
+    dependencies: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+    notes: str = ""
+    semantic: bool = True
+    why_not: str = ""
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """What its agent may read."""
+        return (*self.files, *self.dependencies)
