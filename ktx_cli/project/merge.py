@@ -1,10 +1,11 @@
-"""Three-way merge of one file: YAML by its structure, everything else by its lines."""
+"""Three-way merge of one file: YAML by its structure, Markdown by its front matter and lines, the rest by lines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
@@ -45,8 +46,9 @@ def merge_file(
     """Return the merged content of a file, or the conflict; None stands for a file that is not there.
 
     Of a `.yaml` or `.yml` file what ours changed is edited into the text of theirs, whose comments and form
-    survive. Where a merge by lines gives the same values, its text is taken: it keeps the comments of both. Other
-    files, and YAML that does not parse, are merged by `text_merge` alone.
+    survive. Where a merge by lines gives the same values, its text is taken: it keeps the comments of both. The front
+    matter of Markdown is merged as YAML, its lists of texts as sets. Other files, and YAML that does not parse, are
+    merged by `text_merge` alone.
     """
     if ours in (theirs, base):
         return theirs
@@ -56,6 +58,8 @@ def merge_file(
         return Conflict(path, "", "one side deleted the file, the other changed it")
     if path.endswith((".yaml", ".yml")):
         return _merge_yaml(path, base, ours, theirs, text_merge)
+    if path.endswith(".md") and base is not None:
+        return _merge_markdown(path, base, ours, theirs, text_merge)
     return _merge_lines(path, base, ours, theirs, text_merge)
 
 
@@ -77,6 +81,69 @@ def _merge_yaml(
         return apply(theirs, diff(values[2], merged), where=path)
     except ConfigError as error:
         return Conflict(path, "", f"the two changes cannot be put into one text ({error.message})")
+
+
+_FRONT_MATTER: Final = re.compile(rb"\A(---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
+
+
+def _merge_markdown(
+    path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None
+) -> bytes | Conflict:
+    heads = [_FRONT_MATTER.match(side) for side in (base, ours, theirs)]
+    if not all(heads):
+        return _merge_lines(path, base, ours, theirs, text_merge)
+    parts = [(head[2], side[head.end() :]) for head, side in zip(heads, (base, ours, theirs), strict=True) if head]
+    (base_head, base_body), (our_head, our_body), (their_head, their_body) = parts
+    head = _merge_head(path, base_head, our_head, their_head, text_merge)
+    body = _merge_body(path, base_body, our_body, their_body, text_merge)
+    if isinstance(head, Conflict):
+        return head
+    fence = heads[2]
+    if isinstance(body, Conflict) or fence is None:
+        return body
+    return fence[1] + head + fence[3] + body
+
+
+def _merge_body(path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None) -> bytes | Conflict:
+    if ours in (theirs, base):
+        return theirs
+    return ours if theirs == base else _merge_lines(path, base, ours, theirs, text_merge)
+
+
+def _merge_head(path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None) -> bytes | Conflict:
+    """Merge front matter: a text of a list is there when one side added it, and gone when one side took it out."""
+    if ours in (theirs, base):
+        return theirs
+    if theirs == base:
+        return ours
+    try:
+        values = [yaml.load(side, where=path) for side in (base, ours, theirs)]
+    except ConfigError:
+        return _merge_lines(path, base, ours, theirs, text_merge)
+    if not all(isinstance(each, dict) for each in values):
+        return _merge_yaml(path, base, ours, theirs, text_merge)
+    before = dict(values[2])
+    for key in sorted(set(values[1]) & set(values[2])):
+        lists = [each.get(key, []) for each in values]
+        if all(_is_texts(each) for each in lists):
+            for each in values:
+                each[key] = _as_sets(*lists)
+    try:
+        merged = merge_data(*values, on_conflict="raise")
+        return apply(theirs, diff(before, merged), where=path)
+    except MergeConflictError as conflict:
+        return Conflict(path, conflict.where, conflict.reason)
+    except ConfigError as error:
+        return Conflict(path, "", f"the two changes cannot be put into one text ({error.message})")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _as_sets(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
+    gone = {each for each in base if each not in ours or each not in theirs}
+    return [each for each in dict.fromkeys((*theirs, *ours)) if each not in gone]
 
 
 def _merge_lines(

@@ -318,3 +318,36 @@ def unordered(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
         return {item["name"]: unordered(item) for item in value}
     return [unordered(item) for item in value] if isinstance(value, list) else value
+
+
+PAGE = "---\nsummary: Refunds # short\ntags: [money, returns]\nrefs: [orders]\n---\n\n# Refunds\n\nFirst.\n\nLast.\n"
+
+
+def merged_page(ours: str, theirs: str) -> str | Conflict:
+    def by_lines(base: bytes, our: bytes, their: bytes) -> bytes | None:
+        return their.replace(b"First.", b"One.") if our == base.replace(b"First.", b"One.") else None
+
+    found = merge_file("wiki/global/refunds.md", PAGE.encode(), ours.encode(), theirs.encode(), text_merge=by_lines)
+    return found if isinstance(found, Conflict) else (found or b"").decode()
+
+
+def test_lists_of_a_page_are_sets_and_its_body_is_lines() -> None:
+    ours = PAGE.replace("[money, returns]", "[money, tax]").replace("First.", "One.")
+    theirs = PAGE.replace("[money, returns]", "[returns, money, law]").replace("Last.", "End.")
+    found = merged_page(ours, theirs)
+    assert isinstance(found, str)
+    _, head, body = found.split("---\n")
+    assert yaml.load(head, where="p") == {"summary": "Refunds", "tags": ["money", "law", "tax"], "refs": ["orders"]}
+    assert "# short" in head
+    assert body == "\n# Refunds\n\nOne.\n\nEnd.\n"
+
+
+def test_only_one_part_of_a_page_changed_on_each_side() -> None:
+    ours, theirs = PAGE.replace("[orders]", "[orders, tax]"), PAGE.replace("Last.", "End.")
+    assert merged_page(ours, theirs) == PAGE.replace("[orders]", "[orders, tax]").replace("Last.", "End.")
+    assert merged_page(theirs, ours) == merged_page(ours, theirs)
+
+
+@pytest.mark.parametrize("field", ["Refunds # short", "Last."])
+def test_the_same_place_of_a_page_is_a_conflict(field: str) -> None:
+    assert isinstance(merged_page(PAGE.replace(field, "One"), PAGE.replace(field, "Two")), Conflict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -66,12 +67,22 @@ def _is_needless(pair: Pair, nearest: Pair) -> bool:
 
 def core(table: TableFacts) -> tuple[str, ...]:
     """Return the words of a table's name that say what it holds, without those that mark a copy."""
-    return tuple(word for word in table.words if not _is_mark(word)) or table.words
+    return _core(table.words)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _core(spoken: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in spoken if not _is_mark(word)) or spoken
 
 
 def marks(table: TableFacts) -> frozenset[str]:
     """Return the words of a table's name that mark a copy or a layer."""
-    return frozenset(word for word in tokens(table.table.ref.name) if _is_mark(word) or word in words("layer"))
+    return _marks(table.table.ref.name)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _marks(name: str) -> frozenset[str]:
+    return frozenset(word for word in tokens(name) if _is_mark(word) or word in words("layer"))
 
 
 def _is_mark(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -59,6 +60,9 @@ FEATURES: Final = (
 )
 """The features, in the order of the ranker's coefficients."""
 
+KINDS: Final = ("measure", "flag", "time", "text")
+"""The kinds of words of the features `measure_word` to `text_word`, in their order."""
+
 OF_NAMES: Final = frozenset(
     {"name_table", "name_key", "name_meaning", "meaning_rank", "name_best_elsewhere", "name_rank", "owner", "keyed"}
     | {"self_reference", "self_word", "measure_word", "flag_word", "time_word", "text_word", "child_own_name"}
@@ -86,7 +90,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What all pairs of a column have in common, computed once: its standing as a key, its range, its middle."""
+    """What all pairs of a column have in common, computed once: its standing as a key, its range, its middle.
+
+    `kinds`: whether its name says it is one of `KINDS`, as 0 or 1; `speaks_of_own`: whether it may speak of
+    its own table; `type`: in lower case.
+    """
 
     score: float
     own_name: float
@@ -95,6 +103,9 @@ class Numbers:
     middle: float
     rows: int
     weight: float
+    kinds: tuple[float, ...]
+    speaks_of_own: bool
+    type: str
 
 
 def numbers_of(column: ColumnFacts) -> Numbers:
@@ -109,7 +120,18 @@ def numbers_of(column: ColumnFacts) -> Numbers:
         weight = min(1.5, 0.3 * sum(len(str(value)) for value in few) / len(few))
     rows = max(column.table.rows, column.distinct)
     dense = bool(width) and width <= 1.3 * rows + 2
-    return Numbers(key_score(column), own_name(column), dense, width, middle, rows, weight)
+    return Numbers(
+        key_score(column),
+        own_name(column),
+        dense,
+        width,
+        middle,
+        rows,
+        weight,
+        tuple(float(column.says(kind)) for kind in KINDS),
+        column.says("self") or column.says("boss"),
+        column.column.native_type.lower(),
+    )
 
 
 def features(
@@ -134,11 +156,8 @@ def features(
         known.own_name,
         float(child.keyed),
         float(same_table),
-        float(same_table and (child.says("self") or child.says("boss"))),
-        float(child.says("measure")),
-        float(child.says("flag")),
-        float(child.says("time")),
-        float(child.says("text")),
+        float(same_table and own.speaks_of_own),
+        *own.kinds,
         min(1.0, overlap.violations),
         covered(child, overlap, known.rows),
         span,
@@ -153,7 +172,7 @@ def features(
         log2(1 + standing.rivals),
         float(min(standing.coverage_rank, 9)),
         child.profile.nulls / max(1, child.profile.rows),
-        float(child.column.native_type.lower() == key.column.native_type.lower()),
+        float(own.type == known.type),
         max(-3.0, min(5.0, log10((1 + child.table.rows) / (1 + known.rows)))),
         log10(1 + known.rows),
         known.score,
@@ -178,9 +197,12 @@ def covered(child: ColumnFacts, overlap: Overlap, rows: int) -> float:
 
 def context(child: ColumnFacts, key: ColumnFacts) -> float:
     """Return the share of the parent's words that the child's table has too: `film actor` speaks of films."""
-    words_of_key = key.table.words
-    found = sum(any(alike(word, other) >= 0.8 for other in child.table.words) for word in words_of_key)
-    return found / len(words_of_key)
+    return _share_alike(key.table.words, child.table.words)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _share_alike(some: tuple[str, ...], others: tuple[str, ...]) -> float:
+    return sum(any(alike(word, other) >= 0.8 for other in others) for word in some) / len(some)
 
 
 def _tables_alike(child: ColumnFacts, key: ColumnFacts) -> float:

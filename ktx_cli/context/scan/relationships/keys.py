@@ -6,11 +6,12 @@ columns that can be part of a key and to sets of four.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
 from ktx_cli.context.scan.relationships.names import phrase_alike, words
@@ -23,6 +24,17 @@ MEMBERS = 10
 
 FEWEST_GROUPS = 3
 """In so many groups a number has to count the rows to be a line's number."""
+
+_BY_FAMILY: Final[Mapping[Family, float]] = {
+    Family.INTEGER: 0.5,
+    Family.TEXT: 0.1,
+    Family.TIME: -1.0,
+    Family.OTHER: -2.0,
+}
+"""How plausible a key is by what its values are."""
+
+_BY_WORD: Final = (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8))
+"""What a key loses by a word of a kind in its name."""
 
 _SURROGATES = frozenset({"id", "uuid", "guid", "pk", "sk", "oid", "rowid"})
 
@@ -75,12 +87,12 @@ def is_period(column: ColumnFacts) -> bool:
 
 def own_name(column: ColumnFacts) -> float:
     """Return how far a column's name says that it is the key of its own table, 0 to 1."""
-    parts = column.parts
+    parts, table = column.parts, column.table
     if not column.base and not column.keyed:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    alike = max(weight * phrase_alike(column.base, each) for each, weight in _spellings(column.table))
+    alike = max([weight * phrase_alike(column.base, each) for each, weight in _spellings(table.words, table.numbered)])
     if alike >= 0.5:
         return alike * (1.0 if column.keyed else 0.8)
     return 0.4 if column.keyed else 0.0
@@ -91,7 +103,7 @@ def key_score(column: ColumnFacts) -> float:
     profile = column.profile
     score = 2.2 * own_name(column)
     score += 0.9 if column.position == 0 else 0.3 if column.position == 1 else 0.0
-    score += {Family.INTEGER: 0.5, Family.TEXT: 0.1, Family.TIME: -1.0, Family.OTHER: -2.0}[column.family]
+    score += _BY_FAMILY[column.family]
     if column.family is Family.INTEGER and column.counts:
         score += 0.4 if _dense(column) else 0.0
         score -= 1.0 if profile.minimum < 0 else 0.0
@@ -100,7 +112,7 @@ def key_score(column: ColumnFacts) -> float:
         score += 0.3 if profile.shortest == longest else 0.0
         score -= 0.8 if longest > 40 else 0.0
         score -= 0.8 if any(" " in str(value) for value, _ in profile.top) else 0.0
-    for kind, weight in (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8)):
+    for kind, weight in _BY_WORD:
         score -= weight if column.base and column.says(kind) else 0.0
     score -= 1.5 if profile.nulls else 0.0
     return score
@@ -215,14 +227,14 @@ def _dense(column: ColumnFacts) -> bool:
     return width <= 2 * max(rows, 1)
 
 
-def _spellings(table: TableFacts) -> list[tuple[tuple[str, ...], float]]:
+@functools.lru_cache(maxsize=100_000)
+def _spellings(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Return the words of a table's name whole, and in part: `order header` is an order, `sales order` is one too."""
-    spoken = table.words
-    found = [(spoken, 1.0), (table.numbered, 1.0)]
+    found = [(each, 1.0) for each in dict.fromkeys((spoken, numbered))]
     if len(spoken) > 1:
         found.append((spoken[:-1], 0.9 if spoken[-1] in _HEADS else 0.5))
         found.append((spoken[-1:], 0.8))
-    return found
+    return tuple(found)
 
 
 _HEADS = words("discriminator") | frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,17 +150,38 @@ def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
 
 def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:
     """Return how far a column's words speak of a table: wholly, behind a role (`billing address`), or by its head."""
-    best = phrase_alike(base, spoken)
-    for size in range(1, len(base)):
-        best = max(best, 0.92 * phrase_alike(base[-size:], spoken), 0.8 * phrase_alike(base[:size], spoken))
-    if len(spoken) > 1:
-        best = max(best, 0.82 * phrase_alike(base, spoken[-1:]), 0.7 * phrase_alike(base, spoken[:-1]))
-        if len(base) > 1:
-            best = max(best, 0.72 * phrase_alike(base[-1:], spoken[-1:]))
-        if 1 < len(base) < len(spoken):
-            best = max(best, 0.85 * phrase_alike(base, spoken[-len(base) :]))
-        best = max(best, 0.5 * phrase_alike(base, spoken[:1]))
+    if not base or not spoken:
+        return 0.0
+    # Words that begin with different letters are not alike, which is sooner seen here than by a call.
+    best, first, first_spoken = 0.0, base[0][:1], spoken[0][:1]
+    for weight, letter, words in _parts(base):
+        if letter == first_spoken and weight > best:
+            best = max(best, weight * phrase_alike(words, spoken))
+    for weight, letter, words in _parts_of_table(spoken, len(base)):
+        if letter == first and weight > best:
+            best = max(best, weight * phrase_alike(base, words))
+    if len(base) > 1 and len(spoken) > 1 and best < 0.72:
+        best = max(best, 0.72 * phrase_alike(base[-1:], spoken[-1:]))
     return best
+
+
+@functools.lru_cache(maxsize=100_000)
+def _parts(base: tuple[str, ...]) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
+    """Return a column's words whole, their ends and their beginnings: weight, first letter, words."""
+    sizes = range(1, len(base))
+    parts = [(1.0, base), *((0.92, base[-size:]) for size in sizes), *((0.8, base[:size]) for size in sizes)]
+    return tuple((weight, words[0][:1], words) for weight, words in parts)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _parts_of_table(spoken: tuple[str, ...], size: int) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
+    """Return the parts of a table's name that `size` words may mean: weight, first letter, words."""
+    if len(spoken) == 1:
+        return ()
+    parts = [(0.82, spoken[-1:]), (0.7, spoken[:-1]), (0.5, spoken[:1])]
+    if 1 < size < len(spoken):
+        parts.append((0.85, spoken[-size:]))
+    return tuple((weight, words[0][:1], words) for weight, words in parts)
 
 
 def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:

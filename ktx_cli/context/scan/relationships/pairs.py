@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,6 +115,8 @@ def _of(
     for key, sources in hints.items():
         if comparable(child, key):
             found.setdefault(key, Pair(child, key, names.named(child, key))).sources |= sources
+    if not found:
+        return []
     ordered = sorted(
         found.values(),
         key=lambda pair: (-len(pair.sources & hints.get(pair.key, set())), -pair.named.best, pair.key.table.number),
@@ -218,21 +221,21 @@ def _describe_group(
 ) -> None:
     """Fill in the features of one column's pairs; those a clear name leaves no chance keep none."""
     own = numbers(child)
-    by_name = sorted((pair.named.best for pair in group), reverse=True)
-    shares = sorted((_share(pair, numbers(pair.key)) for pair in group), reverse=True)
+    names = sorted(pair.named.best for pair in group)
+    shares = [_share(pair, numbers(pair.key)) for pair in group]
+    ascending = sorted(shares)
     rivals = sum(pair.overlap is not None and pair.overlap.violations <= 0.02 for pair in group)
     meant = sum(pair.named.meaning for pair in group)
     clear = any(_is_clear(pair) for pair in group)
-    for pair in group:
+    for pair, share in zip(group, shares, strict=True):
         if clear and _is_hopeless(pair):
             continue
-        best_elsewhere = by_name[0] if pair.named.best < by_name[0] else by_name[1] if len(by_name) > 1 else 0.0
-        share = _share(pair, numbers(pair.key))
+        best = pair.named.best
         standing = Standing(
-            best_name_elsewhere=best_elsewhere,
-            name_rank=sum(name > pair.named.best for name in by_name),
+            best_name_elsewhere=names[-1] if best < names[-1] else names[-2] if len(names) > 1 else 0.0,
+            name_rank=len(names) - bisect_right(names, best),
             rivals=rivals,
-            coverage_rank=sum(other > share for other in shares),
+            coverage_rank=len(shares) - bisect_right(ascending, share),
             meaning_rivals=meant - pair.named.meaning,
             other_references=references[child.table] - clear,
         )

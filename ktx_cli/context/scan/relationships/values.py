@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -87,11 +87,11 @@ class ValueIndex:
     def _holding(self, child: ColumnFacts) -> list[ColumnFacts]:
         values = list(child.counts)
         probes = values[:: max(1, len(values) // PROBES)][:PROBES]
-        hits: Counter[ColumnFacts] = Counter()
+        hits: dict[ColumnFacts, int] = defaultdict(int)
         for value in probes:
             holders = self._holders.get(value, ())
-            if len(holders) <= MOST_SHARED:
-                hits.update(holders)
+            for key in holders if len(holders) <= MOST_SHARED else ():
+                hits[key] += 1
         wanted = max(1, len(probes) // 2)
         return [
             key
