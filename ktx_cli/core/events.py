@@ -69,6 +69,46 @@ class StepFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkUnitStarted(Event):
+    """An agent has begun with a piece of a source; `files` is how many raw files it is to work through."""
+
+    connection: str
+    unit: str
+    label: str
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnitStep(Event):
+    """A step of a unit's loop is over: the `step`th of at most `budget`; `tool_calls` counts those so far."""
+
+    connection: str
+    unit: str
+    step: int
+    budget: int
+    tool_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnitFinished(Event):
+    """A unit is over: `done`, `failed`, `quarantined` or `left`; `reason` says why where it did not land."""
+
+    connection: str
+    unit: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileStep(Event):
+    """A step of the loop that looks over everything is over: the `step`th of at most `budget`."""
+
+    step: int
+    budget: int
+    tool_calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting(Event):
     """The run waits for something outside it, for at most `seconds` (None: without a limit)."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ktx_cli.llm.events import EmitLlm, StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
+from ktx_cli.llm.journal import LoopJournal
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import CallFacts, Cost, OnStepFinish, Step, StopReason, ToolInvocation, Usage, total_cost
 from ktx_cli.llm.usage import UsageFact, UsageSink
@@ -26,7 +27,7 @@ OBJECT_ATTEMPTS = 5
 class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
     fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
-    are those of a request of the executor's."""
+    are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted."""
 
     kind: Kind
     backend: str
@@ -41,6 +42,7 @@ class CallSpec:
     check: Callable[[Any], Any] | None = None
     run_id: str | None = None
     trace_id: str = ""
+    journal: LoopJournal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,15 @@ class CallRecord:
     def tool_failures(self) -> int:
         """How many tool calls failed, each counted once."""
         return len(self._failed_calls)
+
+    def resume(self, steps: int, invocations: Iterable[ToolInvocation]) -> None:
+        """Note what an interrupted loop did before: its steps and tool calls count, its tokens were reported then."""
+        self.steps = steps
+        for invocation in invocations:
+            self._started_calls.add(invocation.call_id)
+            self.invocations.append(invocation)
+            if invocation.is_error:
+                self._failed_calls.add(invocation.call_id)
 
     def wait(self, seconds: float) -> None:
         """Note seconds spent on waits for a slot or a rate limit."""

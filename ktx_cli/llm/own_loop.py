@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ktx_cli.llm.backend import OBJECT_ATTEMPTS, CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.journal import entries_of, key_of, step_to_json
 from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
 
@@ -93,17 +94,43 @@ async def run_own_loop(
     conversation = Conversation(spec.system, [Entry("user", spec.prompt)])
     if spec.kind == "object":
         return await _object(model, spec, record, conversation, retried)
-    for _ in range(spec.step_budget):
+    ended = _go_on(spec, record, conversation)
+    if ended is not None:
+        return ended
+    while record.steps < spec.step_budget:
+        begun = len(conversation.history)
         turn = await _next_turn(model, spec, record, conversation, retried)
         results = await _run_calls(turn, spec, record, repair) if turn.calls else ()
         if results:
             conversation.history.append(Entry("results", results=results))
+        if spec.journal is not None:
+            await spec.journal.append(key_of(spec), step_to_json(conversation.history[begun:]))
         await record.step_finished(tuple(call.name for call in turn.calls))
         if not turn.calls:
             return Outcome(turn.text)
     if spec.kind == "loop":
         return Outcome("", "budget")
     raise llm_error("max_turns", backend=spec.backend, model=spec.model, role=spec.role)
+
+
+def _go_on(spec: CallSpec, record: CallRecord, conversation: Conversation) -> Outcome | None:
+    """Take up a loop where its journal ends; return how it ended where it had."""
+    steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key_of(spec))]
+    entries = [entry for step in steps for entry in step]
+    conversation.history += entries
+    record.resume(len(steps), (result for entry in entries for result in entry.results))
+    last = entries[-1].turn if entries else None
+    return None if last is None or last.calls else Outcome(said(entries))
+
+
+def said(entries: Sequence[Entry]) -> str:
+    """Return the text of the last answer; one that was paused has several turns."""
+    texts: list[str] = []
+    for entry in reversed(entries):
+        if entry.turn is None or entry.turn.calls:
+            break
+        texts.append(entry.turn.text)
+    return "".join(reversed(texts))
 
 
 async def _next_turn(

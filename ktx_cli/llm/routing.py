@@ -15,6 +15,7 @@ from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.events import EmitLlm
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages
 from ktx_cli.llm.governor import Governor
+from ktx_cli.llm.journal import LoopJournal
 from ktx_cli.llm.own_loop import ModelTurn
 from ktx_cli.llm.roles import ModelRef, model_for
 from ktx_cli.llm.runtime import Abort
@@ -140,6 +141,7 @@ class RoutedRuntime:
         model: str | None = None,
         on_step_finish: OnStepFinish | None = None,
         abort: Abort | None = None,
+        journal: LoopJournal | None = None,
     ) -> LoopResult:
         """See `LlmRuntime`."""
         handle = self.start_agent_loop(
@@ -152,6 +154,7 @@ class RoutedRuntime:
             on_step_finish=on_step_finish,
             abort=abort,
             stream=False,
+            journal=journal,
         )
         return await handle.final()
 
@@ -170,12 +173,20 @@ class RoutedRuntime:
         run_id: str | None = None,
         request_id: str = "",
         trace_id: str | None = None,
+        journal: LoopJournal | None = None,
     ) -> RunHandle[LoopResult]:
         """Begin an agent loop and return its handle; `run_id` replaces the runtime's."""
         if step_budget < 1:
             raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
         plain = self._spec("loop", prompt, system, role, model, stream=stream)
-        spec = replace(plain, tools=check_tools(tools), step_budget=step_budget, run_id=run_id, trace_id=trace_id or "")
+        spec = replace(
+            plain,
+            tools=check_tools(tools),
+            step_budget=step_budget,
+            run_id=run_id,
+            trace_id=trace_id or "",
+            journal=journal,
+        )
 
         async def work(emit: EmitLlm) -> LoopResult:
             return await self._loop(spec, emit, on_step_finish)

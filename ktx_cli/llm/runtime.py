@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from ktx_cli.llm.journal import LoopJournal
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
 
@@ -73,11 +74,13 @@ class LlmRuntime(Protocol):
         model: str | None = None,
         on_step_finish: OnStepFinish | None = None,
         abort: Abort | None = None,
+        journal: LoopJournal | None = None,
     ) -> LoopResult:
         """Let the model call tools until it is done or the budget of steps is used up.
 
         `on_step_finish` is told each step, from 1, exactly as often as steps finish. A failure of the provider ends
-        the loop with `stop_reason` `error`; an abort raises.
+        the loop with `stop_reason` `error`; an abort raises. `journal` keeps the steps: a loop it knows goes on after
+        the last of them, where the backend's history is ours.
         """
         ...
 

@@ -52,6 +52,16 @@ class Layout:
         return self.private / "cache"
 
     @property
+    def raw_store(self) -> Path:
+        """Raw files of sources that are not on this disk, by content; may be deleted at any time."""
+        return self.private / "raw"
+
+    @property
+    def search_index(self) -> Path:
+        """The SQLite search index; may be deleted at any time."""
+        return self.private / "search.sqlite"
+
+    @property
     def replaced(self) -> Path:
         """Old contents of files that git ignores, kept where ktx took something of people's out of them."""
         return self.private / "replaced"

@@ -83,6 +83,20 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE INDEX values_of_column ON dictionary_values (column_id);
     """,
+    """
+    CREATE TABLE fetches (
+        connection TEXT NOT NULL, kind TEXT NOT NULL, finished TEXT NOT NULL, cursor TEXT, files TEXT NOT NULL,
+        projected TEXT NOT NULL, PRIMARY KEY (connection, kind)
+    ) STRICT;
+    CREATE TABLE unit_outcomes (
+        key TEXT PRIMARY KEY, connection TEXT NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL, outcome TEXT NOT NULL,
+        stored TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE unit_steps (
+        key TEXT NOT NULL, loop TEXT NOT NULL, number INTEGER NOT NULL, step TEXT NOT NULL, session TEXT NOT NULL,
+        PRIMARY KEY (key, number)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

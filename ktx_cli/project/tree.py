@@ -21,6 +21,18 @@ class Tree(Protocol):
         ...
 
 
+class EmptyTree:
+    """No files."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return None."""
+        return None
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return nothing."""
+        return ()
+
+
 class WorkingTree:
     """The files of a project as they are on disk now. Raises `StorageError` for what cannot be read."""
 

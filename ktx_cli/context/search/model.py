@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
+"""What can be found. Of two that fit as well the one that is further in front comes first: what people govern."""
+
+BESIDE: Final = 0.25
+"""The weight of a text that adds to what is found otherwise, and finds nothing by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class Field:
 class Document:
     """Something to find. `id` is how it is asked for, `summary` one sentence about it.
 
-    `order`: which comes first of two that fit as well.
+    `order`: which comes first of two that fit as well. `owner`: the user it is for, empty: everybody.
     """
 
     kind: str
@@ -29,13 +35,28 @@ class Document:
     summary: str
     fields: tuple[Field, ...]
     order: int = 0
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is looked among: kinds (none: all), a connection (None: all), what is of everybody and of one `user`.
+
+    A page that belongs to no connection is in the scope of each. A page of the user stands in for everybody's page of
+    that name.
+    """
+
+    kinds: Collection[str] = ()
+    connection: str | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A document that was found. `score`: higher fits better, comparable within one search alone.
 
-    `snippet`: the part of its text that the words stand in. `matched_on`: the names of the fields they stand in.
+    `snippet`: the part of its text that the words stand in. `matched_on`: the names of the fields they stand in, and
+    `meaning` where its vector is near that of the query.
     """
 
     kind: str

@@ -1,20 +1,25 @@
 """Ranks documents by the words of a query: BM25 over weighted fields, with prefixes and small typing errors.
 
-The formula is BM25F (Robertson, Zaragoza, Taylor 2004, Simple BM25 extension to multiple weighted fields): the counts
-of a word in the fields are added with their weights before they are damped once.
+FTS5 finds the candidates, this module puts them in order. The formula is BM25F (Robertson, Zaragoza, Taylor 2004,
+Simple BM25 extension to multiple weighted fields): the counts of a word in the fields are added with their weights
+before they are damped once. Several indexes are ranked as one: the counts of documents are of all of them.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from ktx_cli.context.search.model import Document, Field, Found, Hit
-from ktx_cli.context.search.words import asked_words, plain_words, stem, words
-from ktx_cli.core.text import did_you_mean, one_line
+from ktx_cli.context.search.hits import hit
+from ktx_cli.context.search.index.schema import TIERS
+from ktx_cli.context.search.index.store import Row, Store
+from ktx_cli.context.search.model import Document, Found, Hit, Scope
+from ktx_cli.context.search.words import asked_words, stem, words
+from ktx_cli.core.text import did_you_mean
 
 _K1: Final = 1.2
 _B: Final = 0.5
@@ -26,101 +31,148 @@ _NAMED: Final = 1.5
 """What a document counts whose name the query is."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
-_SNIPPET: Final = 160
-_PART: Final = re.compile(r"\S+")
+_NEAREST: Final = 0.75
+"""How alike a word must be to one that was probably meant, as `difflib` measures it, 0 to 1."""
+_CANDIDATES: Final = 100
+"""How many documents are put in order at least."""
+
+Place = tuple[int, int]
+"""Which index, and the number of a document in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A document that fits, and the stems of the query it has."""
+
+    place: Place
+    row: Row
+    score: float
+    terms: frozenset[str]
+
+
+@dataclass(slots=True)
+class Ranking:
+    """Documents in order, the best first. `total`: how many have a word; `corrected`: as in `Found`."""
+
+    documents: list[Ranked] = field(default_factory=list)
+    total: int = 0
+    corrected: dict[str, str] = field(default_factory=dict)
 
 
 class Index:
     """Documents to be searched, in memory; their words are counted once."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        self._documents = list(documents)
-        self._postings: dict[str, dict[int, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
-        self._lengths: list[float] = []
-        self._spelled: dict[str, str] = {}
-        for number, document in enumerate(self._documents):
-            self._lengths.append(sum(self._add(number, place, each) for place, each in enumerate(document.fields)))
-        self._mean = sum(self._lengths) / len(self._lengths) if self._lengths else 1.0
+        self._store = Store.of({"": documents})
 
     def search(self, query: str, limit: int = 20) -> Found:
         """Return the documents that have words of the query, those with more of them first."""
-        asked = asked_words(query)
-        corrected: dict[str, str] = {}
-        scores: dict[int, float] = defaultdict(float)
-        met: dict[int, int] = defaultdict(int)
-        places: dict[int, dict[int, str]] = defaultdict(dict)
-        for word in asked:
-            for number, (score, where) in self._scored(word, corrected).items():
-                scores[number] += score
-                met[number] += 1
-                for place, found in where.items():
-                    places[number].setdefault(place, found)
-        final = {number: score * (met[number] / len(asked)) for number, score in scores.items()}
-        for number in final:
-            if _is_name(self._documents[number], query):
-                final[number] *= _NAMED
-        best = sorted(final, key=lambda each: (-round(final[each], 6), *_tie(self._documents[each])))
-        hits = tuple(_hit(self._documents[each], final[each], places[each]) for each in best[:limit])
-        return Found(hits, len(best), corrected)
-
-    def _add(self, number: int, place: int, each: Field) -> float:
-        found = plain_words(each.text)
-        for plain in found:
-            if plain not in self._spelled:
-                self._spelled[plain] = stem(plain)
-            self._postings[self._spelled[plain]][number].append((place, each.weight))
-        return each.weight * len(found)
-
-    def _scored(self, word: str, corrected: dict[str, str]) -> dict[int, tuple[float, dict[int, str]]]:
-        """Return of every document that has the word its score, and the fields with the word as they have it."""
-        found: dict[int, tuple[float, dict[int, str]]] = {}
-        for term, share in self._terms(word, corrected).items():
-            postings = self._postings[term]
-            idf = math.log(1 + (len(self._documents) - len(postings) + 0.5) / (len(postings) + 0.5))
-            for number, uses in postings.items():
-                count = sum(weight for _, weight in uses)
-                norm = _K1 * (1 - _B + _B * self._lengths[number] / self._mean)
-                score = share * idf * count * (_K1 + 1) / (count + norm)
-                if number not in found or found[number][0] < score:
-                    found[number] = (score, {place: term for place, _ in uses})
-        return found
-
-    def _terms(self, word: str, corrected: dict[str, str]) -> dict[str, float]:
-        """Return the terms a word of the query stands for, and what each counts."""
-        exact = stem(word)
-        terms = {exact: 1.0} if exact in self._postings else {}
-        if len(word) >= _SHORTEST_PREFIX:
-            begun = (term for plain, term in self._spelled.items() if plain.startswith(word))
-            terms = {**dict.fromkeys(begun, _PREFIX), **terms}
-        if not terms and len(word) >= _SHORTEST_CORRECTED:
-            near = did_you_mean(word, self._spelled)
-            if near is not None:
-                corrected[word] = near
-                terms = {self._spelled[near]: _CORRECTED}
-        return terms
+        ranking = rank([self._store], query, Scope(), limit)
+        return Found(hits([self._store], ranking.documents[:limit]), ranking.total, ranking.corrected)
 
 
-def _is_name(document: Document, query: str) -> bool:
-    asked = words(query)
-    return asked in (words(document.id), words(document.id.rpartition(".")[2]))
+def hits(stores: Sequence[Store], ranked: Iterable[Ranked]) -> tuple[Hit, ...]:
+    """Return ranked documents with what is shown of them."""
+    return tuple(hit(stores[each.place[0]], each.row, each.score, each.terms) for each in ranked)
 
 
-def _tie(document: Document) -> tuple[int, str, str]:
-    return document.order, document.connection, document.id
+def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
+    """Return the best documents of several indexes, `limit` of them or somewhat more."""
+    asked, corrected = _asked(stores, query)
+    terms = dict.fromkeys(term for each in asked for term in each)
+    hidden = own_pages(stores, scope)
+    wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
+    scorer = _Scorer(stores, asked, tuple(words(query)))
+    found = [
+        scored
+        for number, store in enumerate(stores)
+        for row in store.rows(store.best(terms, scope, wanted))
+        if not is_shadowed(row, hidden) and (scored := scorer.score(number, row)).score > 0
+    ]
+    found.sort(key=lambda each: (-round(each.score, 6), *each.row.tie))
+    return Ranking(found, sum(store.total(terms, scope) for store in stores), corrected)
 
 
-def _hit(document: Document, score: float, places: Mapping[int, str]) -> Hit:
-    fields = [document.fields[place] for place in sorted(places)]
-    told = next((document.fields[place] for place in sorted(places, reverse=True)), None)
-    snippet = "" if told is None else _snippet(told.text, set(places.values()))
-    names = tuple(dict.fromkeys(each.name for each in fields))
-    return Hit(document.kind, document.id, document.connection, score, document.summary, snippet, names)
+def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
+    """Return the names of the pages of the user who searches."""
+    return {name for store in stores for name in store.owned(scope.user)} if scope.user else set()
 
 
-def _snippet(text: str, terms: set[str]) -> str:
-    """Return the part of a text around the first of the terms."""
-    flat = one_line(text, 10_000)
-    at = next((found.start() for found in _PART.finditer(flat) if terms & set(words(found[0]))), 0)
-    start = 0 if at < _SNIPPET // 2 else flat.find(" ", at - _SNIPPET // 2) + 1
-    part = flat[start : start + _SNIPPET]
-    return ("…" if start else "") + part.rstrip() + ("…" if start + _SNIPPET < len(flat) else "")
+def is_shadowed(row: Row, own: set[str]) -> bool:
+    """Say whether a page of everybody's has one of a user in its place."""
+    return row.kind == "page" and not row.owner and row.name in own
+
+
+def _asked(stores: Sequence[Store], query: str) -> tuple[list[dict[str, float]], dict[str, str]]:
+    """Return for each word of a query the stems it stands for with what each counts, and what was corrected."""
+    plain = asked_words(query)
+    corrected: dict[str, str] = {}
+    asked = []
+    for place, word in enumerate(plain):
+        last = place == len(plain) - 1
+        shortest = _SHORTEST_PREFIX if word.isascii() else 1
+        asked.append(_terms(stores, word, corrected, begun=last and len(word) >= shortest))
+    return asked, corrected
+
+
+def _terms(stores: Sequence[Store], word: str, corrected: dict[str, str], *, begun: bool) -> dict[str, float]:
+    exact = stem(word)
+    terms = dict.fromkeys((term for store in stores for term in store.begun(word)), _PREFIX) if begun else {}
+    if _having(stores, exact):
+        terms[exact] = 1.0
+    if not terms and len(word) >= _SHORTEST_CORRECTED:
+        spelled = {near: to for store in stores for near, to in store.alike(word).items()}
+        meant = did_you_mean(word, sorted(spelled))
+        if meant is not None and difflib.SequenceMatcher(None, word, meant).ratio() >= _NEAREST:
+            corrected[word] = meant
+            terms = {spelled[meant]: _CORRECTED}
+    return terms
+
+
+def _having(stores: Iterable[Store], term: str) -> int:
+    return sum(store.having(term) for store in stores)
+
+
+class _Scorer:
+    """Scores documents for the words of one query; each stands for one or more stems."""
+
+    def __init__(self, stores: Sequence[Store], asked: list[dict[str, float]], name: tuple[str, ...]) -> None:
+        count = max(sum(store.count for store in stores), 1)
+        self._mean = sum(store.length for store in stores) / count or 1.0
+        self._asked = asked
+        self._name = name
+        self._idf: dict[str, float] = {}
+        for term in {term for each in asked for term in each}:
+            having = min(_having(stores, term), count)
+            self._idf[term] = math.log(1 + (count - having + 0.5) / (having + 0.5))
+
+    def score(self, store: int, row: Row) -> Ranked:
+        """Return a document with its score; the more words of the query it has, the more each of them counts."""
+        counts = self._counts(row)
+        norm = _K1 * (1 - _B + _B * row.length / self._mean)
+        parts = [
+            max(
+                (self._part(term, share, counts[term], norm) for term, share in terms.items() if term in counts),
+                default=0.0,
+            )
+            for terms in self._asked
+        ]
+        score = sum(parts) * sum(part > 0 for part in parts) / max(len(parts), 1)
+        if self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2]))):
+            score *= _NAMED
+        return Ranked((store, row.number), row, score, frozenset(counts))
+
+    def _part(self, term: str, share: float, count: float, norm: float) -> float:
+        return share * self._idf[term] * count * (_K1 + 1) / (count + norm)
+
+    def _counts(self, row: Row) -> Mapping[str, float]:
+        """Return what each stem counts in a document by the weights of its fields."""
+        counts: dict[str, float] = defaultdict(float)
+        for tier, weight in TIERS.items():
+            text = row.texts[tier]
+            if len(text) > 2:
+                for term in self._idf:
+                    found = text.count(f" {term} ")
+                    if found:
+                        counts[term] += weight * found
+        return counts

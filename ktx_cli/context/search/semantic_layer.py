@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ktx_cli.context.search.model import Document, Field
+from ktx_cli.context.search.model import KINDS, Document, Field
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.semantic.model import Column, Measure, Segment, Source
 from ktx_cli.core.text import one_line, plural
@@ -13,7 +13,6 @@ from ktx_cli.core.text import one_line, plural
 NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
 """How much a word counts in a name, in the name of a source's measure, of its column, in a description."""
 
-_ORDER: Final = ("source", "measure", "segment", "column")
 _SUMMARY: Final = 200
 
 
@@ -77,4 +76,4 @@ def _told(shown: Shown, source: Source, expr: str) -> str:
 
 def _document(shown: Shown, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
     filled = tuple(each for each in fields if each.text)
-    return Document(kind, id, shown.model.connection, one_line(summary, _SUMMARY), filled, _ORDER.index(kind))
+    return Document(kind, id, shown.model.connection, one_line(summary, _SUMMARY), filled, KINDS.index(kind))

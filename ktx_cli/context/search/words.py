@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from typing import Final
@@ -14,6 +15,9 @@ _STOP: Final = re.compile(
 )
 """Words that say nothing of what is looked for."""
 
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
+"""Scripts that put no blanks between words: Thai and Lao, kana, Chinese characters."""
+
 
 def words(text: str) -> list[str]:
     """Return the stems of the words of a text; `netRevenue` and `net_revenue` are two words each."""
@@ -21,8 +25,22 @@ def words(text: str) -> list[str]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text folded to lower case without accents, their endings kept."""
-    return _WORD.findall(folded(_HUMP.sub(" ", text)))
+    """Return the words of a text folded to lower case without accents, their endings kept.
+
+    Where a script puts no blanks between words, every two letters that follow each other are one.
+    """
+    found = _WORD.findall(folded(_HUMP.sub(" ", text)))
+    return found if text.isascii() else [part for word in found for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    parts, position = [], 0
+    for run in _UNSPACED.finditer(word):
+        parts.append(word[position : run.start()])
+        pairs = [run[0][at : at + 2] for at in range(len(run[0]) - 1)]
+        parts += pairs or [run[0]]
+        position = run.end()
+    return [part for part in (*parts, word[position:]) if part]
 
 
 def asked_words(text: str) -> list[str]:
@@ -41,6 +59,7 @@ def folded(text: str) -> str:
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 
+@functools.lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return an English word without its plural and verb endings: `orders`, `ordered`, `ordering` are `order`.
 

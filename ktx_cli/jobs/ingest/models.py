@@ -60,16 +60,32 @@ class Models:
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question; an interrupt cancels it."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
-            self._thread.start()
-        loop, runtime = self._ready.result()
-        asked = asyncio.run_coroutine_threadsafe(self._answer(question, runtime), loop)
+        asked = self._start(question)
         try:
             return asked.result()
         except BaseException:
             asked.cancel()
             raise
+
+    def ask_patiently(self, question: Question[Answer], interrupted: Callable[[], None]) -> Answer:
+        """Return the answer to a question; the first interrupt is told, and the answer waited for; a second cancels."""
+        asked = self._start(question)
+        try:
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                interrupted()
+                return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
+
+    def _start(self, question: Question[Answer]) -> Future[Answer]:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
+            self._thread.start()
+        loop, runtime = self._ready.result()
+        return asyncio.run_coroutine_threadsafe(self._answer(question, runtime), loop)
 
     def _live(self) -> None:
         try:

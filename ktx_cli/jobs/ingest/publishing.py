@@ -16,6 +16,7 @@ from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.sources.remembering import manifests_without, save_fetches, write_manifests
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.leases import Lease
 from ktx_cli.project.repository import EDITED_MEANWHILE, CommitResult, Repository
@@ -23,16 +24,15 @@ from ktx_cli.project.state import translated
 from ktx_cli.project.workspace import Workspace
 
 
-def changes_of(run: Run, base: ProjectBase) -> dict[str, bytes | None]:
-    """Return what the scans change of the base, path -> content, None for a file that goes."""
-    workspace = Workspace(base)
+def begin_workspace(run: Run, base: ProjectBase) -> None:
+    """Make the overlay of the run: the base, and what the scans change of it."""
+    run.workspace = Workspace(base)
     for outcome in run.outcomes:
         for path, content in outcome.files.items():
             if content is None:
-                workspace.delete(path)
+                run.workspace.delete(path)
             else:
-                workspace.write(path, content)
-    return workspace.changes()
+                run.workspace.write(path, content)
 
 
 def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
@@ -43,9 +43,10 @@ def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
         report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
 
 
-def commit(run: Run, repository: Repository, base: ProjectBase, tip: str | None, lease: Lease) -> None:
-    """Commit what the scans change, once; nothing when nothing changes. `tip`: the commit the base was read from."""
-    changes = changes_of(run, base)
+def commit(run: Run, repository: Repository, tip: str | None, lease: Lease) -> None:
+    """Commit what the run changes, once; nothing when nothing changes. `tip`: the commit the base was read from."""
+    write_manifests(run.works, run.workspace)
+    changes = run.workspace.changes()
     if not changes:
         return
     run.request.emit(StepStarted("commit"))
@@ -66,9 +67,16 @@ def commit(run: Run, repository: Repository, base: ProjectBase, tip: str | None,
 
 
 def _without(run: Run, changes: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-    """Return the changes that may be made while the held paths stay as they are."""
+    """Return the changes that may be made while the held paths stay as they are.
+
+    What a source wrote stays but where a scan may not write the file either; manifests do not claim what is held.
+    """
+    scanned = {path for outcome in run.outcomes for path in outcome.files}
     allowed = {path: content for outcome in run.outcomes for path, content in outcome.without(held).items()}
-    return {path: allowed[path] for path in changes if path in allowed}
+    own = {path for outcome in run.outcomes for path in outcome.files if allowed.get(path) == outcome.files[path]}
+    kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in scanned)}
+    manifests = {path: text for path, text in manifests_without(run.works, held).items() if path in changes}
+    return {path: allowed[path] for path in changes if path in allowed} | kept | manifests
 
 
 def _report_commit(run: Run, result: CommitResult) -> None:
@@ -102,6 +110,14 @@ def remember(run: Run, now: ProjectBase, database: sqlite3.Connection) -> None:
             write_parsed_copies(run.layout, outcome.connection, outcome.shards)
 
 
+def remember_sources(run: Run, database: sqlite3.Connection) -> None:
+    """Store where the next fetches go on; a source of which something was held is looked at again as a whole."""
+    held = {path for path, _ in run.report.held}
+    landed = [work for work in run.works if not held.intersection(work.touched_paths())]
+    with translated(run.layout.state):
+        save_fetches(database, landed, run.workspace)
+
+
 def write_report(run: Run) -> None:
     """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
     text = json.dumps(run.report.to_json(), indent=1, ensure_ascii=False) + "\n"
@@ -115,6 +131,9 @@ def write_report(run: Run) -> None:
 
 def _message(report: IngestReport) -> str:
     scanned = [c for c in report.connections if c.status != UNCHANGED]
-    lines = [f"{report.command}: {', '.join(c.connection for c in scanned)}", ""]
+    read = [work for work in report.sources if work.status != UNCHANGED]
+    names = dict.fromkeys([*(c.connection for c in scanned), *(work.connection for work in read)])
+    lines = [f"{report.command}: {', '.join(names)}", ""]
     lines += [f"{c.connection}: {c.result}" for c in scanned]
+    lines += [f"{work.name}: {work.result}" for work in read]
     return "\n".join([*lines, "", f"Ktx-Run: {report.run_id}", ""])

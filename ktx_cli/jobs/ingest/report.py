@@ -14,6 +14,7 @@ from ktx_cli.context.scan.review import ReviewedEdge, Standing
 from ktx_cli.core.errors import KtxError, PartialError
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
+from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.project.repository import held_hint
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
@@ -167,6 +168,7 @@ class IngestReport:
     command: str
     dry_run: bool = False
     connections: list[ConnectionReport] = field(default_factory=list)
+    sources: list[SourceWork] = field(default_factory=list)
     commit: str | None = None
     branch: str | None = None
     committed: tuple[str, ...] = ()
@@ -185,8 +187,8 @@ class IngestReport:
         """`done`, `planned` (a dry run that found changes), `unchanged`, `partial`, `failed` or `interrupted`."""
         if self.ended is not None:
             return self.ended
-        failed = [c for c in self.connections if c.error is not None]
-        if failed and len(failed) == len(self.connections):
+        failed = [part for part in self.parts if part.error is not None]
+        if failed and len(failed) == len(self.parts):
             return FAILED
         if failed or self.held or any(c.left_out for c in self.connections):
             return "partial"
@@ -194,23 +196,28 @@ class IngestReport:
             return PLANNED
         return DONE if self.commit or self.ignored else UNCHANGED
 
+    @property
+    def parts(self) -> list[ConnectionReport | SourceWork]:
+        """Everything that was to be read: databases, then sources."""
+        return [*self.connections, *self.sources]
+
     def error(self) -> KtxError | None:
         """Return what the command ends with: the one error, or a partial one that names what was left out.
 
         Where nothing went wrong but that the model could not be asked to the end, it is the model's own error.
         """
-        failed = [c.error for c in self.connections if c.error is not None]
-        if failed and len(failed) == len(self.connections):
+        failed = [part.error for part in self.parts if part.error is not None]
+        if failed and len(failed) == len(self.parts):
             if len({error.code for error in failed}) == 1:
                 return failed[0]
             return KtxError(
-                f"no connection could be scanned: {listing(error.message for error in failed)}",
+                f"no connection could be read: {listing(error.message for error in failed)}",
                 hint=failed[0].hint,
             )
         unasked = [f"{each} ({c.connection})" for c in self.connections for each in c.left_out]
         if not failed and not self.held:
             return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
-        left = [f"connection `{c.connection}`: {c.error.message}" for c in self.connections if c.error is not None]
+        left = [f"connection `{p.connection}`: {p.error.message}" for p in self.parts if p.error is not None]
         left += unasked
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (
@@ -231,12 +238,13 @@ class IngestReport:
         shown = {
             f.name: getattr(self, f.name)
             for f in dataclasses.fields(self)
-            if f.name not in ("connections", "ended", "project_dir")
+            if f.name not in ("connections", "sources", "ended", "project_dir")
         }
         return {
             **shown,
             "status": self.status,
             "connections": [connection.to_json() for connection in self.connections],
+            "sources": [work.to_json() for work in self.sources],
             "committed": list(self.committed),
             "held": [{"path": path, "reason": reason} for path, reason in self.held],
             "ignored": list(self.ignored),

@@ -21,10 +21,19 @@ from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.prompts import Prompts
-from ktx_cli.jobs.ingest.publishing import changes_of, commit, remember, report_files, write_report
+from ktx_cli.jobs.ingest.publishing import (
+    begin_workspace,
+    commit,
+    remember,
+    remember_sources,
+    report_files,
+    write_report,
+)
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
 from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
+from ktx_cli.jobs.ingest.sources.reading import read_sources
+from ktx_cli.jobs.ingest.sources.remembering import load_fetches
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
 from ktx_cli.project.config import load_config
@@ -88,7 +97,8 @@ def _dry_run(run: Run) -> None:
     previous, answers = _state_or_none(run, ids)
     base = ProjectBase(run.layout, repository, commit)
     _scan(run, base, previous, foretold(run, answers), lambda _: None)
-    report_files(run, changes_of(run, base))
+    begin_workspace(run, base)
+    report_files(run, run.workspace.changes())
     if repository is not None:
         _name_absent(run, repository, base)
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
@@ -152,12 +162,16 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
     base = ProjectBase(run.layout, repository, head.commit)
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
+        fetches, projected = load_fetches(database)
     with Models(run, database) as models:
         _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
+        begin_workspace(run, base)
+        read_sources(run, base, fetches, projected)
     _name_absent(run, repository, base)
-    commit(run, repository, base, head.commit, lease)
+    commit(run, repository, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
     remember(run, now, database)
+    remember_sources(run, database)
 
 
 def _recover(run: Run, repository: Repository) -> None:
@@ -189,9 +203,11 @@ def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enr
         keep,
         dry_run=request.dry_run,
     )
-    for done, target in enumerate(run.targets, start=1):
+    databases = run.config.databases()
+    targets = [target for target in run.targets if target.connection in databases]
+    for done, target in enumerate(targets, start=1):
         report, outcome = scan_target(context, target)
-        request.emit(StepProgress("scan", done, len(run.targets)))
+        request.emit(StepProgress("scan", done, len(targets)))
         run.report.connections.append(report)
         if report.enriched is not None:
             run.warnings.extend(report.enriched.warnings(target.connection))

@@ -12,9 +12,12 @@ from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.ingest.depth import Depth
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.report import IngestReport
+from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import EmptyTree
+from ktx_cli.project.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run while it lasts. `prompts` None: no model is to be asked."""
+    """The state of one run while it lasts. `prompts` None: no model is to be asked. `workspace`: what it changes."""
 
     request: IngestRequest
     layout: Layout
@@ -49,3 +52,14 @@ class Run:
     warnings: list[ResultWarning]
     prompts: Prompts | None = None
     outcomes: list[ScanOutcome] = field(default_factory=list)
+    workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
+
+    @property
+    def works(self) -> list[SourceWork]:
+        """The context sources of the run."""
+        return self.report.sources
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether agents work in this run: a backend is configured, and the caller did not say no."""
+        return not self.request.no_llm and self.config.llm.provider.backend != "none"

@@ -25,42 +25,37 @@ Profile = Annotated[
 class OpenAiEmbeddings(Block):
     """Embeddings of the OpenAI API, or of one that speaks it."""
 
-    api_key: str | None = setting(None, "API key.", status="later", secret=True, example="env:OPENAI_API_KEY")
+    api_key: str | None = setting(None, "API key.", secret=True, example="env:OPENAI_API_KEY")
     base_url: str | None = setting(
-        None, "Address of the API, when it is not OpenAI's own.", status="later", example="https://api.openai.com/v1"
+        None, "Address of the API, when it is not OpenAI's own.", example="https://api.openai.com/v1"
     )
 
 
 class SentenceTransformers(Block):
     """Embeddings of a sentence-transformers model on this machine."""
 
-    base_url: str = setting("", "Address of a running server; empty: in the process.", status="later")
-    path_prefix: str | None = setting(
-        None, "Path in front of the server's own.", alias="pathPrefix", status="later", example="/v1"
-    )
+    base_url: str = setting("", "Address of a running server; empty: in the process.")
+    path_prefix: str | None = setting(None, "Path in front of the server's own.", alias="pathPrefix", example="/v1")
 
 
 class Embeddings(Block):
     """Vectors for search by meaning."""
 
-    backend: Literal["none", "openai", "sentence-transformers"] = setting(
-        "none", "Who makes the vectors; `none`: search by words alone.", status="later"
+    backend: Literal["none", "openai", "sentence-transformers", "model2vec"] = setting(
+        "none", "Who makes the vectors; `none`: search by words alone. None downloads a model."
     )
-    model: str | None = setting(None, "Model name.", status="later", example="text-embedding-3-small")
-    dimensions: int | None = setting(
-        None, "Length of a vector. Without it: the model's own.", status="later", example=1536, gt=0
-    )
+    model: str | None = setting(None, "Model name, or the folder of one.", example="text-embedding-3-small")
+    dimensions: int | None = setting(None, "Length of a vector. Without it: the model's own.", example=1536, gt=0)
     batch_size: int | None = setting(
         None,
         "Texts in one request. Without it: what the backend takes.",
         alias="batchSize",
-        status="later",
         example=64,
         gt=0,
     )
-    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "For the backend `openai`.", status="later")
+    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "For the backend `openai`.")
     sentence_transformers: SentenceTransformers = setting(
-        SentenceTransformers, "For the backend `sentence-transformers`.", alias="sentenceTransformers", status="later"
+        SentenceTransformers, "For the backend `sentence-transformers`.", alias="sentenceTransformers"
     )
 
 
@@ -118,7 +113,7 @@ class Ingest(Block):
     adapters: list[str] = setting(
         [], "Source adapters to allow, from older versions; a run uses those its connections need.", status="later"
     )
-    embeddings: Embeddings = setting(Embeddings, "Vectors for search by meaning.", status="later")
+    embeddings: Embeddings = setting(Embeddings, "Vectors for search by meaning.")
     work_units: WorkUnits = setting(WorkUnits, "Pieces of a run.", alias="workUnits")
     rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit")
     profile: Profile = setting(False, "Report where a run spent its time; `json`: as JSON.", status="later")

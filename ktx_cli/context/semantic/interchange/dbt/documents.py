@@ -41,19 +41,22 @@ class Documents:
     variables: dict[str, Any] = field(default_factory=dict)
 
 
-def read_documents(files: Mapping[str, str], report: Report) -> Documents:
-    """Read all `.yml` and `.yaml` files; what cannot be read is reported as dropped."""
+def read_documents(files: Mapping[str, str], report: Report, *, rest: bool = True) -> Documents:
+    """Read all `.yml` and `.yaml` files; what cannot be read is reported as dropped.
+
+    `rest` False: what else stands in them is not reported, as somebody else reads it.
+    """
     found = Documents()
     for path, text in sorted(files.items()):
         where = PurePosixPath(path)
         if where.suffix not in (".yml", ".yaml"):
             continue
-        document = _load(path, text, report)
+        document = _load(path, text, report if rest else Report())
         if where.stem == _PROJECT and isinstance(document, dict):
             variables = document.get("vars")
             found.variables |= variables if isinstance(variables, dict) else {}
         elif where.stem not in _NO_MODEL and document is not None:
-            _sort_in(path, text, document, found, report)
+            _sort_in(path, text, document, found, report, rest=rest)
     return found
 
 
@@ -66,13 +69,15 @@ def _load(path: str, text: str, report: Report) -> Any:
         return None
 
 
-def _sort_in(path: str, text: str, document: Any, found: Documents, report: Report) -> None:
+def _sort_in(path: str, text: str, document: Any, found: Documents, report: Report, *, rest: bool) -> None:
     file = SourceFile(path, text.encode("utf-8", "replace"), document)
     if not isinstance(document, dict):
-        report.dropped(f"file {path}", "it is no mapping", Place(path))
+        if rest:
+            report.dropped(f"file {path}", "it is no mapping", Place(path))
         return
     top = Item(document, file.place)
     top.skip(*_SILENT)
     for kind in _KINDS:
         getattr(found, kind).extend(top.items(kind))
-    top.report_rest(report, path, _REASONS)
+    if rest:
+        top.report_rest(report, path, _REASONS)

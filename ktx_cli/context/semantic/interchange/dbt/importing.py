@@ -21,23 +21,40 @@ from ktx_cli.context.semantic.interchange.writing import imported
 from ktx_cli.context.semantic.model import Model
 
 DEFAULT_DIALECT: Final = "duckdb"
+UNKNOWN_TABLE: Final = "no scanned database has its table, or several have"
+"""Why a semantic model is left out where the tables are known."""
+
 _BRACES: Final = re.compile(r"^\{\{(.*)\}\}$", re.DOTALL)
 
 
-def import_dbt(files: Mapping[str, str], model: Model | None, *, dialect: str | None = None) -> Imported:
+Relation = tuple[str, ...]
+"""What `model:` of a semantic model refers to: `("ref", name)` or `("source", source, table)`."""
+
+
+def import_dbt(
+    files: Mapping[str, str],
+    model: Model | None,
+    *,
+    dialect: str | None = None,
+    tables: Mapping[Relation, str] | None = None,
+    properties: bool = True,
+) -> Imported:
     """Return ktx's files for dbt's semantic models, metrics and what it says of models and columns.
 
     `files`: path -> text of a dbt project; all but `.yml` and `.yaml` are left out. `model`: the connection's semantic
     layer, whose manifest's sources are then changed, not repeated. `dialect`: sqlglot's name for the SQL of the
-    expressions; the model's, else DuckDB's. Raises nothing for what the files hold: it is in the report.
+    expressions; the model's, else DuckDB's. `tables`: the only relations that are known, each with its table; a
+    semantic model of another one is dropped. `properties` False: what is said of models and columns is left out, of
+    the report too. Raises nothing for what the files hold: it is in the report.
     """
     report = Report()
-    documents = read_documents(files, report)
+    documents = read_documents(files, report, rest=properties)
     sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
     configs = {name: item for item in documents.models if (name := item.text("name"))}
-    semantics = _semantics(documents, configs, sources, report)
+    semantics = _semantics(documents, configs, tables, sources, report)
     models = _Models(configs, semantics, sources, report)
-    models.add(documents)
+    if properties:
+        models.add(documents)
     for semantic in semantics:
         add_columns(semantic, Scope(semantic, documents.variables), report)
     add_joins(semantics, report)
@@ -47,13 +64,24 @@ def import_dbt(files: Mapping[str, str], model: Model | None, *, dialect: str | 
     return imported(sources.drafts.values(), report, "dbt")
 
 
-def _semantics(documents: Documents, configs: Mapping[str, Item], sources: Sources, report: Report) -> list[Semantic]:
+def _semantics(
+    documents: Documents,
+    configs: Mapping[str, Item],
+    tables: Mapping[Relation, str] | None,
+    sources: Sources,
+    report: Report,
+) -> list[Semantic]:
     """Return the semantic models, each with its source."""
     read = [read_older(item, report) for item in documents.semantic_models]
     read += [read_newer(item, report) for item in documents.models]
     found: list[Semantic] = []
     for semantic in filter(None, read):
         table = _table(semantic.relation, configs)
+        if table is not None and tables is not None:
+            table = tables.get(relation_of(semantic.relation) or ())
+            if table is None:
+                report.dropped(f"semantic model `{semantic.name}`", UNKNOWN_TABLE, semantic.place)
+                continue
         if table is None:
             why = f"its `model` is `{semantic.relation}`, not ref('name') or source('schema', 'table')"
             report.dropped(f"semantic model `{semantic.name}`", why, semantic.place)
@@ -67,18 +95,27 @@ def _semantics(documents: Documents, configs: Mapping[str, Item], sources: Sourc
     return found
 
 
-def _table(relation: str, configs: Mapping[str, Item]) -> str | None:
-    """Return the table of a relation, with the schema and alias dbt's YAML says of it."""
-    inner = _BRACES.match(relation.strip())
+def relation_of(text: str) -> Relation | None:
+    """Return what `ref('name')` or `source('schema', 'table')` refers to, in braces or not; None for anything else."""
+    inner = _BRACES.match(text.strip())
     try:
-        call: Call = parse_call(inner[1] if inner else relation)
+        call: Call = parse_call(inner[1] if inner else text)
     except UnresolvedError:
         return None
     words = [each for each in call.arguments if isinstance(each, str) and each]
     if call.name == "source" and len(words) == 2:
-        return ".".join(map(_quoted, words))
-    if call.name != "ref" or not words:
+        return ("source", *words)
+    return ("ref", words[-1]) if call.name == "ref" and words else None
+
+
+def _table(text: str, configs: Mapping[str, Item]) -> str | None:
+    """Return the table of a relation, with the schema and alias dbt's YAML says of it."""
+    relation = relation_of(text)
+    if relation is None:
         return None
+    kind, *words = relation
+    if kind == "source":
+        return ".".join(map(_quoted, words))
     config = configs[words[-1]].item("config") if words[-1] in configs else None
     schema, alias = (config.text("schema"), config.text("alias")) if config else (None, None)
     return ".".join(_quoted(part) for part in (schema, alias or words[-1]) if part)

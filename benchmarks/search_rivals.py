@@ -1,0 +1,103 @@
+"""What our search is compared with, and by what: BM25 with stems, FTS5 as it is, vectors trained here; nDCG@10."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.context.search.words import plain_words, words
+
+
+def ndcg(ranked: Sequence[str], worth: Mapping[str, int], depth: int = 10) -> float:
+    """Return the discounted gain (2^grade - 1) / log2(rank + 1) of the first hits, of the best there could be."""
+    gained = _gain(worth.get(each, 0) for each in ranked[:depth])
+    return gained / _gain(sorted(worth.values(), reverse=True)[:depth])
+
+
+def _gain(grades: Iterable[int]) -> float:
+    return sum((2**grade - 1) / math.log2(place + 2) for place, grade in enumerate(grades))
+
+
+class PlainBm25:
+    """BM25 over all texts of a document put together: k1 1.2, b 0.75, words stemmed, nothing else."""
+
+    def __init__(self, texts: Mapping[str, str], k1: float = 1.2, b: float = 0.75) -> None:
+        self._k1, self._b = k1, b
+        self._counts = {id: Counter(words(text)) for id, text in texts.items()}
+        self._lengths = {id: sum(counts.values()) for id, counts in self._counts.items()}
+        self._mean = sum(self._lengths.values()) / len(texts)
+        self._having: Counter[str] = Counter(word for counts in self._counts.values() for word in counts)
+
+    def search(self, query: str, limit: int = 10) -> list[str]:
+        scores: dict[str, float] = defaultdict(float)
+        for word in dict.fromkeys(words(query)):
+            having = self._having[word]
+            idf = math.log(1 + (len(self._counts) - having + 0.5) / (having + 0.5))
+            for id, counts in self._counts.items():
+                if word in counts:
+                    norm = self._k1 * (1 - self._b + self._b * self._lengths[id] / self._mean)
+                    scores[id] += idf * counts[word] * (self._k1 + 1) / (counts[word] + norm)
+        return sorted(scores, key=lambda id: (-scores[id], id))[:limit]
+
+
+class PlainFts5:
+    """FTS5 with its own tokenizer, any word of the query, its own ranking."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._database = sqlite3.connect(":memory:")
+        self._database.execute("CREATE VIRTUAL TABLE t USING fts5 (id UNINDEXED, text)")
+        self._database.executemany("INSERT INTO t VALUES (?, ?)", texts.items())
+
+    def search(self, query: str, limit: int = 10) -> list[str]:
+        asked = " OR ".join(f'"{word}"' for word in plain_words(query))
+        rows = self._database.execute("SELECT id FROM t WHERE t MATCH ? ORDER BY rank, id LIMIT ?", (asked, limit))
+        return [id for (id,) in rows]
+
+
+def train_vectors(texts: Sequence[str], folder: Path, dimensions: int = 128) -> None:
+    """Write a Model2Vec model of a corpus: a truncated SVD of which stems stand in the same texts more than by chance.
+
+    Positive pointwise mutual information and its singular vectors (Levy, Goldberg 2014, Neural word embedding as
+    implicit matrix factorization), each word then weighted by how rare it is.
+    """
+    import numpy
+    from model2vec import StaticModel
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import Whitespace
+
+    lists = [plain_words(text) for text in texts]
+    having = Counter(word for listed in lists for word in set(listed))
+    vocabulary = [word for word, count in having.most_common() if count > 1]
+    place = {word: number for number, word in enumerate(vocabulary)}
+    uses: Any = numpy.zeros((len(lists), len(vocabulary)), dtype=numpy.float32)
+    for row, listed in enumerate(lists):
+        for word in set(listed):
+            if word in place:
+                uses[row, place[word]] = 1
+    together = uses.T @ uses
+    numpy.fill_diagonal(together, 0)
+    alone = together.sum(axis=0)
+    chance = numpy.outer(alone, alone) / max(alone.sum(), 1)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        information = numpy.maximum(numpy.nan_to_num(numpy.log(together / chance), neginf=0.0, posinf=0.0), 0)
+    random = numpy.random.default_rng(1)
+    sketch = information @ random.standard_normal((len(vocabulary), dimensions + 16)).astype(numpy.float32)
+    for _ in range(3):  # randomized SVD with power iterations (Halko, Martinsson, Tropp 2011)
+        sketch, _ = numpy.linalg.qr(information @ sketch)
+    values, vectors = numpy.linalg.eigh(sketch.T @ information @ sketch)
+    best = numpy.argsort(-numpy.abs(values))[:dimensions]
+    table = (sketch @ vectors[:, best]) * numpy.sqrt(numpy.abs(values[best]))
+    rarity = numpy.log(len(lists) / numpy.array([having[word] for word in vocabulary]))
+    table = table / numpy.maximum(numpy.linalg.norm(table, axis=1, keepdims=True), 1e-9) * rarity[:, None]
+    tokens = {"[UNK]": 0, **{word: number + 1 for word, number in place.items()}}
+    tokenizer = Tokenizer(WordLevel(tokens, unk_token="[UNK]"))
+    tokenizer.normalizer = Lowercase()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = Whitespace()  # type: ignore[assignment]
+    table = numpy.vstack([numpy.zeros((1, dimensions)), table]).astype(numpy.float32)
+    StaticModel(table, tokenizer, {}, normalize=True).save_pretrained(folder)

@@ -1,0 +1,89 @@
+"""`ktx search`: everything the project knows, found by words and by meaning."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktx_cli.cli.blocks import Fields, Table
+from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.text import one_line
+
+if TYPE_CHECKING:
+    from ktx_cli.context.search.model import Hit
+
+_SUMMARY = 100
+
+
+class Kind(StrEnum):
+    """What can be found."""
+
+    SOURCE = "source"
+    MEASURE = "measure"
+    SEGMENT = "segment"
+    PAGE = "page"
+    COLUMN = "column"
+    PASSAGE = "passage"
+    VALUE = "value"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "search")
+    def search(
+        session: Session,
+        words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words to look for.")],
+        kind: Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind. Repeatable.")] = None,
+        connection: Annotated[
+            str | None,
+            typer.Option(
+                *("--connection-id", "-c"),
+                metavar="ID",
+                help="Only what belongs to this connection, or to none.",
+                autocompletion=connection_ids,
+            ),
+        ] = None,
+        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+        user: Annotated[
+            str | None, typer.Option("--user", metavar="ID", help="Find the pages of this user too.")
+        ] = None,
+    ) -> Result:
+        """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
+        from ktx_cli.context.search.model import Scope
+        from ktx_cli.jobs.search import search
+
+        layout, config = project_of(session)
+        query = " ".join(words).strip()
+        scope = Scope(tuple(each.value for each in kind or ()), connection, user)
+        answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
+        found = answer.found
+        session.warn(*answer.warnings)
+        for word, meant in found.corrected.items():
+            session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+        data = {
+            "query": query,
+            "hits": [hit.to_json() for hit in found.hits],
+            "total": found.total,
+            "corrected": dict(found.corrected),
+        }
+        return Result(data, [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))])
+
+
+def _hits_table(hits: tuple[Hit, ...]) -> Table:
+    several = len({hit.connection for hit in hits if hit.connection}) > 1
+    rows = tuple(
+        (*([hit.connection] if several else []), hit.kind, hit.id, one_line(hit.summary, _SUMMARY), _where(hit))
+        for hit in hits
+    )
+    return Table((*(["connection"] if several else []), "kind", "name", "summary", "matched on"), rows)
+
+
+def _where(hit: Hit) -> str:
+    return ", ".join(hit.matched_on)

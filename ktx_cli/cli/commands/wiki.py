@@ -1,0 +1,233 @@
+"""`ktx wiki`: pages found by words, listed, read, written and linted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.groups import own_command, own_group
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
+from ktx_cli.core.text import one_line, shell_words
+
+if TYPE_CHECKING:
+    from ktx_cli.context.search.model import Found
+    from ktx_cli.context.wiki.model import Page
+
+_SUMMARY: Final = 100
+_LARGEST: Final = 1_000_000
+"""How many bytes of a text are read from a file or stdin."""
+
+
+def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the keys of everybody's pages that begin with what was typed."""
+    from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of
+    from ktx_cli.project.resolve import find_project
+    from ktx_cli.project.tree import WorkingTree
+
+    try:
+        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
+        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+        below = page_path(GLOBAL, incomplete).removesuffix(".md")
+        places = [place_of(path) for path in WorkingTree(folder).paths(below)] if folder else []
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return []
+    return [place[1] for place in places if place is not None]
+
+
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's."),
+]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
+
+
+def _list(name: str, help: str, metavar: str) -> Any:
+    return Annotated[list[str] | None, typer.Option(name, help=f'{help} Repeatable; "" for none.', metavar=metavar)]
+
+
+Tags = _list("--tag", "A tag.", "TAG")
+Refs = _list("--ref", "The key of a page this one refers to.", "KEY")
+SlRefs = _list("--sl-ref", "What of the semantic layer it is about: [connection/]source[.entity].", "REF")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    commands = own_group(app, "wiki")
+    _register_search(commands)
+    _register_read(commands)
+    _register_write(commands)
+    _register_lint(commands)
+
+
+def _register_search(commands: typer.Typer) -> None:
+    @own_command(commands, schema="wiki")
+    def wiki(
+        session: Session,
+        words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
+        tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
+        user: User = None,
+        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    ) -> Result:
+        """Find wiki pages. Without words: list them."""
+        from ktx_cli.jobs.wiki import broken_pages, read_wiki, scope_of, search_pages
+
+        layout, _ = project_of(session)
+        scope = scope_of(user)
+        book = read_wiki(layout)
+        session.warn(*broken_pages(book))
+        pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
+        query = " ".join(words or ()).strip()
+        if not query:
+            return _listing(pages, list(book.tags(scope)))
+        return _found(session, query, {page.key: page for page in pages}, search_pages(pages, query, limit))
+
+
+def _register_read(commands: typer.Typer) -> None:
+    @command(commands, "read", schema="wiki-read")
+    def read(
+        session: Session,
+        key: Key,
+        user: User = None,
+        raw: Annotated[bool, typer.Option("--raw", help="The file as it stands.")] = False,
+    ) -> Result:
+        """Show a page: what its front matter says, its text, and which pages refer to it."""
+        from ktx_cli.jobs.wiki import find_page, referring, scope_of
+
+        layout, _ = project_of(session)
+        page = find_page(layout, key, scope_of(user))
+        data = _page_data(page, referring(layout, page))
+        if raw:
+            return Result({**data, "text": page.text}, [Lines(tuple(page.text.splitlines()))])
+        return Result(data, _page_blocks(page, data))
+
+
+def _register_write(commands: typer.Typer) -> None:
+    @command(commands, "write", schema="wiki-write")
+    def write(
+        session: Session,
+        key: Key,
+        content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The page's text.")] = None,
+        file: Annotated[
+            str | None, typer.Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
+        ] = None,
+        summary: Annotated[
+            str | None, typer.Option("--summary", metavar="TEXT", help="What it says, in a sentence.")
+        ] = None,
+        tag: Tags = None,
+        ref: Refs = None,
+        sl_ref: SlRefs = None,
+        user: User = None,
+    ) -> Result:
+        """Write a page, new or again: what is not given stays as it is. Nothing is committed.
+
+        The page is checked first, as a page of an agent is: its references, its length, and what `ktx wiki lint` finds.
+        """
+        from ktx_cli.context.wiki.writing import Revision
+        from ktx_cli.jobs.wiki import scope_of, write_page
+
+        layout, config = project_of(session)
+        lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
+        fields: dict[str, Any] = {name: [each for each in value if each] for name, value in lists.items() if value}
+        fields |= {} if summary is None else {"summary": summary}
+        revision = Revision(fields, _content(content, file))
+        done = write_page(layout, config, key, revision, scope_of(user))
+        what = "created" if done.created else "changed" if done.changed else "unchanged"
+        return Result(done.to_json(), [Fields(((what, done.page.path),))], None, ["ktx index"] if done.changed else [])
+
+
+def _register_lint(commands: typer.Typer) -> None:
+    @command(commands, "lint", schema="wiki-lint")
+    def lint(
+        session: Session,
+        keys: Annotated[
+            list[str] | None, typer.Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
+        ] = None,
+    ) -> Result:
+        """Look for what is wrong in pages: dangling references, sentences to agents, hidden text, secrets, odd links.
+
+        Exits 1 when it found something.
+        """
+        from ktx_cli.jobs.wiki import lint_wiki
+
+        layout, config = project_of(session)
+        done = lint_wiki(layout, config, keys or ())
+        rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
+        table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
+        facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
+        return Result(done.to_json(), [*table, Fields(facts)], done.error())
+
+
+def _listing(pages: list[Page], tags: list[str]) -> Result:
+    data = {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": [], "tags": tags}
+    if not pages:
+        write = "ktx wiki write KEY --summary SENTENCE --content TEXT"
+        return Result(data, [Fields((("pages", "none"),))], next_steps=["ktx ingest", write])
+    rows = tuple((page.key, page.scope, one_line(page.summary, _SUMMARY), ", ".join(page.tags)) for page in pages)
+    listed = [page.to_json() for page in pages]
+    return Result({**data, "pages": listed}, [Table(("page", "scope", "summary", "tags"), rows)])
+
+
+def _found(session: Session, query: str, pages: dict[str, Page], found: Found) -> Result:
+    for word, meant in found.corrected.items():
+        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+    hits = [{**hit.to_json(), "path": pages[hit.id].path, "scope": pages[hit.id].scope} for hit in found.hits]
+    data = {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected), "pages": []}
+    if not hits:
+        return Result(data, [Fields((("found", "nothing"),))], next_steps=["ktx wiki"])
+    rows = tuple((hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in found.hits)
+    return Result(data, [Table(("page", "summary", "matched on"), rows)])
+
+
+def _page_data(page: Page, referring: list[str]) -> dict[str, Any]:
+    return {
+        **page.to_json(),
+        "refs": list(page.refs),
+        "sl_refs": list(page.sl_refs),
+        "fields": dict(page.fields),
+        "content": page.body,
+        "backlinks": referring,
+    }
+
+
+def _page_blocks(page: Page, data: dict[str, Any]) -> list[Block]:
+    facts = [("page", page.key), ("path", page.path)]
+    facts += [(name, _cell(value)) for name, value in page.fields.items() if value not in (None, [], {}, "")]
+    facts += [("referred to by", ", ".join(data["backlinks"]))] if data["backlinks"] else []
+    return [Fields(tuple((str(name), value) for name, value in facts)), Lines(("", *page.body.splitlines()))]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_cell(item)}" for key, item in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _content(content: str | None, file: str | None) -> str | None:
+    if content is not None and file is not None:
+        raise UsageError("--content and --file exclude each other", hint="drop one")
+    return content if file is None else _text_of(file)
+
+
+def _text_of(file: str) -> str:
+    try:
+        if file == "-":
+            read = sys.stdin.buffer.read(_LARGEST + 1)
+        else:
+            with (current_folder() / file).open("rb") as stream:
+                read = stream.read(_LARGEST + 1)
+    except OSError as error:
+        hint = shell_words("ls", "-l", file)
+        raise UsageError(f"cannot read {file}: {error.strerror or error}", hint=hint) from error
+    if len(read) > _LARGEST:
+        raise UsageError(f"{file} is over {_LARGEST:,} bytes", hint="make several pages of it")
+    try:
+        return read.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8", hint=f"save {file} as UTF-8") from error

@@ -1,0 +1,193 @@
+"""Reads an index: which documents have a word, how many, how words are spelled. Changes nothing."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ktx_cli.context.search.index.schema import FINDING, TIERS, create, get_meta
+from ktx_cli.context.search.index.writing import MARK, OWNED, add, count_up, tag
+from ktx_cli.context.search.model import Document, Scope
+
+_MOST_SPELLINGS: Final = 64
+"""How many words a beginning stands for, the shortest ones."""
+_AT_ONCE: Final = 500
+"""How many rows are asked for in one statement."""
+_ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length"
+_TEXTS: Final = ", ".join(f"t.{tier}" for tier in TIERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored document as it is ranked: `texts` are its stems by column, two blanks between and one around them."""
+
+    number: int
+    kind: str
+    name: str
+    connection: str
+    owner: str
+    place: int
+    length: float
+    texts: Mapping[str, str]
+
+    @property
+    def tie(self) -> tuple[int, str, str]:
+        """What decides between two that fit as well."""
+        return self.place, self.connection, self.name
+
+
+class Store:
+    """An open index without the documents `removed`."""
+
+    def __init__(self, database: sqlite3.Connection, removed: Collection[int] = ()) -> None:
+        self.database = database
+        self.removed = frozenset(removed)
+
+    @classmethod
+    def of(cls, units: Mapping[str, Iterable[Document]]) -> Store:
+        """Return an index in memory of units and their documents."""
+        database = in_memory()
+        for unit, documents in units.items():
+            add(database, unit, documents)
+        count_up(database)
+        return cls(database)
+
+    def without(self, removed: Collection[int]) -> Store:
+        """Return the same index without some documents."""
+        return Store(self.database, removed) if removed else self
+
+    @functools.cached_property
+    def count(self) -> int:
+        """How many documents there are."""
+        return int(get_meta(self.database, "documents") or 0)
+
+    @functools.cached_property
+    def length(self) -> float:
+        """How long all documents are together, in words by their weight."""
+        return float(get_meta(self.database, "length") or 0)
+
+    def having(self, term: str) -> int:
+        """Return how many documents have a stem; what was removed counts too."""
+        row = self.database.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def begun(self, word: str) -> list[str]:
+        """Return the stems of words that begin so, the shortest first."""
+        rows = self.database.execute(
+            "SELECT stem, min(length(word)) AS shortest FROM spellings WHERE word >= ? AND word < ?"
+            " GROUP BY stem ORDER BY shortest, stem LIMIT ?",
+            (word, word + "\U0010ffff", _MOST_SPELLINGS),
+        )
+        return [stem for stem, _ in rows]
+
+    def alike(self, word: str) -> dict[str, str]:
+        """Return word -> stem of words as long that begin or end as the third of a word does.
+
+        One letter put in, left out, changed or swapped with the next leaves one of the two as it was.
+        """
+        third = max(1, len(word) // 3)
+        found: dict[str, str] = {}
+        for column, part in (("word", word[:third]), ("backwards", word[::-1][:third])):
+            rows = self.database.execute(
+                f"SELECT word, stem FROM spellings WHERE {column} >= ? AND {column} < ?"
+                " AND length(word) BETWEEN ? AND ?",
+                (part, part + "\U0010ffff", len(word) - 2, len(word) + 2),
+            )
+            found.update(rows)
+        return found
+
+    def best(self, terms: Iterable[str], scope: Scope, wanted: int) -> list[int]:
+        """Return the documents that have one of some stems, at most `wanted`, the best first as FTS5 ranks them."""
+        match = expression(terms, scope)
+        weights = ", ".join(map(str, (0.0, *TIERS.values())))
+        asked = wanted
+        while match:
+            rows = self.database.execute(
+                f"SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts, {weights}), rowid LIMIT ?",
+                (match, asked),
+            ).fetchall()
+            kept = [number for (number,) in rows if number not in self.removed]
+            if len(kept) >= wanted or len(rows) < asked:
+                return kept[:wanted]
+            asked *= 4
+        return []
+
+    def total(self, terms: Iterable[str], scope: Scope) -> int:
+        """Return how many documents have one of some stems."""
+        match = expression(terms, scope)
+        if not match:
+            return 0
+        if not self.removed:
+            return int(self.database.execute("SELECT count(*) FROM texts WHERE texts MATCH ?", (match,)).fetchone()[0])
+        rows = self.database.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match,))
+        return sum(number not in self.removed for (number,) in rows)
+
+    def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield documents to be ranked, in any order."""
+        for start in range(0, len(numbers), _AT_ONCE):
+            part = numbers[start : start + _AT_ONCE]
+            marks = ", ".join("?" for _ in part)
+            found = self.database.execute(
+                f"SELECT {_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id WHERE d.id IN ({marks})",
+                part,
+            )
+            for facts in found:
+                number, kind, name, connection, owner, place, length, *stored = facts
+                texts = dict(zip(TIERS, (f" {text} " for text in stored), strict=True))
+                yield Row(number, kind, name, connection, owner, place, length, texts)
+
+    def shown(self, number: int) -> tuple[str, bytes]:
+        """Return the summary and the packed fields of a document."""
+        summary, fields = self.database.execute("SELECT summary, fields FROM docs WHERE id = ?", (number,)).fetchone()
+        return summary, fields
+
+    def within(self, numbers: Sequence[int], scope: Scope) -> list[int]:
+        """Return those of some documents that are in a scope, in their order."""
+        facts: dict[int, tuple[str, str, str]] = {}
+        for start in range(0, len(numbers), _AT_ONCE):
+            part = numbers[start : start + _AT_ONCE]
+            marks = ", ".join("?" for _ in part)
+            rows = self.database.execute(f"SELECT id, kind, connection, owner FROM docs WHERE id IN ({marks})", part)
+            facts.update({number: (kind, connection, owner) for number, kind, connection, owner in rows})
+        return [each for each in numbers if each in facts and each not in self.removed and _is_in(scope, *facts[each])]
+
+    def owned(self, user: str) -> set[str]:
+        """Return the names of the pages of a user."""
+        rows = self.database.execute("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
+        return {name for number, name in rows if number not in self.removed}
+
+
+def _is_in(scope: Scope, kind: str, connection: str, owner: str) -> bool:
+    of_connection = scope.connection is None or connection in ("", scope.connection)
+    return of_connection and owner in ("", scope.user) and (not scope.kinds or kind in scope.kinds)
+
+
+def in_memory() -> sqlite3.Connection:
+    """Return an empty index in memory."""
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    create(database)
+    return database
+
+
+def expression(terms: Iterable[str], scope: Scope) -> str:
+    """Return what FTS5 is asked: any of the terms in the columns that find, and the tags of the scope."""
+    listed = " OR ".join(f'"{term}"' for term in terms)
+    if not listed:
+        return ""
+    asked = f"{{{' '.join(FINDING)}}} : ({listed})"
+    for tags in _tags(scope):
+        asked = f"({asked}) AND tag : ({' OR '.join(tags)})"
+    others = f'tag : "{OWNED}"'
+    if scope.user:
+        others = f'({others} NOT tag : "{tag("u", scope.user)}")'
+    return f"({asked}) NOT {others}"
+
+
+def _tags(scope: Scope) -> Iterator[list[str]]:
+    if scope.kinds:
+        yield [f'"{tag("k", kind)}"' for kind in sorted(scope.kinds)]
+    if scope.connection is not None:
+        yield [f'"{tag("c", scope.connection)}"', f'"{MARK}n"']

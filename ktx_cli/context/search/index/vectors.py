@@ -1,0 +1,147 @@
+"""Vectors of documents: kept as 32-bit floats beside the words, compared by cosine.
+
+numpy compares them where it is installed. Without it Python does, up to `PLAIN_BOUND` numbers; beyond that only the
+best documents by words are compared, and the search says so.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import math
+import operator
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from ktx_cli.context.search.index.schema import get_meta, set_meta
+from ktx_cli.context.search.index.writing import unpacked
+from ktx_cli.core.events import Emit, StepProgress
+from ktx_cli.llm.embeddings.port import Embedder
+
+EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
+"""The kinds that get a vector: values of rows are never given to a model."""
+PLAIN_BOUND: Final = 2_000_000
+"""How many numbers Python alone compares for a query (about 0.2 s)."""
+TEXT_LIMIT: Final = 2000
+"""How many characters of a document its vector is made from."""
+_STEP: Final = "vectors"
+
+
+def model_of(database: sqlite3.Connection) -> str | None:
+    """Return the model and the length of the vectors of an index, None where it has none."""
+    return get_meta(database, "vectors")
+
+
+def model_name(embedder: Embedder) -> str:
+    """Return what is stored of a model: vectors of another one cannot be compared."""
+    return f"{embedder.model} {embedder.dimensions or ''}".strip()
+
+
+def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit: Emit) -> int:
+    """Make the vectors that are missing, batch by batch; returns how many texts were embedded.
+
+    Raises what the embedder raises; the batches before that are kept.
+    """
+    if embedder is None:
+        _drop(database)
+        return 0
+    if model_of(database) != model_name(embedder):
+        _drop(database)
+        set_meta(database, "vectors", model_name(embedder))
+    marks = ", ".join("?" for _ in EMBEDDED)
+    missing = database.execute(
+        "SELECT d.id, d.name, d.summary, d.fields FROM docs AS d LEFT JOIN vectors AS v ON v.doc = d.id"
+        f" WHERE v.doc IS NULL AND d.kind IN ({marks}) ORDER BY d.id",
+        EMBEDDED,
+    ).fetchall()
+    for start in range(0, len(missing), embedder.batch_size):
+        batch = missing[start : start + embedder.batch_size]
+        texts = [_text(name, summary, fields) for _, name, summary, fields in batch]
+        rows = zip((number for number, *_ in batch), map(packed, embedder.embed(texts)), strict=True)
+        database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+        emit(StepProgress(_STEP, start + len(batch), len(missing)))
+    return len(missing)
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    """Return a vector of length 1 in the same direction as little-endian 32-bit floats; one of zeros stays."""
+    norm = math.sqrt(sum(value * value for value in vector)) or 1.0
+    numbers = array.array("f", (value / norm for value in vector))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def unpack(blob: bytes) -> array.array[float]:
+    """Return the numbers of a stored vector."""
+    numbers = array.array("f", blob)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+class Vectors:
+    """The vectors of an index, read once."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        rows = database.execute("SELECT doc, vector FROM vectors ORDER BY doc").fetchall()
+        self.numbers = [number for number, _ in rows]
+        self._blobs = [blob for _, blob in rows]
+        self.dimensions = len(rows[0][1]) // 4 if rows else 0
+
+    @property
+    def too_many(self) -> bool:
+        """Whether they cannot all be compared here."""
+        return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
+
+    def nearest(self, query: Sequence[float], among: Iterable[int] | None, wanted: int) -> list[int]:
+        """Return the documents nearest in direction, at most `wanted`, the nearest first. `among` None: of all."""
+        asked = unpack(packed(query))
+        if len(asked) != self.dimensions:
+            return []
+        places = range(len(self.numbers)) if among is None else self._places(among)
+        scored = sorted(
+            zip(self._similarities(asked, places), places, strict=True), key=lambda each: (-each[0], each[1])
+        )
+        return [self.numbers[place] for similarity, place in scored[:wanted] if similarity > 0]
+
+    def _similarities(self, asked: array.array[float], places: Sequence[int]) -> list[float]:
+        numpy = _numpy()
+        if numpy is not None and len(places):
+            chosen = self._matrix if len(places) == len(self.numbers) else self._matrix[list(places)]
+            return (chosen @ numpy.asarray(asked, dtype="<f4")).tolist()  # type: ignore[no-any-return]
+        return [sum(map(operator.mul, asked, unpack(self._blobs[place]))) for place in places]
+
+    @functools.cached_property
+    def _matrix(self) -> Any:
+        numpy = _numpy()
+        return numpy.frombuffer(b"".join(self._blobs), dtype="<f4").reshape(len(self._blobs), self.dimensions)
+
+    @functools.cached_property
+    def _place_of(self) -> dict[int, int]:
+        return {number: place for place, number in enumerate(self.numbers)}
+
+    def _places(self, among: Iterable[int]) -> list[int]:
+        return sorted(self._place_of[number] for number in among if number in self._place_of)
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:  # an option: `ktx-cli[embeddings]` brings it
+        return None
+    return numpy
+
+
+def _drop(database: sqlite3.Connection) -> None:
+    if model_of(database) is not None:
+        database.execute("DELETE FROM vectors")
+        database.execute("DELETE FROM meta WHERE key = 'vectors'")
+
+
+def _text(name: str, summary: str, fields: bytes) -> str:
+    """Return what a vector is made from: the name, then all texts, the short ones first as they stand."""
+    texts: Iterator[str] = (text for _, _, text in unpacked(fields))
+    return "\n".join(dict.fromkeys((name, *texts, summary)))[:TEXT_LIMIT]

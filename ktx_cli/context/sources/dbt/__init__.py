@@ -1,0 +1,1 @@
+"""dbt projects: what they say of tables without a model, and the work that is left."""

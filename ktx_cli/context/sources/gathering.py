@@ -1,0 +1,122 @@
+"""A fetch over an API in the making: what is new, what is kept of the last one, what had to be left out.
+
+Whether a thing changed is what its source says of it (`updated_at`), compared as a text with what it said last time: no
+clocks are compared, and nothing that changed between two pages of a list is missed the next time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ktx_cli.context.sources.http import HttpAuthError, HttpStatusError
+from ktx_cli.context.sources.model import RawFile, Skipped, Snapshot
+from ktx_cli.context.sources.port import FetchContext
+from ktx_cli.core.errors import ResultWarning, SourceError
+from ktx_cli.core.events import StepProgress
+
+MOST_FAILED: Final = 20
+"""How many answers may fail before the whole fetch does."""
+
+_FORMAT: Final = 1
+
+Document = dict[str, Any]
+AnswerError = SourceError | HttpAuthError
+
+
+def render(document: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a raw file: JSON with sorted keys, the same for the same document."""
+    text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False)
+    return (text + "\n").encode("utf-8", "replace")
+
+
+class Gathering:
+    """What a fetch has so far. `site` is the address: what was kept of another one does not count."""
+
+    def __init__(self, context: FetchContext, site: str) -> None:
+        self.context, self.site = context, site
+        self.fetched = 0
+        self._files: dict[str, RawFile] = {}
+        self._skipped: list[Skipped] = []
+        self._moments: dict[str, str] = {}
+        self._last = _moments(context.cursor, site)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files
+
+    def unchanged(self, path: str, moment: object) -> Document | None:
+        """Return the kept document of something that says it changed last at `moment`; None: it has to be read."""
+        kept = self.kept(path) if moment and self._last and self._last.get(path) == str(moment) else None
+        if kept is not None:
+            self._moments[path] = str(moment)
+        return kept
+
+    def kept(self, path: str) -> Document | None:
+        """Return the document the last fetch had; None where it is gone, or of another site."""
+        file = self._kept(path)
+        document = json.loads(file.read()) if file else None
+        return document if isinstance(document, dict) else None
+
+    def read(self, path: str, moment: object) -> None:
+        """Note that something was read as it was at `moment`."""
+        self.fetched += 1
+        if moment:
+            self._moments[path] = str(moment)
+
+    def put(self, path: str, document: Mapping[str, Any]) -> None:
+        """Keep a document as a raw file."""
+        self._files[path] = self.context.raw.put(path, render(document))
+
+    def keep(self, path: str) -> None:
+        """Keep a raw file as the last fetch had it, if it had one."""
+        file = self._kept(path)
+        if file is not None:
+            self._files[path] = file
+
+    def skip(self, path: str, error: AnswerError) -> None:
+        """Note what could not be read, and keep what was read of it before.
+
+        Raises the error where it is about the site and not about this: nobody answers, nobody may log in, or too much
+        failed already.
+        """
+        if getattr(error, "status", None) in (0, 401) or len(self._skipped) >= MOST_FAILED:
+            raise error
+        self._skipped.append(Skipped(path, error.message, retry=isinstance(error, HttpStatusError)))
+        self.keep(path)
+
+    def tell(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        self.context.emit(StepProgress("fetch", done, total, self.context.connection))
+
+    def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
+        """Return the snapshot; the cursor moves only where everything was read."""
+        complete = not self._skipped
+        return Snapshot(
+            files=dict(sorted(self._files.items())),
+            complete=complete,
+            cursor=self._cursor() if complete else self.context.cursor,
+            origin=origin,
+            fetched=self.fetched,
+            skipped=tuple(self._skipped),
+            warnings=tuple(warnings),
+        )
+
+    def _kept(self, path: str) -> RawFile | None:
+        before = self.context.previous.get(path) if self._last is not None else None
+        return self.context.raw.find(path, before) if before else None
+
+    def _cursor(self) -> str:
+        stored = {"format": _FORMAT, "site": self.site, "moments": dict(sorted(self._moments.items()))}
+        return json.dumps(stored, separators=(",", ":"))
+
+
+def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
+    """Return path -> moment of the last fetch; None where it was of another site, or is none."""
+    try:
+        stored = json.loads(cursor or "{}")
+        if stored["format"] != _FORMAT or stored["site"] != site:
+            return None
+        return {str(path): str(moment) for path, moment in stored["moments"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

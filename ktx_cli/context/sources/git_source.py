@@ -1,0 +1,227 @@
+"""Files of a folder on disk or of a git repository, as raw files of a source.
+
+Of a repository only committed files are read, straight from the objects: nothing is checked out. Links lead nowhere,
+submodules and files of LFS are named as skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.context.sources.git_address import Address, parse_address
+from ktx_cli.context.sources.git_cache import Copy, Entry, Remote, open_copy
+from ktx_cli.context.sources.model import RawFile, Skipped, Snapshot
+from ktx_cli.context.sources.port import FetchContext
+from ktx_cli.core.errors import CancelledError, ConfigError, ResultWarning, SourceError, StorageError
+from ktx_cli.project import secrets
+from ktx_cli.project.files import read_bytes, storage_error
+
+MAX_BYTES: Final = 5_000_000
+"""The largest file that is read, unless a source says otherwise."""
+
+LEFT_OUT: Final = frozenset({"node_modules", "dbt_packages", "dbt_modules", "logs", "__pycache__", "venv"})
+"""Folders, beside hidden ones, of packages and of what tools leave behind."""
+
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
+
+Wanted = Callable[[str], int]
+"""Takes a path and returns how many bytes of it may be read at most; 0: it is not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the files of a source are, as `ktx.yaml` says: a `folder`, or the `url` of a repository.
+
+    `path`: a folder in the repository. `token`: a secret reference or the token itself. `where`: the connection in
+    `ktx.yaml`, for errors. `keys`: what its settings are called there, where not as here.
+    """
+
+    where: str
+    folder: str | None = None
+    url: str | None = None
+    branch: str | None = None
+    path: str | None = None
+    token: str | None = None
+    url_key: str = "repo_url"
+    folder_key: str = "source_dir"
+
+
+def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted) -> Snapshot:
+    """Return the files wanted.
+
+    Raises `ConfigError` for settings that lead nowhere, `RepositoryUnreachableError`, `RepositoryDeniedError`,
+    `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
+    """
+    root = context.layout.root
+    if origin.folder:
+        return _from_folder(_below(root / Path(origin.folder).expanduser(), origin), context, wanted, origin)
+    address = parse_address(origin.url or "", base=root, where=f"`{origin.where}.{origin.url_key}`")
+    if address.path is not None and not _is_repository(address.path):
+        return _from_folder(_below(address.path, origin), context, wanted, origin)
+    return _from_repository(address, origin, context, wanted)
+
+
+def _is_repository(path: Path) -> bool:
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
+def inner_path(path: str | None, where: str) -> str:
+    """Return a folder in a repository in its one form, empty for the root; `ConfigError` where it leads out."""
+    parts = [part for part in (path or "").replace("\\", "/").split("/") if part not in ("", ".")]
+    if (path or "").startswith(("/", "~")) or ".." in parts or any(not part.isprintable() for part in parts):
+        raise ConfigError(f"`{where}.path` leads out of the repository", hint="name a folder in it, such as transform")
+    return "/".join(parts)
+
+
+def _below(folder: Path, origin: Origin) -> Path:
+    """Return the folder to read, in it also where links lead elsewhere."""
+    inner = inner_path(origin.path, origin.where)
+    base = folder.resolve()
+    found = (base / inner).resolve()
+    key = origin.folder_key if origin.folder else origin.url_key
+    if not found.is_relative_to(base):
+        raise ConfigError(f"`{origin.where}.path` leads out of {base}", hint="name a folder in it, such as transform")
+    if not found.is_dir():
+        raise SourceError(
+            f"there is no folder {found}", hint=f"correct {origin.where}.{key}", details={"path": str(found)}
+        )
+    return found
+
+
+def _from_folder(folder: Path, context: FetchContext, wanted: Wanted, origin: Origin) -> Snapshot:
+    files: dict[str, RawFile] = {}
+    skipped: list[Skipped] = []
+    for path, place in _walk(folder):
+        _look_up(context)
+        limit = wanted(path)
+        if not limit:
+            continue
+        reason = _why_not(folder, place, limit)
+        content = None if reason else read_bytes(place)
+        if content is None:
+            skipped.append(Skipped(path, reason or "it is gone", retry=reason is None))
+        else:
+            files[path] = RawFile(path, hashlib.sha256(content).hexdigest(), len(content), _reader(place))
+    return _snapshot(files, skipped, context, origin=str(folder))
+
+
+def _reader(place: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        content = read_bytes(place)
+        if content is None:
+            raise StorageError(f"{place} is gone", hint="run `ktx ingest` again")
+        return content
+
+    return read
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (path, place) of all files below a folder, folders that are links left out."""
+
+    def refuse(error: OSError) -> None:
+        raise storage_error(Path(error.filename or folder), error, "read") from error
+
+    for name, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in LEFT_OUT)
+        place = Path(name)
+        for each in sorted(names):
+            yield (place / each).relative_to(folder).as_posix(), place / each
+
+
+def _why_not(folder: Path, place: Path, limit: int) -> str | None:
+    """Return why a file is not read, None where it is."""
+    if place.is_symlink() and not place.resolve().is_relative_to(folder):
+        return "it is a link that leads out of the folder"
+    try:
+        size = place.stat().st_size
+    except FileNotFoundError:
+        return "it is a link to nothing"
+    except OSError as error:
+        raise storage_error(place, error, "read") from error
+    return _too_large(size, limit)
+
+
+def _too_large(size: int, limit: int) -> str | None:
+    return f"it has {size:,} bytes, and {limit:,} are read" if size > limit else None
+
+
+def _from_repository(address: Address, origin: Origin, context: FetchContext, wanted: Wanted) -> Snapshot:
+    inner = inner_path(origin.path, origin.where)
+    setting = f"{origin.where}.auth_token_ref"
+    token = None
+    if origin.token:
+        token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
+    _look_up(context)
+    remote = Remote(address, origin.branch, token, origin.where, setting)
+    copy = open_copy(remote, context.layout.cache, context.connection, context.environ)
+    entries = copy.entries(inner)
+    if inner and not entries:
+        hint = f"correct {origin.where}.path"
+        raise ConfigError(f"{address.url} has no folder `{inner}` on its branch `{copy.branch}`", hint=hint)
+    _look_up(context)
+    files, skipped = _read(copy, entries, context, wanted)
+    shown = f"{address.url} ({copy.branch}, {copy.commit[:10]})"
+    return _snapshot(files, skipped, context, origin=shown, warnings=_token_warnings(address, token, setting))
+
+
+def _read(
+    copy: Copy, entries: list[Entry], context: FetchContext, wanted: Wanted
+) -> tuple[dict[str, RawFile], list[Skipped]]:
+    skipped: list[Skipped] = []
+    chosen: list[Entry] = []
+    for entry in entries:
+        limit = wanted(entry.path) if _is_wanted_place(entry.path) else 0
+        reason = _strange(entry.mode) or _too_large(entry.size, limit)
+        if limit and reason:
+            skipped.append(Skipped(entry.path, reason))
+        elif limit:
+            chosen.append(entry)
+    contents = copy.contents(entry.blob for entry in chosen)
+    lfs = {entry.path for entry in chosen if contents[entry.blob].startswith(_LFS)}
+    skipped += [Skipped(path, "it is kept in git LFS, which ktx does not fetch") for path in sorted(lfs)]
+    kept = (entry for entry in chosen if entry.path not in lfs)
+    return {entry.path: context.raw.put(entry.path, contents[entry.blob]) for entry in kept}, skipped
+
+
+def _is_wanted_place(path: str) -> bool:
+    return not any(part.startswith(".") or part in LEFT_OUT for part in path.split("/")[:-1])
+
+
+def _strange(mode: str) -> str | None:
+    """Return what is strange about an entry that is no file."""
+    return {"120000": "it is a link, which is not followed", "160000": "it is a submodule, which is not fetched"}.get(
+        mode
+    )
+
+
+def _token_warnings(address: Address, token: str | None, setting: str) -> tuple[ResultWarning, ...]:
+    if token and not address.is_web:
+        what = f"{setting} is not used: {address.url} is not read over https"
+        return (ResultWarning("token_unused", what, hint=f"remove {setting}"),)
+    if (token or address.password) and address.is_plain:
+        what = f"the token for {address.url} is sent unencrypted"
+        return (ResultWarning("token_unencrypted", what, hint="write the address with https://"),)
+    return ()
+
+
+def _snapshot(
+    files: Mapping[str, RawFile],
+    skipped: list[Skipped],
+    context: FetchContext,
+    *,
+    origin: str,
+    warnings: tuple[ResultWarning, ...] = (),
+) -> Snapshot:
+    ordered = {path: files[path] for path in sorted(files)}
+    fetched = sum(context.previous.get(path) != file.sha256 for path, file in ordered.items())
+    return Snapshot(ordered, origin=origin, fetched=fetched, skipped=tuple(skipped), warnings=warnings)
+
+
+def _look_up(context: FetchContext) -> None:
+    if context.stopped():
+        raise CancelledError("stopped while the source was read")

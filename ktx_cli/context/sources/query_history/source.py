@@ -1,0 +1,146 @@
+"""The query history of a database as a context source: see `QueryHistorySource`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from ktx_cli.context.semantic.interchange.result import Fidelity, Kind
+from ktx_cli.context.semantic.model import Model, Place
+from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.context.sources.query_history import readers
+from ktx_cli.context.sources.query_history.blanking import Redactor
+from ktx_cli.context.sources.query_history.documents import MANIFEST, parsed
+from ktx_cli.context.sources.query_history.evidence import table_documents
+from ktx_cli.context.sources.query_history.hints import missing_joins
+from ktx_cli.context.sources.query_history.model import KIND, Coverage
+from ktx_cli.context.sources.query_history.scope import scope_of
+from ktx_cli.context.sources.query_history.staging import stage
+from ktx_cli.context.sources.query_history.tables import Tables
+from ktx_cli.context.sources.query_history.templates import Gathering
+from ktx_cli.context.sources.query_history.usage import Absence, write_usage
+from ktx_cli.core.errors import CancelledError
+from ktx_cli.project.config.query_history import QueryHistory
+
+TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
+PATTERN_NOTES = (
+    "Read the file and give one `pattern` evidence for each question worth a page; statements that ask the same are "
+    "one. Most files hold fewer questions than statements; a file may hold none."
+)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHistorySource:
+    """What people ask a database, without what they ask for.
+
+    It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`:
+    the semantic layer as the run has it when the history is fetched. `connect`: opens the database. `clock`: now.
+    """
+
+    model: Model
+    connect: readers.Opens
+    clock: Callable[[], datetime] = _now
+
+    kind: ClassVar[str] = KIND
+    documents: ClassVar[bool] = False
+    skills: ClassVar[tuple[str, ...]] = ("query_history",)
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read the history and stage it; what a statement holds besides its structure is never kept."""
+        settings: QueryHistory = entry.context.query_history
+        gathering = self._gathering(entry, settings, context.connection)
+        location = getattr(entry, "location", None)
+        place = readers.Place(context.connection, self.model.dialect, context.layout.root, self.connect, location)
+        now = self.clock()
+        history = readers.read_history(place, settings, now)
+        if context.stopped():
+            raise CancelledError("interrupted while the query history was read", hint="run the command again")
+        staged = stage(history, gathering, context.connection, now)
+        files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
+        return Snapshot(
+            files,
+            complete=history.coverage is not Coverage.PART,
+            origin=history.origin,
+            fetched=len(history.observations),
+            warnings=staged.warnings,
+        )
+
+    def _gathering(self, entry: Any, settings: QueryHistory, connection: str) -> Gathering:
+        where = f"connections.{connection}.context.queryHistory"
+        tables = Tables(self.model)
+        redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
+        scope = scope_of(settings, entry.enabled_tables, tables)
+        return Gathering(self.model.dialect, tables, scope, settings, redact, where)
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write `usage` of the manifest's sources; list the joins people make that the semantic layer does not have."""
+        model = context.models[context.connection]
+        contents = contents_of(snapshot)
+        documents = table_documents(contents)
+        tables = Tables(model)
+        scope = scope_of(entry.context.query_history, entry.enabled_tables, tables)
+        named = frozenset(table.source for table in tables.known if table.source and table in scope)
+        absence = Absence(coverage_of(contents), named, self.clock().date())
+        written = write_usage(context.workspace, model, documents, context.owned, absence)
+        raw = tuple(sorted(path for path in snapshot.files if path.startswith("tables/")))
+        return Projection(
+            artifacts=dict.fromkeys(sorted(written.changed), raw),
+            owned=written.owned,
+            report=tuple(map(_fidelity, raw, documents)),
+            handled=frozenset({MANIFEST}),
+            left=(*_left(snapshot), *(f"observed join: {hint}" for hint in missing_joins(documents, model))),
+            warnings=written.warnings(context.connection),
+        )
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return a unit for each table file and each pattern file that changed."""
+        touched = sorted(changes.touched & snapshot.files.keys() - projection.handled)
+        return tuple(_unit(snapshot.files[path], touched) for path in touched)
+
+
+def contents_of(snapshot: Snapshot) -> dict[str, bytes]:
+    """Return path -> content of a snapshot's files."""
+    return {path: file.read() for path, file in snapshot.files.items()}
+
+
+def coverage_of(contents: Mapping[str, bytes]) -> Coverage:
+    """Return what the absence of a statement from a snapshot means."""
+    if MANIFEST not in contents:
+        return Coverage.PART
+    return Coverage(parsed(contents[MANIFEST], MANIFEST)["coverage"])
+
+
+def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
+    is_table = file.path.startswith("tables/")
+    name = file.path.partition("/")[2].removesuffix(".json")
+    label = str(parsed(file.read(), file.path)["table"]) if is_table else f"query patterns {name}"
+    return WorkUnit(
+        key=f"{'table' if is_table else 'patterns'}-{name}",
+        label=label,
+        files=(file.path,),
+        peers=tuple(path for path in touched if path != file.path),
+        notes=TABLE_NOTES if is_table else PATTERN_NOTES,
+        semantic=False,
+        why_not="the query history is told by evidence; what it says is written without an agent",
+    )
+
+
+def _fidelity(path: str, document: Mapping[str, Any]) -> Fidelity:
+    what = f"use of {document['table']}"
+    if document["source"]:
+        return Fidelity(Kind.KEPT, what, "", Place(path), f"{document['source']}.usage")
+    return Fidelity(Kind.DROPPED, what, "the semantic layer has no such table", Place(path))
+
+
+def _left(snapshot: Snapshot) -> tuple[str, ...]:
+    tables = sum(path.startswith("tables/") for path in snapshot.files)
+    patterns = sum(path.startswith("patterns/") for path in snapshot.files)
+    lines = [f"a narrative of the use of {tables} tables"] if tables else []
+    return (*lines, *([f"wiki pages of the questions in {patterns} pattern files"] if patterns else []))

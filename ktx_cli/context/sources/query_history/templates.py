@@ -1,0 +1,146 @@
+"""Statements that differ only in what they look for, taken together: how often, by how many, how long."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ktx_cli.context.sources.query_history import filters
+from ktx_cli.context.sources.query_history.blanking import Redact
+from ktx_cli.context.sources.query_history.filters import Dropped, ServiceFilter
+from ktx_cli.context.sources.query_history.model import Observation
+from ktx_cli.context.sources.query_history.scope import HistoryScope
+from ktx_cli.context.sources.query_history.statements import (
+    Statement,
+    UnreadableStatementError,
+    read_statement,
+)
+from ktx_cli.context.sources.query_history.tables import NamedTable, Tables
+from ktx_cli.project.config.query_history import QueryHistory
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    """A statement and all its executions. `slow_ms`: the highest of what was said; `marks`: why it stands apart."""
+
+    statement: Statement
+    executions: int = 0
+    failed: int = 0
+    users: dict[str | None, int] = field(default_factory=dict)
+    slow_ms: float | None = None
+    last_seen: datetime | None = None
+    marks: set[str] = field(default_factory=set)
+
+    @property
+    def known_users(self) -> set[str]:
+        """Who sent it, as far as that is known."""
+        return {user for user in self.users if user is not None}
+
+    def add(self, seen: Observation) -> None:
+        """Count an observation."""
+        self.executions += seen.executions
+        self.failed += seen.failed
+        self.users[seen.user] = self.users.get(seen.user, 0) + seen.executions
+        self.slow_ms = max(filter(None, (self.slow_ms, seen.slow_ms, seen.mean_ms)), default=None)
+        self.last_seen = max(filter(None, (self.last_seen, seen.last_seen)), default=None)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The templates that count, by id; `unread`: id of a text -> why it could not be read."""
+
+    templates: dict[str, Template] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    dropped: Dropped = field(default_factory=Dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What decides which statements count. `where`: the settings' place in `ktx.yaml`."""
+
+    dialect: str
+    tables: Tables
+    scope: HistoryScope
+    settings: QueryHistory
+    redact: Redact
+    where: str
+
+    def gather(self, observations: Iterable[Observation]) -> Gathered:
+        """Read every statement, take together those that are the same, and leave out what does not count."""
+        found = Gathered()
+        read: dict[str, Statement | None] = {}
+        for seen in observations:
+            reason = filters.noise(seen)
+            if reason is not None:
+                found.dropped.add(reason)
+                continue
+            if seen.text not in read:
+                read[seen.text] = self._read(seen.text, found)
+            statement = read[seen.text]
+            if statement is not None:
+                self._count(seen, statement, found)
+        self._sift(found)
+        return found
+
+    def _read(self, text: str, found: Gathered) -> Statement | None:
+        try:
+            return read_statement(text, self.dialect, self.tables, self.redact)
+        except UnreadableStatementError as error:
+            found.unread[_name_of(text)] = str(error)
+            return None
+
+    def _count(self, seen: Observation, statement: Statement, found: Gathered) -> None:
+        reason = self._reason(statement)
+        if reason is not None:
+            found.dropped.add(reason)
+            return
+        template = found.templates.setdefault(statement.id, Template(statement))
+        template.add(seen)
+        sender = filters.orchestrator_of(seen.text, self.dialect)
+        template.marks.add(sender or "")
+
+    def _reason(self, statement: Statement) -> str | None:
+        if statement.system:
+            return "on system tables"
+        if statement.trivial and (self.settings.filters.drop_trivial_probes or not statement.tables):
+            return "asks for nothing"
+        return None if any(table in self.scope for table in statement.tables) else "out of scope"
+
+    def _sift(self, found: Gathered) -> None:
+        """Leave out what is rare, fails, or comes from service accounts and orchestrators alone; mark the rest."""
+        services = ServiceFilter(self.settings.filters, self.where)
+        for identity, template in list(found.templates.items()):
+            is_service = services.covers(template.users, template.executions)
+            # What a person sends too is a person's question.
+            senders = set() if "" in template.marks else template.marks
+            reason = self._left_out(template, services.mode if is_service else "include", bool(senders))
+            if reason is not None:
+                found.dropped.add(reason)
+                del found.templates[identity]
+                continue
+            marks = {"service account"} if is_service and services.mode == "mark-only" else set()
+            marked = senders if self.settings.filters.orchestrators.mode == "mark-only" else set()
+            template.marks = marks | marked
+
+    def _left_out(self, template: Template, service_mode: str, orchestrated: bool) -> str | None:
+        if template.executions < self.settings.min_executions:
+            return "rare"
+        if filters.mostly_fails(template.failed, template.executions, self.settings.filters):
+            return "mostly fails"
+        if service_mode == "exclude":
+            return "sent by service accounts alone"
+        if orchestrated and self.settings.filters.orchestrators.mode == "exclude":
+            return "sent by orchestrators alone"
+        return None
+
+
+def in_scope(statement: Statement, scope: HistoryScope) -> tuple[NamedTable, ...]:
+    """Return the tables of a statement whose queries count."""
+    return tuple(table for table in statement.tables if table in scope)
+
+
+def _name_of(text: str) -> str:
+    """Return a name for a statement that cannot be shown: its length and its hash."""
+    return f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]} ({len(text):,} characters)"

@@ -1,0 +1,36 @@
+"""Which module reads which kind of context source; a module is loaded when its kind is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final, cast
+
+from ktx_cli.context.sources.port import Source
+from ktx_cli.core.errors import NotSupportedError
+from ktx_cli.core.text import did_you_mean
+
+_PACKAGE: Final = "ktx_cli.context.sources"
+_SOURCES: Final = {
+    "dbt": f"{_PACKAGE}.dbt.source:DbtSource",
+    "metricflow": f"{_PACKAGE}.metricflow:MetricFlowSource",
+    "lookml": f"{_PACKAGE}.lookml:LookMlSource",
+    "metabase": f"{_PACKAGE}.metabase:MetabaseSource",
+    "looker": f"{_PACKAGE}.looker:LookerSource",
+    "notion": f"{_PACKAGE}.notion:NotionSource",
+    "confluence": f"{_PACKAGE}.confluence:ConfluenceSource",
+    "documents": f"{_PACKAGE}.files:FilesSource",
+}
+DRIVERS: Final = tuple(_SOURCES)
+"""The drivers of context sources."""
+
+
+def source_for(driver: str) -> Source:
+    """Return the source of a `driver`; raises `NotSupportedError` for one that has no code."""
+    place = _SOURCES.get(driver)
+    if place is None:
+        near = did_you_mean(driver, DRIVERS)
+        raise NotSupportedError(
+            f"`{driver}` is no context source this version reads", hint=f"use {near or ', '.join(DRIVERS)}"
+        )
+    module, _, name = place.partition(":")
+    return cast(Source, getattr(importlib.import_module(module), name)())

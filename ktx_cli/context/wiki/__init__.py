@@ -1,0 +1,1 @@
+"""The wiki: Markdown pages on what the numbers mean, what they refer to, and what is wrong with them."""

@@ -1,0 +1,83 @@
+"""Characters and markup a reader does not see and a model reads."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from ktx_cli.context.wiki.spots import Spot
+
+_INVISIBLE: Final = re.compile(
+    "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
+    "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
+    "\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]+"
+)
+"""Default-ignorable code points of Unicode, controls, fillers and blanks that are drawn as nothing."""
+
+_BIDI: Final = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+_TAGS: Final = re.compile("[\\U000e0000-\\U000e007f]")
+_JOINERS: Final = ("\u200c", "\u200d")
+_COMMENT: Final = re.compile(r"<!--")
+_UNSEEN_DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]*\]:[ \t]*(?:#|<>)[ \t]*[\"'(]", re.MULTILINE)
+_TAG: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9-]*)\b([^<>]*)>")
+_ACTIVE: Final = re.compile(
+    "applet|audio|base|body|button|canvas|dialog|embed|form|frame|frameset|head|html|iframe|input|link|math|meta|noscript"
+    "|object|option|param|picture|script|select|source|style|svg|template|textarea|title|track|video",
+    re.IGNORECASE,
+)
+_ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
+
+
+def hidden_characters(text: str) -> Iterator[Spot]:
+    """Yield every run of characters that show nothing, but for those emoji and some scripts need."""
+    if text.isascii() and text.isprintable():
+        return
+    for found in _INVISIBLE.finditer(text):
+        if (found.start() == 0 and found[0] == "\ufeff") or _is_script(text, found):
+            continue
+        codes = " ".join(dict.fromkeys(f"U+{ord(each):04X}" for each in found[0][:8]))
+        yield Spot(found.start(), "hidden_characters", f"{_what(found[0])} ({codes})", "delete them")
+
+
+def hidden_markup(text: str) -> Iterator[Spot]:
+    """Yield comments and HTML that a rendered page does not show, or that does something."""
+    for found in _COMMENT.finditer(text):
+        yield Spot(
+            found.start(), "html_comment", "a comment, which readers do not see", "delete it, or write it as text"
+        )
+    for found in _UNSEEN_DEFINITION.finditer(text):
+        yield Spot(found.start(), "html_comment", "a definition that only hides a text", "delete it")
+    for found in _TAG.finditer(text):
+        if _ACTIVE.fullmatch(found[1]) or _ACTIVE_ATTRIBUTE.search(found[2]):
+            message = f"the HTML tag <{found[1][:20]}>, which hides something or does something"
+            yield Spot(found.start(), "html", message, "write it in Markdown")
+
+
+def without_hidden(text: str) -> str:
+    """Return a text without characters that show nothing; lines stay where they are."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def _what(run: str) -> str:
+    if _TAGS.search(run):
+        return "characters of the tags block, a text only machines read"
+    return "characters that turn the direction of text" if _BIDI.search(run) else "characters that show nothing"
+
+
+def _is_script(text: str, found: re.Match[str]) -> bool:
+    """Whether a single invisible character does its work here: in an emoji, or between letters of a joining script."""
+    run, before, behind = found[0], text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+    if run in ("\ufe0f", "\ufe0e", "\ufe0f\u200d"):
+        return bool(before) and (unicodedata.category(before) in ("So", "Sm", "Sk") or before in "#*0123456789‼⁉")
+    if run not in _JOINERS or not before or not behind:
+        return False
+    if run == "\u200d" and unicodedata.category(before) in ("So", "Sk") and unicodedata.category(behind) == "So":
+        return True
+    return _joins(before) and _joins(behind)
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is of a script whose letters joiners keep apart or together: Arabic to Khmer, Mongolian."""
+    return 0x0600 <= ord(character) <= 0x18AF and unicodedata.category(character)[0] in "LM"

@@ -1,0 +1,138 @@
+"""What sentences to an agent look like. What a handbook says to people ("ignore test orders") must not match."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`words`: of which one must be in the text (lower case) before `pattern` is tried. `what`: what the text does."""
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+    what: str
+
+
+def _rule(words: str, pattern: str, what: str) -> Rule:
+    return Rule(tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE), what)
+
+
+_MODEL: Final = (
+    r"(?:ai|a\.i\.|llms?|language\s+models?|ai\s+(?:agents?|assistants?)|coding\s+agents?|chat\s?bots?"
+    r"|claude|gpt|chatgpt|copilot)"
+)
+_AGENT: Final = rf"(?:{_MODEL}|agents?|assistants?)"
+_USERS: Final = r"(?:users?|humans?|operators?|reviewers?|anyone|anybody|owners?)"
+_IGNORE: Final = r"(?:ignore|disregard|forget|override|bypass|overrule|neglect)"
+_TOOL: Final = (
+    r"(?:bash|(?:a\s+|the\s+)?shell\s+commands?|curl|wget|powershell|web_?fetch|web_?search|wiki_(?:write|remove)"
+    r"|sl_(?:write|edit)_\w+|sql_execution|memory_ingest|emit_\w+"
+    r"|(?:bash|shell|write|edit|fetch|browser|exec\w*|python|web)\s+tool)"
+)
+
+RULES: Final = (
+    _rule(
+        "ignore|disregard|forget|override|bypass|overrule|neglect",
+        rf"""\b{_IGNORE}\s+(?:
+            (?:(?:all|any|every|each|of|the|your|my|these|those|previous|prior|above|earlier|preceding|existing|former
+                |other|system|safety|given)\s+){{0,6}}(?:instructions?|prompts?|directives?)\b
+            | (?:(?:all|any|of|the|these|those)\s+){{0,3}}(?:your|previous|prior|above|earlier|preceding|system|safety)
+                \s+(?:\w+\s+){{0,2}}(?:rules?|guidelines?|directions?|safeguards?|constraints?)\b
+            | (?:everything|anything|all|what)\s+(?:(?:that|you|was|were|is|has|have|been|of)\s+)*
+                (?:above|said|told|so\s+far|know)\b)""",
+        "asks to set rules aside",
+    ),
+    _rule(
+        "you are|act as|behave as|pretend",
+        rf"""\byou\s+are\s+(?:now\s+)?(?:an?\s+|the\s+)?(?:\w+\s+){{0,3}}{_AGENT}\b
+            | \byou\s+are\s+now\s+(?:an?|in)\s
+            | \b(?:act|behave)\s+as\s+an?\s+(?:\w+\s+){{0,2}}{_AGENT}\b
+            | \bpretend\s+(?:to\s+be|that\s+you|you)\b""",
+        "tells an agent what it is",
+    ),
+    _rule(
+        "ai|a.i.|llm|language model|agent|assistant|chatbot|chat bot|claude|gpt|copilot",
+        rf"""\b(?:attention|note|notice|message|important|instructions?|dear|hey|hello|hi)[\s,:]+
+                (?:(?:to|for|all|any|every|the|you)\s+)*{_AGENT}\s*[:,!.]
+            | (?:^|[.!?:;>]\s)\s*(?:(?:to|for|all|any|every)\s+)*{_MODEL}\s*
+                (?:[,!]|\s(?:reading|must|should|shall|please|you)\b)
+            | \bas\s+an?\s+(?:ai|llm|language\s+model)\b
+            | \bif\s+you\s+are\s+(?:an?\s+)?(?:\w+\s+)?{_MODEL}\b""",
+        "speaks to an agent",
+    ),
+    _rule(
+        "prompt|system message|developer m|jailbreak|do anything now",
+        r"""\b(?:(?:system|developer|hidden)\s+(?:prompt|message)s?|developer\s+mode|jailbreak\w*|do\s+anything\s+now)\b""",
+        "speaks of an agent's prompt",
+    ),
+    _rule(
+        "call|use|run|invoke|execute|launch",
+        rf"""\b(?:call|use|run|invoke|execute|launch)\s+(?:the\s+|your\s+)?{_TOOL}\b""",
+        "asks to use a tool",
+    ),
+    _rule(
+        "put|include|add|insert|append|paste|embed|copy|place|write|link to",
+        r"""\b(?:put|include|add|insert|append|paste|embed|copy|place|write)\s+(?:\w+\s+){0,4}
+            (?:links?|urls?|sentences?|texts?|images?|instructions?|paragraphs?|https?://\S+)\s+(?:\w+\s+){0,3}
+            (?:in|into|on|to|at)\s+(?:\w+\s+){0,3}(?:every|each|all|any|your)\s+(?:\w+\s+){0,2}
+            (?:pages?|documents?|answers?|responses?|repl(?:y|ies)|messages?|summar(?:y|ies)|files?|outputs?)\b""",
+        "asks to spread a text",
+    ),
+    _rule(
+        "without|do not|don't|don’t|dont|never",
+        rf"""\bwithout\s+(?:telling|informing|mentioning\s+(?:it|this)\s+to|notifying|warning)\s+(?:\w+\s+){{0,2}}{_USERS}\b
+            | \b(?:do\s+not|don['’]?t|never)\s+
+                (?:tell|inform|mention|reveal|disclose|report|warn|notify|alert|flag|show)\s+
+                (?:(?:this|it|that|anything|to|the|any|a|your|about)\s+){{0,4}}{_USERS}\b""",
+        "asks to keep something from people",
+    ),
+    _rule(
+        "reveal|print|show|repeat|output|leak|send|exfiltrate|post|upload|forward|mail|disclose",
+        r"""\b(?:reveal|print|show|repeat|output|leak|send|exfiltrate|post|upload|forward|e?-?mail|disclose)\s+(?:\w+\s+){0,3}
+            (?:system\s+prompt|your\s+(?:instructions|prompt|rules|tools|credentials|secrets?|keys?|tokens?|memory|context
+            |conversation)|api\s+keys?|environment\s+variables|private\s+keys?)\b""",
+        "asks to give something away",
+    ),
+    _rule(
+        "from now on|instructions|your |henceforth",
+        r"""\b(?:from\s+now\s+on|henceforth)\b[\s,]*(?:you|always|never|respond|answer|write|reply)\b
+            | \bnew\s+instructions?\s*:
+            | \byour\s+(?:new|real|true|only|actual)\s+(?:task|goal|instructions?|role|purpose|job|objective|rules?)\b
+            | \bfollow\s+(?:(?:the|these|my)\s+)*instructions\s+(?:below|above|in\s+this)\b""",
+        "gives an agent a task",
+    ),
+    _rule(
+        "you must|you should|you shall|you have to|you need to|you are required",
+        r"""\byou\s+(?:must|should|shall|have\s+to|need\s+to|are\s+required\s+to)\s+
+            (?:(?:now|always|never|not|also|first|immediately|only)\s+)*
+            (?:obey|output|invoke|pretend|comply\s+with\s+(?:this|these|the\s+following)|(?:respond|reply|answer)\s+(?:only\s+)?with
+            |execute\s+(?:this|these|the\s+following))\b""",
+        "gives an agent an order",
+    ),
+    _rule(
+        "<|im_|inst]|<sys>|system|<assistant|</assistant|<user>|</user>|<instruction|</instruction|<tool|</tool|<function"
+        "|</function|<invoke|</invoke|human:|assistant:|# instruction|<important",
+        r"""<\|im_(?:start|end)\|> | \[/?inst\] | <</?sys>>
+            | </?(?:system|assistant|user|instructions?|tool_?\w*|function_?\w*|invoke|important|system[-_]\w+)\b
+                [^<>\n]{0,80}>
+            | ^\s*(?:human|assistant)\s*:
+            | ^[#]{1,6}\s*(?:system|instructions?\s+(?:to|for)\s+(?:ai|llms?|agents?|assistants?))\s*:?\s*$""",
+        "looks like the turns of a conversation",
+    ),
+    _rule(
+        "ignorier|vergiss|missacht|ignore|oublie|ignora|olvida|dimentica|negeer",
+        r"""\b(?:ignorier\w*|vergiss|missacht\w*|negeer)\s+(?:\w+\s+){0,4}(?:anweisung\w*|vorgaben|instructies)\b
+            | \b(?:ignorez|oubliez?|ignore)\s+(?:\w+\s+){0,4}(?:instructions|consignes)\b
+            | \b(?:ignora|olvida|dimentica|ignore)\s+(?:\w+\s+){0,4}(?:instruc[cç]\w+|istruzioni)\b""",
+        "asks to set rules aside",
+    ),
+    _rule(
+        "忽略|无视|無視|忘记|忘れ|игнорир|забудь",
+        r"""(?:忽略|无视|無視|忘记).{0,12}(?:指令|指示|规则|規則|提示) | (?:指示|命令|ルール).{0,6}(?:無視|忘れ)
+            | (?:игнорируй\w*|забудь\w*)\s+(?:\w+\s+){0,4}(?:инструкци\w+|указани\w+)""",
+        "asks to set rules aside",
+    ),
+)

@@ -1,0 +1,50 @@
+"""Looks through pages for what must not be in them, whoever wrote them: what people do not see, and what is no text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from ktx_cli.context.wiki.hidden import hidden_characters, hidden_markup
+from ktx_cli.context.wiki.instructions import instructions
+from ktx_cli.context.wiki.links import hosts_in, images, links
+from ktx_cli.context.wiki.model import Finding, Page
+from ktx_cli.context.wiki.page import body_line, field_line
+from ktx_cli.context.wiki.secret_texts import secrets
+from ktx_cli.core.text import plural
+
+LONGEST_SUMMARY: Final = 200
+LONGEST_BODY: Final = 4000
+"""Characters; a page of more is two pages."""
+
+NamedHosts = Callable[[Page], Collection[str] | None]
+"""The hosts the sources of a page name; None where they are not known, so that links are not judged."""
+
+
+def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Finding]:
+    """Yield what a person should look at before agents read the page, in the order of its lines.
+
+    Sentences to agents, what readers do not see, links to hosts the sources of the page do not name (`named_hosts`; the
+    one of the field `source` is always named), images, data in links, texts that look like secrets, and too much text.
+    """
+    text = page.text
+    known = None if named_hosts is None else {*named_hosts, *hosts_in(str(page.fields.get("source") or ""))}
+    spots = (
+        *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
+        *(*links(text, known), *images(text), *secrets(text)),
+    )
+    found = {(text.count("\n", 0, spot.at) + 1, spot.code, spot.message): spot for spot in spots}
+    told = [Finding(page.path, line, code, message, found[line, code, message].hint) for line, code, message in found]
+    yield from sorted([*told, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
+
+
+def too_long(page: Page) -> Iterator[Finding]:
+    """Yield a finding for a summary or a body that is longer than an agent's page may be."""
+    summary, body = len(page.summary), len(page.body.strip())
+    if summary > LONGEST_SUMMARY:
+        message = f"the summary has {summary:,} characters, {LONGEST_SUMMARY} are enough"
+        yield Finding(page.path, field_line(page, "summary"), "too_long", message, "say it in one sentence")
+    if body > LONGEST_BODY:
+        message = f"the page has {plural(body, 'character')}, {LONGEST_BODY:,} are enough"
+        hint = "make two pages of it, and refer from one to the other"
+        yield Finding(page.path, body_line(page), "too_long", message, hint)

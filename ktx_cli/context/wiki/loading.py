@@ -1,0 +1,116 @@
+"""All pages of a tree: read once, read again where something changed, seen by a user, listed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, page_path, place_of, scopes_seen_from, suggested_key
+from ktx_cli.context.wiki.model import Finding, Page
+from ktx_cli.context.wiki.page import parse
+from ktx_cli.core.errors import UsageError
+from ktx_cli.core.text import did_you_mean, listing, one_line, plural, shell_words
+from ktx_cli.project.tree import Tree
+
+
+@dataclass(slots=True)
+class Wiki:
+    """The pages of a tree by path, and what is wrong with the files that hold none."""
+
+    pages: dict[str, Page] = field(default_factory=dict)
+    problems: dict[str, Finding] = field(default_factory=dict)
+
+    def refresh(self, tree: Tree, paths: Iterable[str]) -> None:
+        """Read these files again, or forget those that are gone; paths outside the wiki are passed over."""
+        for path in paths:
+            if path.startswith(FOLDER):
+                self._take(path, tree.read(path))
+
+    def get(self, key: str, scope: str = GLOBAL) -> Page | None:
+        """Return the page somebody in `scope` sees under a key: a user's own page shadows the global one."""
+        seen = (self.pages.get(page_path(each, key)) for each in scopes_seen_from(scope))
+        return next((page for page in seen if page is not None), None)
+
+    def seen_from(self, scope: str = GLOBAL) -> list[Page]:
+        """Return the pages somebody in `scope` sees, by key."""
+        found: dict[str, Page] = {}
+        wanted = scopes_seen_from(scope)
+        for page in self.pages.values():
+            other = found.get(page.key)
+            if page.scope in wanted and (other is None or wanted.index(page.scope) < wanted.index(other.scope)):
+                found[page.key] = page
+        return [found[key] for key in sorted(found)]
+
+    def tags(self, scope: str = GLOBAL) -> dict[str, int]:
+        """Return the tags of the pages seen from a scope, by name, with how many pages have each."""
+        return dict(sorted(Counter(tag for page in self.seen_from(scope) for tag in set(page.tags)).items()))
+
+    def _take(self, path: str, content: bytes | None) -> None:
+        self.pages.pop(path, None)
+        self.problems.pop(path, None)
+        if content is None:
+            return
+        found = _read(path, content)
+        if isinstance(found, Page):
+            self.pages[path] = found
+        elif found is not None:
+            self.problems[path] = found
+
+
+def load_wiki(tree: Tree) -> Wiki:
+    """Return the pages of a tree; a file that cannot be a page is a problem, and does not keep others out."""
+    wiki = Wiki()
+    wiki.refresh(tree, sorted(tree.paths(FOLDER)))
+    return wiki
+
+
+def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Finding | None:
+    """Return the page somebody in `scope` sees under a key, or what is wrong with its file; None: there is none."""
+    for each in scopes_seen_from(scope):
+        content = tree.read(page_path(each, key))
+        if content is not None:
+            return parse(each, key, content)
+    return None
+
+
+def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
+    """Return the error for a key nobody in `scope` sees a page under; its hint names the nearest one."""
+    keys = [page.key for page in wiki.seen_from(scope)]
+    near = next((each for each in (suggested_key(key), did_you_mean(key, keys)) if each in keys), None)
+    hint = shell_words("ktx", "wiki", "read", near) if near else _others(keys)
+    return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": keys[:50]})
+
+
+def _others(keys: list[str]) -> str:
+    if not keys:
+        return "ktx wiki write KEY --summary SENTENCE --content TEXT"
+    return f"ktx wiki lists {plural(len(keys), 'page')}: {listing(keys)}"
+
+
+def _read(path: str, content: bytes) -> Page | Finding | None:
+    """Return the page of a file, what is wrong with it, or None for a file that is none of ours."""
+    place = place_of(path)
+    if place is not None:
+        return parse(*place, content)
+    if not path.endswith(".md"):
+        return None
+    return Finding(path, 1, "place", "no page can have this path: pages lie in one folder", _moving(path))
+
+
+def _moving(path: str) -> str:
+    parts = path.removeprefix(FOLDER).split("/")
+    scope, rest = (GLOBAL, parts[1:]) if parts[0] == GLOBAL else (GLOBAL, parts)
+    if parts[0] == "user" and len(parts) > 2:
+        scope, rest = "/".join(parts[:2]), parts[2:]
+    return shell_words("git", "mv", path, page_path(scope, suggested_key("/".join(rest))))
+
+
+def case_twins(pages: Iterable[Page]) -> Iterator[Finding]:
+    """Yield a finding for every page some file systems cannot tell from one before it."""
+    first: dict[str, str] = {}
+    for path in sorted(page.path for page in pages):
+        other = first.setdefault(path.casefold(), path)
+        if other != path:
+            message = f"macOS and Windows take this file and {other} for one"
+            yield Finding(path, 1, "key", message, f"rename one of them, for example: git mv {path} ...")

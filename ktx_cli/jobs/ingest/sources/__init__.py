@@ -1,0 +1,1 @@
+"""Context sources in a run: fetched, compared, projected, and what is remembered of them."""

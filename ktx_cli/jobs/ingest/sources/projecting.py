@@ -1,0 +1,79 @@
+"""Lets every source say what needs no model, into the overlay of the run."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.sources.port import ProjectContext
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.events import Emit, StepFinished, StepStarted
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.project.layout import SCHEMA_NAME, SEMANTIC_NAME
+from ktx_cli.project.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+FORMAT = "1"
+"""Raised when projections of the same input become others."""
+
+
+def project_all(
+    works: Sequence[SourceWork],
+    workspace: Workspace,
+    models: Callable[[], Mapping[str, Model]],
+    *,
+    done: Mapping[tuple[str, str], str],
+    emit: Emit,
+) -> None:
+    """Project the sources one after another, each on what those before it wrote.
+
+    One whose files, settings and tables are as at its last projection is left as it is; `done`: (connection, kind) ->
+    digest of a later look that changed nothing. `models` loads the semantic layers as the overlay has them.
+    """
+    for work in works:
+        known = {work.manifest.projected, done.get((work.connection, work.kind), "")}
+        if work.error is None and digest(work, workspace) not in known:
+            _project(work, workspace, models, emit)
+
+
+def _project(work: SourceWork, workspace: Workspace, models: Callable[[], Mapping[str, Model]], emit: Emit) -> None:
+    step = f"project {work.kind}"
+    emit(StepStarted(step, work.connection))
+    started = monotonic()
+    trial = workspace.child()
+    try:
+        context = ProjectContext(work.connection, trial, models(), work.manifest.owned)
+        work.projection = work.source.project(work.entry, work.snapshot, context)
+        conflicts = workspace.absorb(trial)
+        if conflicts:  # nothing else writes to the overlay meanwhile
+            raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
+        summary = plural(len(work.projection.artifacts), "file")
+    except Exception as problem:  # noqa: BLE001 - whatever is wrong with one source, the others go on
+        work.error = problem if isinstance(problem, KtxError) else _internal(work, problem)
+        summary = "failed"
+    emit(StepFinished(step, summary, monotonic() - started, work.connection))
+
+
+def digest(work: SourceWork, workspace: Workspace) -> str:
+    """Return what tells everything a projection reads from what it read before: settings, raw files, tables."""
+    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{work.entry!r}\n".encode())
+    found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
+    for path in workspace.paths(f"{SEMANTIC_NAME}/"):
+        if f"/{SCHEMA_NAME}/" in path:
+            content = workspace.read(path) or b""
+            found.update(f"{path}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def _internal(work: SourceWork, problem: Exception) -> KtxError:
+    log.debug("the projection of %s failed", work.name, exc_info=problem)
+    return KtxError(
+        f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
+        code="internal",
+        hint=f"ktx ingest {work.connection} --debug",
+    )

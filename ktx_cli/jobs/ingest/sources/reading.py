@@ -1,0 +1,47 @@
+"""Reads the context sources of a run into its overlay: fetch, compare, project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.sources.port import Projection
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.sources.choosing import choose_sources
+from ktx_cli.jobs.ingest.sources.fetching import Fetched, fetch_all
+from ktx_cli.jobs.ingest.sources.projecting import project_all
+from ktx_cli.jobs.ingest.sources.remembering import Of
+from ktx_cli.jobs.semantic.layers import load_layer_in
+from ktx_cli.project.tree import Tree
+from ktx_cli.project.workspace import Workspace
+
+
+def read_sources(run: Run, base: Tree, fetches: Mapping[Of, Fetched], projected: Mapping[Of, str]) -> None:
+    """Fill `run.works`, and the overlay with what needs no model.
+
+    `fetches`, `projected`: what earlier runs left of each source.
+    """
+    request = run.request
+    works = choose_sources(run.config, run.targets, base, model=run.asks_model)
+    run.works.extend(works)
+    fetch_all(
+        [work for work in works if work.error is None],
+        layout=run.layout,
+        environ=request.environ,
+        earlier=fetches,
+        model=run.asks_model,
+        emit=request.emit,
+        stopped=lambda: False,
+    )
+    project_all(works, run.workspace, lambda: models_in(run, run.workspace), done=projected, emit=request.emit)
+    for work in works:
+        if work.error is None and run.asks_model:
+            said = work.projection or Projection()
+            work.units = work.source.units(work.entry, work.snapshot, work.changes, said)
+        run.warnings.extend(work.snapshot.warnings)
+        run.warnings.extend(() if work.projection is None else work.projection.warnings)
+
+
+def models_in(run: Run, workspace: Workspace) -> Mapping[str, Model]:
+    """Return the semantic layer of every database as the overlay has it."""
+    return {each: load_layer_in(workspace, run.config, each) for each in run.config.databases()}

@@ -1,0 +1,93 @@
+"""Finished work units and the steps of unfinished ones, in the state database: nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core.clock import isoformat, now
+from ktx_cli.llm.journal import StoredStep
+from ktx_cli.project.state import transaction, translated
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStore:
+    """Outcomes by what they were made from. Every method raises `StorageError` where the state database fails."""
+
+    database: sqlite3.Connection
+    state: Path
+
+    def outcome(self, key: str) -> Mapping[str, Any] | None:
+        """Return what is kept of a finished unit, None where there is nothing."""
+        with translated(self.state):
+            row = self.database.execute("SELECT outcome FROM unit_outcomes WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def keep(self, key: str, connection: str, kind: str, unit: str, outcome: Mapping[str, Any]) -> None:
+        """Keep a finished unit in place of its steps."""
+        with translated(self.state), transaction(self.database):
+            self.database.execute(
+                "INSERT OR REPLACE INTO unit_outcomes VALUES (?, ?, ?, ?, ?, ?)",
+                (key, connection, kind, unit, json.dumps(outcome, sort_keys=True), isoformat(now())),
+            )
+            self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
+
+    def steps(self, key: str, loop: str) -> list[tuple[StoredStep, Mapping[str, Any]]]:
+        """Return the steps of a loop and what its tools noted after each; those of another loop are forgotten."""
+        with translated(self.state):
+            self.database.execute("DELETE FROM unit_steps WHERE key = ? AND loop <> ?", (key, loop))
+            rows = self.database.execute(
+                "SELECT step, session FROM unit_steps WHERE key = ? ORDER BY number", (key,)
+            ).fetchall()
+        return [(json.loads(step), json.loads(session)) for step, session in rows]
+
+    def append(self, key: str, loop: str, step: StoredStep, session: Mapping[str, Any]) -> None:
+        """Keep one more step, with what the tools have noted so far."""
+        with translated(self.state):
+            self.database.execute(
+                "INSERT INTO unit_steps SELECT ?, ?, 1 + coalesce(max(number), 0), ?, ? FROM unit_steps WHERE key = ?",
+                (key, loop, json.dumps(step), json.dumps(session), key),
+            )
+
+    def drop_steps(self, key: str) -> None:
+        """Forget the steps of a unit that begins again."""
+        with translated(self.state):
+            self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
+
+    def landed(self, sources: Iterable[tuple[str, str]]) -> None:
+        """Forget what is kept of sources (connection, kind) whose work is in a commit."""
+        with translated(self.state), transaction(self.database):
+            for source in sources:
+                keys = "SELECT key FROM unit_outcomes WHERE connection = ? AND kind = ?"
+                self.database.execute(f"DELETE FROM unit_steps WHERE key IN ({keys})", source)
+                self.database.execute("DELETE FROM unit_outcomes WHERE connection = ? AND kind = ?", source)
+
+
+class UnitJournal:
+    """The journal of one unit's loop; going on puts back what the tools had noted."""
+
+    def __init__(
+        self,
+        store: UnitStore,
+        key: str,
+        *,
+        state: Callable[[], Mapping[str, Any]],
+        restore: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self._store, self._key = store, key
+        self._state, self._restore = state, restore
+
+    def load(self, key: str) -> Sequence[StoredStep]:
+        """See `LoopJournal`."""
+        kept = self._store.steps(self._key, key)
+        if kept:
+            self._restore(kept[-1][1])
+        return [step for step, _ in kept]
+
+    async def append(self, key: str, step: StoredStep) -> None:
+        """See `LoopJournal`."""
+        self._store.append(self._key, key, step, self._state())

@@ -1,0 +1,133 @@
+"""Searching a project, and writing its search index: what both read, and which embeddings they use."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from ktx_cli.connectors.registry import dialect_of
+from ktx_cli.context.scan.catalog import ParsedCopies
+from ktx_cli.context.scan.profiling.dictionary import ColumnValues
+from ktx_cli.context.scan.profiling.store import load_lists
+from ktx_cli.context.search.index.file import index_path
+from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Values
+from ktx_cli.context.search.index.refresh import Refreshed, refresh
+from ktx_cli.context.search.index.searching import Answer, Searcher
+from ktx_cli.context.search.model import KINDS, Scope
+from ktx_cli.context.semantic.loading import load_tree
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.wiki.keys import user_scope
+from ktx_cli.core.clock import new_run_id
+from ktx_cli.core.errors import ResultWarning, UsageError
+from ktx_cli.core.events import Emit, ignore_events
+from ktx_cli.jobs.semantic.layers import layer_ids
+from ktx_cli.llm.embeddings import create_embedder
+from ktx_cli.project.config import KtxConfig, connection_of
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.state import read_state
+from ktx_cli.project.tree import Tree, WorkingTree
+
+_VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
+
+
+def contents_of(layout: Layout, config: KtxConfig, more: Iterable[Part] = ()) -> Contents:
+    """Return what of a project is searched; `more`: parts beside pages, semantic layers and values of columns."""
+    layers = {connection: _layer(layout, config, connection) for connection in layer_ids(layout)}
+    scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
+    values = [
+        Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
+        for connection, stamp in scans.items()
+        if connection in layers
+    ]
+    return Contents([Pages(layout.root), *layers.values(), *values, *more])
+
+
+def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
+    """Return what searches a project, for as long as a process needs it; close it in the end.
+
+    Raises `SecretError` and `NotReadyError` where the embeddings cannot be used as they are configured.
+    """
+    return Searcher(
+        index_path(layout),
+        lambda: contents_of(layout, config),
+        WorkingTree(layout.root),
+        create_embedder(config, layout.root, environ),
+    )
+
+
+def search(
+    layout: Layout, config: KtxConfig, query: str, *, environ: Mapping[str, str], scope: Scope, limit: int = 20
+) -> Answer:
+    """Return what fits the words of a query, best first; nothing is written.
+
+    Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
+    """
+    if not query.strip():
+        raise UsageError("there is nothing to search for", hint="ktx search revenue")
+    if scope.connection is not None and scope.connection not in layer_ids(layout):
+        connection_of(config, scope.connection)
+    if scope.user is not None:
+        user_scope(scope.user)
+    searcher = open_searcher(layout, config, environ)
+    try:
+        return searcher.search(query, scope, limit)
+    finally:
+        searcher.close()
+
+
+def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
+    """Return the kinds a model may see: values of rows only where `scan.privacy` is `off`."""
+    return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
+
+
+def refresh_index(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, emit: Emit = ignore_events
+) -> Refreshed:
+    """Bring the search index up to date; the caller holds the lease.
+
+    Embeddings that fail are the `error` of what is returned: the words are up to date all the same. Raises
+    `StorageError`, and what `open_searcher` raises.
+    """
+    embedder = create_embedder(config, layout.root, environ)
+    tree = WorkingTree(layout.root)
+    return refresh(index_path(layout), contents_of(layout, config), tree, embedder=embedder, emit=emit)
+
+
+def index_project(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    wait_seconds: float = 0.0,
+    emit: Emit = ignore_events,
+    warn: Callable[[ResultWarning], object],
+) -> Refreshed:
+    """Bring the search index up to date as a run of its own: `BusyError` where another holds the lease."""
+    with hold_lease(
+        layout, run_id=new_run_id(), command="ktx index", wait_seconds=wait_seconds, emit=emit, warn=warn
+    ) as (lease, _):
+        lease.check()
+        return refresh_index(layout, config, environ, emit=emit)
+
+
+def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
+    entry = config.connections.get(connection)
+    dialect = (None if entry is None else dialect_of(entry.driver)) or ""
+    parse = ParsedCopies(layout, connection).parse
+
+    def load(tree: Tree) -> Model:
+        return load_tree(tree, connection, dialect, parse=parse)
+
+    return Layer(Path(layout.root), connection, dialect, load)
+
+
+def _value_scans(database: sqlite3.Connection) -> dict[str, str]:
+    """Return connection -> when its values were read, and under which rule; those read under `strict` have none."""
+    return {name: f"{privacy} {finished}" for name, privacy, finished in database.execute(_VALUE_SCANS)}
+
+
+def _lists(layout: Layout, connection: str) -> tuple[ColumnValues, ...]:
+    return read_state(layout, lambda database: load_lists(database, connection)) or ()

@@ -1,0 +1,178 @@
+"""Finding, reading, writing and linting wiki pages of a project as its files are now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ktx_cli.context.search.model import Found
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.wiki.checking import Checker
+from ktx_cli.context.wiki.graph import backlinks
+from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of, user_scope
+from ktx_cli.context.wiki.lint import NamedHosts, lint_page
+from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
+from ktx_cli.context.wiki.model import Finding, Page
+from ktx_cli.context.wiki.page import render
+from ktx_cli.context.wiki.writing import Revision, problems_of, refused, revised
+from ktx_cli.core.errors import ConfigError, KtxError, ResultWarning
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.semantic.layers import layer_ids, load_layers
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.files import write_atomic
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A page that was written. `created`: it was not there before; `changed`: its file is not as it was."""
+
+    page: Page
+    created: bool
+    changed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in an envelope."""
+        return {**self.page.to_json(), "created": self.created, "changed": self.changed}
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What was found in how many pages."""
+
+    pages: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings there are of each code."""
+        return dict(sorted(Counter(each.code for each in self.findings).items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in an envelope."""
+        return {
+            "pages": self.pages,
+            "findings": [each.to_json() for each in self.findings],
+            "counts": self.counts,
+        }
+
+    def error(self) -> KtxError | None:
+        """Return the error to end with, None where nothing was found."""
+        if not self.findings:
+            return None
+        return KtxError(
+            f"the wiki has {plural(len(self.findings), 'problem')}",
+            hint="change the pages at the places named",
+            details={"counts": self.counts},
+            code="wiki_problems",
+        )
+
+
+def scope_of(user: str | None) -> str:
+    """Return the scope to read and write in: one user's, or everybody's. `UsageError` for an id that is none."""
+    return GLOBAL if user is None else user_scope(user)
+
+
+def read_wiki(layout: Layout) -> Wiki:
+    """Return all pages as their files are now; raises `StorageError` for what cannot be read."""
+    return load_wiki(WorkingTree(layout.root))
+
+
+def broken_pages(wiki: Wiki) -> list[ResultWarning]:
+    """Say which files of the wiki hold no page that can be read."""
+    return [
+        ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path) for each in wiki.problems.values()
+    ]
+
+
+def search_pages(pages: Iterable[Page], query: str, limit: int) -> Found:
+    """Return the pages that have words of a query, best first."""
+    from ktx_cli.context.search.pages import page_document
+    from ktx_cli.context.search.ranking import Index
+
+    found = (page_document(page.path, render(page)) for page in pages)
+    return Index(each for each in found if each is not None).search(query, limit)
+
+
+def find_page(layout: Layout, key: str, scope: str) -> Page:
+    """Return the page somebody in `scope` sees under a key.
+
+    Raises `UsageError` where there is none, `ConfigError` where its front matter cannot be read.
+    """
+    tree = WorkingTree(layout.root)
+    found = read_page(tree, key, scope) if _could_be(key) else None
+    if found is None:
+        raise no_such_page(key, load_wiki(tree), scope)
+    if isinstance(found, Finding):
+        raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
+    return found
+
+
+def referring(layout: Layout, page: Page) -> list[str]:
+    """Return the keys of the pages that refer to a page, sorted."""
+    return sorted({each.key for each in backlinks(WorkingTree(layout.root), page)})
+
+
+def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, scope: str) -> Written:
+    """Write a page's file, checked as an agent's page is; nothing is committed.
+
+    Raises what `revised` does, `KtxError` (`wiki_problems`) for a page with something wrong in it, `StorageError`.
+    """
+    tree = WorkingTree(layout.root)
+    page = revised(tree, key, revision, scope)
+    before, content = tree.read(page.path), render(page)
+    found = problems_of(page, tree, _models(layout, config))
+    if found:
+        raise refused(page, found)
+    if before != content:
+        write_atomic(layout.root / page.path, content)
+    return Written(page, before is None, before != content)
+
+
+def hosts_said(page: Page) -> Collection[str] | None:
+    """Return no host for a page that says which source it comes from (its `source` names the host), else None."""
+    return () if page.fields.get("source") else None
+
+
+def lint_wiki(
+    layout: Layout, config: KtxConfig, keys: Sequence[str] = (), named_hosts: NamedHosts = hosts_said
+) -> Linted:
+    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file.
+
+    `named_hosts` tells what hosts the sources of a page name.
+    """
+    tree = WorkingTree(layout.root)
+    wiki = load_wiki(tree)
+    paths = _wanted(wiki, keys)
+    pages = [wiki.pages[path] for path in paths if path in wiki.pages]
+    found = list(Checker(tree, _models(layout, config)).files(wiki, paths))
+    found += [each for page in pages for each in lint_page(page, named_hosts(page))]
+    found += [each for each in case_twins(wiki.pages.values()) if each.path in set(paths)]
+    ordered = sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))
+    return Linted(len(paths), tuple(ordered))
+
+
+def _wanted(wiki: Wiki, keys: Sequence[str]) -> list[str]:
+    known = sorted([*wiki.pages, *wiki.problems])
+    if not keys:
+        return known
+    by_key: dict[str, list[str]] = {}
+    for path in known:
+        place = place_of(path)
+        by_key.setdefault(path if place is None else place[1], []).append(path)
+    missing = next((key for key in keys if key not in by_key), None)
+    if missing is not None:
+        raise no_such_page(missing, wiki)
+    return sorted({path for key in keys for path in by_key[key]})
+
+
+def _could_be(key: str) -> bool:
+    return place_of(page_path(GLOBAL, key)) is not None
+
+
+def _models(layout: Layout, config: KtxConfig) -> Mapping[str, Model]:
+    ids = layer_ids(layout)
+    return dict(zip(ids, load_layers(layout, config, ids), strict=True))

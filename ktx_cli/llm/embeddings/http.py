@@ -1,0 +1,117 @@
+"""Posts JSON to an embeddings server: attempts, waits, and the errors they end in."""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.llm.embeddings.answers import MODEL_HINT
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.project.config.ingest import Retry
+from ktx_cli.project.secrets import redact_url
+
+if TYPE_CHECKING:
+    import httpx2
+
+TIMEOUT_SECONDS: Final = 60.0
+_CODES: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
+_HINTS: Final = {
+    "auth": "check ingest.embeddings.openai.api_key",
+    "billing": "look at the billing of the account, then run: ktx index",
+    "rate_limit": "run it again later: ktx index",
+    "overloaded": "run it again later: ktx index",
+    "context": "ktx config set ingest.embeddings.batchSize 8",
+    "model": MODEL_HINT,
+}
+_WORDS: Final = {
+    "auth": "did not accept the key",
+    "billing": "refused for lack of credit",
+    "rate_limit": "asks to wait before the next request",
+    "overloaded": "is overloaded or failing",
+    "context": "finds the texts too long",
+    "model": "has no such model or address",
+    "connection": "cannot be reached",
+    "execution": "refused the request",
+}
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """An address that takes JSON. `setting`: the key of `ktx.yaml` with the address, for hints."""
+
+    url: str
+    setting: str
+    retry: Retry
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def who(self) -> str:
+        """What errors call it."""
+        return f"the embeddings server {redact_url(self.url)}"
+
+    def post(self, body: Mapping[str, Any]) -> Any:
+        """Return the answer to a request as JSON gives it; repeated as `ingest.rateLimit.retry` says."""
+        import httpx2
+
+        with httpx2.Client(timeout=TIMEOUT_SECONDS) as client:
+            for attempt in range(1, self.retry.max_attempts + 1):
+                try:
+                    return self._once(client, body)
+                except LlmError as error:
+                    if not error.retryable or attempt == self.retry.max_attempts:
+                        raise
+                    self.sleep(self._delay(attempt, error.retry_after))
+        raise AssertionError("there is at least one attempt")
+
+    def _once(self, client: httpx2.Client, body: Mapping[str, Any]) -> Any:
+        import httpx2
+
+        try:
+            response = client.post(self.url, json=body, headers=dict(self.headers))
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._error("connection", f"{type(error).__name__}: {error}") from error
+        if response.status_code >= 300:
+            raise self._refused(response)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise self._error("execution", "the answer is no JSON") from error
+
+    def _refused(self, response: httpx2.Response) -> LlmError:
+        status = response.status_code
+        code = _CODES.get(status) or ("rate_limit" if status == 429 else "overloaded" if status >= 500 else "execution")
+        return self._error(code, response.text[:2000], status, _retry_after(response.headers))
+
+    def _error(self, code: str, detail: str, status: int | None = None, wait: float | None = None) -> LlmError:
+        told = f" (HTTP {status})" if status is not None else ""
+        hint = _HINTS.get(code, f"ktx config set {self.setting} URL")
+        details = {} if status is None else {"status": status}
+        return LlmError(
+            f"{self.who} {_WORDS[code]}{told}", code=code, hint=hint, detail=detail, retry_after=wait, details=details
+        )
+
+    def _delay(self, attempt: int, asked: float | None) -> float:
+        retry = self.retry
+        delay: float = min(retry.base_delay_ms * 2 ** (attempt - 1), retry.max_delay_ms) / 1000
+        delay = delay * random.uniform(0.5, 1) if retry.jitter else delay
+        return max(delay, min(asked or 0.0, retry.max_delay_ms / 1000))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds a response asks to wait, a number or a date."""
+    value = headers.get("retry-after")
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:  # neither: the server's own pace is not known
+        return None

@@ -1,0 +1,85 @@
+"""Vectors of a sentence-transformers model: in this process where it is installed, or of a server that has it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ktx_cli.core.errors import NotReadyError
+from ktx_cli.core.text import shell_words
+from ktx_cli.llm.embeddings.answers import checked
+from ktx_cli.llm.embeddings.http import Endpoint
+from ktx_cli.llm.embeddings.local import missing_package, stay_offline
+from ktx_cli.llm.embeddings.port import Embedder
+from ktx_cli.llm.errors import LlmError
+from ktx_cli.project.config.ingest import Embeddings, Retry
+
+DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
+_SERVER_BATCH: Final = 100
+_BATCH: Final = 32
+
+
+def create(embeddings: Embeddings, retry: Retry) -> Embedder:
+    """Return the embedder of the settings: a server's where an address is set."""
+    model = embeddings.model or DEFAULT_MODEL
+    sentence_transformers = embeddings.sentence_transformers
+    address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
+    if not address:
+        return LocalEmbedder(model, embeddings.dimensions, embeddings.batch_size or _BATCH)
+    url = "/".join(part.strip("/") for part in (address, prefix or "", "embeddings/compute-bulk") if part.strip("/"))
+    endpoint = Endpoint(url, "ingest.embeddings.sentenceTransformers.base_url", retry)
+    return ServerEmbedder(
+        endpoint, model, embeddings.dimensions, min(embeddings.batch_size or _SERVER_BATCH, _SERVER_BATCH)
+    )
+
+
+class ServerEmbedder:
+    """A server that answers `POST .../embeddings/compute-bulk` with the vectors of the one model it has."""
+
+    def __init__(self, endpoint: Endpoint, model: str, dimensions: int | None, batch_size: int) -> None:
+        self._endpoint = endpoint
+        self.model, self.dimensions, self.batch_size = f"sentence-transformers:{model}", dimensions, batch_size
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text; an empty text, which the server refuses, is sent as a blank one."""
+        answer = self._endpoint.post({"texts": [text or " " for text in texts]})
+        if not isinstance(answer, dict) or "embeddings" not in answer:
+            raise LlmError(
+                f"{self._endpoint.who} answered something else than vectors",
+                code="execution",
+                hint=f"ktx config set {self._endpoint.setting} URL",
+            )
+        return checked(answer["embeddings"], len(texts), self.dimensions, self._endpoint.who)
+
+
+class LocalEmbedder:
+    """A model in this process, loaded with the first text from a folder or the hub's cache."""
+
+    def __init__(self, name: str, dimensions: int | None, batch_size: int) -> None:
+        self._name = name
+        self._loaded: Any = None
+        self._lock = threading.Lock()
+        self.model, self.dimensions, self.batch_size = f"sentence-transformers:{name}", dimensions, batch_size
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text."""
+        with self._lock:
+            self._loaded = self._loaded or self._load()
+        vectors = self._loaded.encode(list(texts), show_progress_bar=False).tolist()
+        return checked(vectors, len(texts), self.dimensions, f"the model `{self._name}`")
+
+    def _load(self) -> Any:
+        stay_offline()
+        try:
+            from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise missing_package("sentence-transformers", error, "sentence-transformers") from error
+        try:
+            return SentenceTransformer(self._name, local_files_only=True, truncate_dim=self.dimensions)
+        except (OSError, ValueError) as error:
+            raise NotReadyError(
+                f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing",
+                hint=shell_words("hf", "download", self._name),
+                details={"model": self._name},
+            ) from error
