@@ -58,11 +58,10 @@ class PlainFts5:
         return [id for (id,) in rows]
 
 
-def train_vectors(texts: Sequence[str], folder: Path, dimensions: int = 128) -> None:
-    """Write a Model2Vec model of a corpus: a truncated SVD of which stems stand in the same texts more than by chance.
+def train_vectors(texts: Sequence[str], folder: Path, dimensions: int = 64) -> None:
+    """Write a Model2Vec model of a corpus: latent semantic analysis, each word weighted by how rare it is.
 
-    Positive pointwise mutual information and its singular vectors (Levy, Goldberg 2014, Neural word embedding as
-    implicit matrix factorization), each word then weighted by how rare it is.
+    A truncated SVD of which words stand in which texts (Deerwester et al. 1990, Indexing by latent semantic analysis).
     """
     import numpy
     from model2vec import StaticModel
@@ -75,26 +74,15 @@ def train_vectors(texts: Sequence[str], folder: Path, dimensions: int = 128) -> 
     having = Counter(word for listed in lists for word in set(listed))
     vocabulary = [word for word, count in having.most_common() if count > 1]
     place = {word: number for number, word in enumerate(vocabulary)}
-    uses: Any = numpy.zeros((len(lists), len(vocabulary)), dtype=numpy.float32)
+    rarity: Any = numpy.log(len(lists) / numpy.array([having[word] for word in vocabulary]))
+    uses: Any = numpy.zeros((len(lists), len(vocabulary)))
     for row, listed in enumerate(lists):
-        for word in set(listed):
+        for word, count in Counter(listed).items():
             if word in place:
-                uses[row, place[word]] = 1
-    together = uses.T @ uses
-    numpy.fill_diagonal(together, 0)
-    alone = together.sum(axis=0)
-    chance = numpy.outer(alone, alone) / max(alone.sum(), 1)
-    with numpy.errstate(divide="ignore", invalid="ignore"):
-        information = numpy.maximum(numpy.nan_to_num(numpy.log(together / chance), neginf=0.0, posinf=0.0), 0)
-    random = numpy.random.default_rng(1)
-    sketch = information @ random.standard_normal((len(vocabulary), dimensions + 16)).astype(numpy.float32)
-    for _ in range(3):  # randomized SVD with power iterations (Halko, Martinsson, Tropp 2011)
-        sketch, _ = numpy.linalg.qr(information @ sketch)
-    values, vectors = numpy.linalg.eigh(sketch.T @ information @ sketch)
-    best = numpy.argsort(-numpy.abs(values))[:dimensions]
-    table = (sketch @ vectors[:, best]) * numpy.sqrt(numpy.abs(values[best]))
-    rarity = numpy.log(len(lists) / numpy.array([having[word] for word in vocabulary]))
-    table = table / numpy.maximum(numpy.linalg.norm(table, axis=1, keepdims=True), 1e-9) * rarity[:, None]
+                uses[row, place[word]] = (1 + math.log(count)) * rarity[place[word]]
+    uses /= numpy.linalg.norm(uses, axis=1, keepdims=True)
+    _, _, vectors = numpy.linalg.svd(uses, full_matrices=False)
+    table = vectors[:dimensions].T * rarity[:, None]
     tokens = {"[UNK]": 0, **{word: number + 1 for word, number in place.items()}}
     tokenizer = Tokenizer(WordLevel(tokens, unk_token="[UNK]"))
     tokenizer.normalizer = Lowercase()  # type: ignore[assignment]

@@ -122,11 +122,12 @@ def _sentence(words: Words, count: int) -> str:
 
 
 def some_queries(words: Words, count: int, seed: int = 11) -> list[str]:
-    """Return queries of one to five words, one in ten with a typing error in its last word."""
+    """Return queries of one to five words, every third as frequent as words of texts are, one in ten mistyped."""
     chance = random.Random(seed)
     found = []
     for number in range(count):
         asked = [chance.choice(words.all[:8000]) for _ in range(chance.randint(1, 5))]
+        asked = [words.draw(1)[0] if chance.random() < 1 / 3 else word for word in asked]
         if number % 10 == 0 and len(asked[-1]) > 5:
             place = chance.randrange(1, len(asked[-1]) - 1)
             asked[-1] = asked[-1][:place] + "q" + asked[-1][place + 1 :]

@@ -13,6 +13,7 @@ from ktx_cli.cli.contract import Result, Session
 from ktx_cli.core.text import plural, shell_words
 
 if TYPE_CHECKING:
+    from ktx_cli.context.semantic.interchange.result import Fidelity
     from ktx_cli.jobs.ingest.report import ConnectionReport, IngestReport
     from ktx_cli.jobs.ingest.run import IngestRequest
 
@@ -95,8 +96,28 @@ def _capped(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _result_table(report: IngestReport) -> Block:
-    rows = tuple((c.connection, c.status, c.result) for c in report.connections)
-    return Table(("connection", "status", "result"), rows)
+    rows = [(c.connection, c.status, c.result) for c in report.connections]
+    rows += [(work.name, work.status, work.result) for work in report.sources]
+    return Table(("connection", "status", "result"), tuple(rows))
+
+
+def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
+    """Return what to say of sources: what was not read, not landed, dropped, and what a model would add."""
+    rows: list[tuple[str, str, str]] = []
+    for work in report.sources:
+        said = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped]
+        said += [("left out", each) for each in work.left_out]
+        said += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
+        said += [("a model would add", each) for each in work.left_for_a_model]
+        shown = said if verbose else said[:MOST_NAMES]
+        rows += [(work.name, what, text) for what, text in shown]
+        if len(said) > len(shown):
+            rows.append((work.name, "...", f"and {len(said) - len(shown):,} more; --verbose names them all"))
+    return rows
+
+
+def _dropped(item: Fidelity) -> str:
+    return f"{item.place.path}:{item.place.line}: {item.what}: {item.why}"
 
 
 def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
@@ -145,7 +166,7 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         )
         for name in listed
     ]
-    names += _problem_rows(report)
+    names += [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
     if names:
         blocks.append(Table(("connection", "what", "object"), tuple(names)))
     facts = [("run", report.run_id), ("status", report.status)]

@@ -15,12 +15,16 @@ from ktx_cli.core.events import (
     Emit,
     Event,
     Notice,
+    ReconcileStep,
     RunFinished,
     RunStarted,
     StepFinished,
     StepProgress,
     StepStarted,
     Waiting,
+    WorkUnitFinished,
+    WorkUnitStarted,
+    WorkUnitStep,
     ignore_events,
 )
 from ktx_cli.core.text import one_line
@@ -65,11 +69,13 @@ def _text(event: Event) -> str | None:
             return f"{_label(step, connection)} …"
         case StepFinished(step=step, summary=summary, connection=connection, seconds=seconds):
             return f"{_label(step, connection)}: {summary} ({seconds:.1f} s)"
+        case WorkUnitFinished(connection=connection, unit=unit, status=status, reason=reason):
+            return f"{_label(unit, connection)}: {status}" + (f": {reason}" if reason else "")
         case Waiting(reason=reason, seconds=seconds):
             return f"waiting: {reason}" + (f" (at most {seconds:.0f} s)" if seconds else "")
         case Notice(message=message):
             return message
-        case RunStarted() | RunFinished() | StepProgress():
+        case RunStarted() | RunFinished() | StepProgress() | WorkUnitStarted() | WorkUnitStep() | ReconcileStep():
             return None
     return None
 
@@ -90,6 +96,12 @@ class _MovingLine:
         if isinstance(event, StepProgress):
             total = f"/{event.total}" if event.total is not None else ""
             self._draw(f"{_label(event.step, event.connection)} {event.done}{total}")
+            return
+        if isinstance(event, WorkUnitStep):
+            self._draw(f"{_label(event.unit, event.connection)}: step {event.step} of at most {event.budget}")
+            return
+        if isinstance(event, ReconcileStep):
+            self._draw(f"looking over everything: step {event.step} of at most {event.budget}")
             return
         line = describe(event)
         if line is not None and isinstance(event, StepStarted):

@@ -191,9 +191,14 @@ class StorageError(KtxError):
 
 
 class PartialError(KtxError):
-    """The run finished, but something was left out; `details` names it."""
+    """The run finished, but something was left out; `details` names it. Exit 7, whatever the code says of the cause."""
 
     code = "partial"
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code this error ends in."""
+        return EXIT_PARTIAL
 
 
 class CancelledError(KtxError):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.profiling.store import load_lists
-from ktx_cli.context.search.index.file import index_path
 from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Values
 from ktx_cli.context.search.index.refresh import Refreshed, refresh
 from ktx_cli.context.search.index.searching import Answer, Searcher
-from ktx_cli.context.search.model import KINDS, Scope
+from ktx_cli.context.search.model import KINDS, Found, Scope
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import user_scope
@@ -48,13 +48,13 @@ def contents_of(layout: Layout, config: KtxConfig, more: Iterable[Part] = ()) ->
 def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
     """Return what searches a project, for as long as a process needs it; close it in the end.
 
-    Raises `SecretError` and `NotReadyError` where the embeddings cannot be used as they are configured.
+    Embeddings that cannot be used as they are configured are a warning of every search.
     """
     return Searcher(
-        index_path(layout),
+        layout.search_index,
         lambda: contents_of(layout, config),
         WorkingTree(layout.root),
-        create_embedder(config, layout.root, environ),
+        functools.cache(lambda: create_embedder(config, layout.root, environ)),
     )
 
 
@@ -78,6 +78,22 @@ def search(
         searcher.close()
 
 
+def finder(searcher: Searcher, config: KtxConfig) -> Callable[[Tree, Collection[str], str, Scope, int], Found]:
+    """Return the function the tools of a loop search a tree with: (tree, changed paths, query, scope, limit) -> found.
+
+    A model sees values of rows only where it may.
+    """
+    allowed = kinds_for_models(config)
+
+    def find(tree: Tree, changed: Collection[str], query: str, scope: Scope, limit: int) -> Found:
+        kinds = tuple(kind for kind in scope.kinds or KINDS if kind in allowed)
+        if not kinds:
+            return Found(())
+        return searcher.search_tree(tree, changed, query, replace(scope, kinds=kinds), limit).found
+
+    return find
+
+
 def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
     """Return the kinds a model may see: values of rows only where `scan.privacy` is `off`."""
     return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
@@ -89,11 +105,15 @@ def refresh_index(
     """Bring the search index up to date; the caller holds the lease.
 
     Embeddings that fail are the `error` of what is returned: the words are up to date all the same. Raises
-    `StorageError`, and what `open_searcher` raises.
+    `StorageError`.
     """
-    embedder = create_embedder(config, layout.root, environ)
-    tree = WorkingTree(layout.root)
-    return refresh(index_path(layout), contents_of(layout, config), tree, embedder=embedder, emit=emit)
+    return refresh(
+        layout.search_index,
+        contents_of(layout, config),
+        WorkingTree(layout.root),
+        embedder=lambda: create_embedder(config, layout.root, environ),
+        emit=emit,
+    )
 
 
 def index_project(

@@ -11,7 +11,7 @@ from ktx_cli.context.search.model import Found
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.checking import Checker
 from ktx_cli.context.wiki.graph import backlinks
-from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of, user_scope
+from ktx_cli.context.wiki.keys import GLOBAL, place_of, user_scope
 from ktx_cli.context.wiki.lint import NamedHosts, lint_page
 from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
 from ktx_cli.context.wiki.model import Finding, Page
@@ -77,7 +77,7 @@ def scope_of(user: str | None) -> str:
 
 
 def read_wiki(layout: Layout) -> Wiki:
-    """Return all pages as their files are now; raises `StorageError` for what cannot be read."""
+    """Return all pages as their files are now."""
     return load_wiki(WorkingTree(layout.root))
 
 
@@ -103,7 +103,7 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
     Raises `UsageError` where there is none, `ConfigError` where its front matter cannot be read.
     """
     tree = WorkingTree(layout.root)
-    found = read_page(tree, key, scope) if _could_be(key) else None
+    found = read_page(tree, key, scope)
     if found is None:
         raise no_such_page(key, load_wiki(tree), scope)
     if isinstance(found, Finding):
@@ -167,10 +167,6 @@ def _wanted(wiki: Wiki, keys: Sequence[str]) -> list[str]:
     if missing is not None:
         raise no_such_page(missing, wiki)
     return sorted({path for key in keys for path in by_key[key]})
-
-
-def _could_be(key: str) -> bool:
-    return place_of(page_path(GLOBAL, key)) is not None
 
 
 def _models(layout: Layout, config: KtxConfig) -> Mapping[str, Model]:

@@ -20,6 +20,14 @@ def register(app: typer.Typer) -> None:
         ids: IDS = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
         no_llm: NO_LLM = False,
+        max_usd: Annotated[
+            float | None,
+            typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices."),
+        ] = None,
+        max_tokens: Annotated[
+            int | None,
+            typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens."),
+        ] = None,
         wait: WAIT = None,
     ) -> Result:
         """Read the connections and commit what changed, once. Without IDs: all of them."""
@@ -31,6 +39,8 @@ def register(app: typer.Typer) -> None:
             connections=tuple(ids or ()),
             no_llm=no_llm,
             dry_run=dry_run,
+            max_usd=max_usd,
+            max_tokens=max_tokens,
             wait_seconds=wait or 0.0,
             emit=session.emitter(),
         )

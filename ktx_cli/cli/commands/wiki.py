@@ -48,13 +48,24 @@ User = Annotated[
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
 
 
-def _list(name: str, help: str, metavar: str) -> Any:
-    return Annotated[list[str] | None, typer.Option(name, help=f'{help} Repeatable; "" for none.', metavar=metavar)]
-
-
-Tags = _list("--tag", "A tag.", "TAG")
-Refs = _list("--ref", "The key of a page this one refers to.", "KEY")
-SlRefs = _list("--sl-ref", "What of the semantic layer it is about: [connection/]source[.entity].", "REF")
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help='A tag. Repeatable; "" for none.')]
+Refs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ref",
+        metavar="KEY",
+        help='The key of a page this one refers to. Repeatable; "" for none.',
+        autocompletion=page_keys,
+    ),
+]
+SlRefs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sl-ref",
+        metavar="REF",
+        help='What of the semantic layer it is about: [connection/]source[.entity]. Repeatable; "" for none.',
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -165,7 +176,7 @@ def _register_lint(commands: typer.Typer) -> None:
 
 
 def _listing(pages: list[Page], tags: list[str]) -> Result:
-    data = {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": [], "tags": tags}
+    data: dict[str, Any] = {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": [], "tags": tags}
     if not pages:
         write = "ktx wiki write KEY --summary SENTENCE --content TEXT"
         return Result(data, [Fields((("pages", "none"),))], next_steps=["ktx ingest", write])

@@ -12,6 +12,7 @@ _TAG: Final = re.compile(
     r"""<(?P<end>/?)(?P<name>[a-zA-Z][^\s/<>"'=]{0,60}+)"""
     r"""(?P<rest>(?:[^<>"']++|"[^"]{0,8000}+"|'[^']{0,8000}+')*+)>"""
 )
+_OPENING: Final = re.compile(r"<(?=[a-zA-Z/!?])")
 _ATTRIBUTE: Final = re.compile(
     r"""(?P<name>[^\s"'<>/=]{1,80}+)(?:\s*+=\s*+(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<bare>[^\s"'<>]++)))?+"""
 )
@@ -40,14 +41,13 @@ def tokens(source: str) -> Iterator[Token]:
     """Yield tags and texts in order. Comments, declarations and processing instructions are left out."""
     position = 0
     while position < len(source):
-        opening = source.find("<", position)
-        if opening < 0:
-            opening = len(source)
-        if opening > position:
-            yield text_token(html.unescape(source[position:opening]))
-        if opening == len(source):
+        opening = _OPENING.search(source, position)
+        start = opening.start() if opening else len(source)
+        if start > position:
+            yield text_token(html.unescape(source[position:start]))
+        if opening is None:
             return
-        position = yield from _markup(source, opening)
+        position = yield from _markup(source, start)
 
 
 def _markup(source: str, at: int) -> Iterator[Token]:  # type: ignore[misc]

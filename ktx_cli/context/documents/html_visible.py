@@ -17,13 +17,20 @@ MAX_ELEMENTS: Final = 60_000
 _LIST_RUN: Final = 400
 """Items after which a numbered list is continued by another: counting them takes the square of their number."""
 
-_DROPPED: Final = frozenset(
-    ["script", "style", "template", "noscript", "noembed", "noframes", "iframe", "frame", "object", "embed", "applet", "svg", "canvas", "math", "audio", "video", "map", "title", "textarea", "select", "datalist", "xmp", "dialog"]
-)
-_VOID: Final = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "frame"])
-_KEPT: Final = frozenset(
-    ["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "pre", "code", "kbd", "samp", "blockquote", "a", "b", "strong", "i", "em", "del", "s", "div", "section", "article", "main", "header", "footer", "figure", "figcaption", "q"]
-)
+_DROPPED: Final = frozenset((
+    "script", "style", "template", "noscript", "noembed", "noframes", "iframe", "frame", "object", "embed",
+    "applet", "svg", "canvas", "math", "audio", "video", "map", "title", "textarea", "select", "datalist", "xmp",
+    "dialog",
+))  # fmt: skip
+_VOID: Final = frozenset((
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+    "frame",
+))  # fmt: skip
+_KEPT: Final = frozenset((
+    "p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody",
+    "tfoot", "tr", "td", "th", "caption", "pre", "code", "kbd", "samp", "blockquote", "a", "b", "strong", "i",
+    "em", "del", "s", "div", "section", "article", "main", "header", "footer", "figure", "figcaption", "q",
+))  # fmt: skip
 _EMPTY_KEPT: Final = frozenset(("br", "hr", "img"))
 _ENDED_BY: Final = {
     "li": ("li", ("ul", "ol")),
@@ -62,12 +69,17 @@ class _Filter:
             if self._dropping:
                 self._skip(token)
             elif token.kind == "text":
-                yield token
+                yield self._text(token)
             elif token.kind == "start":
                 yield from self._start(token)
             else:
                 yield from self._end(token.name)
         yield from self._closed(len(self._open))
+
+    def _text(self, token: Token) -> Token:
+        """Return a text; a bar in the cell of a table would end the cell."""
+        in_cell = "|" in token.value and ("td" in self._open or "th" in self._open)
+        return text_token(token.value.replace("|", "\\|")) if in_cell else token
 
     def _skip(self, token: Token) -> None:
         """Count until the element that is left out ends."""

@@ -15,7 +15,9 @@ _FRONT: Final = re.compile(
 )
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]++(?P<text>[^\n]*?)[ \t]*#*[ \t]*$")
-_INLINE_CODE: Final = re.compile(r"(`+)(?!`).{0,500}?(?<!`)\1(?!`)")
+_CODE: Final = r"(?P<ticks>`+)(?!`).{0,500}?(?<!`)(?P=ticks)(?!`)"
+_INLINE_CODE: Final = re.compile(_CODE)
+_CODE_OR_COMMENT: Final = re.compile(rf"(?P<comment><!--)|{_CODE}")
 _LINK: Final = re.compile(
     r"\]\(\s{0,9}<?(?P<inline>[^\s<>()]{1,2000}+(?:\([^\s()]{0,200}\)[^\s<>()]{0,2000})?)"
     r"|<(?P<auto>https?://[^\s<>]{1,2000}+)>"
@@ -101,37 +103,33 @@ def without_comments(markdown: str) -> str:
     inside = False
     closings = sum("-->" in line for line in lines)
     for number, line in list(outside_fences(markdown)):
-        lines[number], inside = _visible_part(line, inside, bool(closings))
         closings -= "-->" in line
+        lines[number], inside = _visible_part(line, inside, closings > 0)
     return "\n".join(lines)
 
 
 def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
     """Return what of a line is in no comment, and whether one goes on behind it; `closes`: an end is still to come."""
-    kept = ""
+    kept: list[str] = []
     position = 0
-    while position < len(line):
-        if inside:
-            end = line.find("-->", position)
-            if end < 0:
-                return kept, True
-            position, inside = end + 3, False
-            continue
-        start = _comment_start(line, position)
-        if start < 0 or not (closes or line.find("-->", start) >= 0):
-            return kept + line[position:], False
-        kept += line[position:start]
-        position, inside = start + 4, True
-    return kept, inside
+    while inside or (start := _comment_start(line, position)) >= 0:
+        if not inside:
+            if not closes and line.find("-->", start) < 0:
+                break
+            kept.append(line[position:start])
+        end = line.find("-->", position if inside else start + 4)
+        if end < 0:
+            return "".join(kept), True
+        position, inside = end + 3, False
+    return "".join((*kept, line[position:])), False
 
 
 def _comment_start(line: str, position: int) -> int:
-    for code in _INLINE_CODE.finditer(line, position):
-        start = line.find("<!--", position, code.start())
-        if start >= 0:
-            return start
-        position = code.end()
-    return line.find("<!--", position)
+    """Return where the next comment begins that is not in code, -1 where none does."""
+    for found in _CODE_OR_COMMENT.finditer(line, position):
+        if found["comment"]:
+            return found.start()
+    return -1
 
 
 def fenced(code: str, language: str = "") -> str:

@@ -10,7 +10,7 @@ from ktx_cli.context.documents.html_visible import visible
 from ktx_cli.context.documents.model import Content
 from ktx_cli.core.text import one_line
 
-MAX_HTML: Final = 4_000_000
+MAX_HTML: Final = 2_000_000
 """Characters of a page with its tags."""
 
 _MOST_LINKS: Final = 1000

@@ -11,7 +11,7 @@ import difflib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.context.search.hits import hit
@@ -21,8 +21,8 @@ from ktx_cli.context.search.model import Document, Found, Hit, Scope
 from ktx_cli.context.search.words import asked_words, stem, words
 from ktx_cli.core.text import did_you_mean
 
-_K1: Final = 1.2
-_B: Final = 0.5
+_K1: Final = 1.5
+_B: Final = 0.6
 _PREFIX: Final = 0.7
 """What a word counts of which only the beginning was asked."""
 _CORRECTED: Final = 0.6
@@ -33,6 +33,8 @@ _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _NEAREST: Final = 0.75
 """How alike a word must be to one that was probably meant, as `difflib` measures it, 0 to 1."""
+_FREQUENT: Final = 1000
+"""How many documents may have a word that finds them beside rarer ones, and a tenth of all."""
 _CANDIDATES: Final = 100
 """How many documents are put in order at least."""
 
@@ -60,10 +62,10 @@ class Ranking:
 
 
 class Index:
-    """Documents to be searched, in memory; their words are counted once."""
+    """Documents to be searched, in memory, whoever they are for; their words are counted once."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        self._store = Store.of({"": documents})
+        self._store = Store.of({"": (replace(each, owner="") for each in documents)})
 
     def search(self, query: str, limit: int = 20) -> Found:
         """Return the documents that have words of the query, those with more of them first."""
@@ -80,6 +82,23 @@ def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranki
     """Return the best documents of several indexes, `limit` of them or somewhat more."""
     asked, corrected = _asked(stores, query)
     terms = dict.fromkeys(term for each in asked for term in each)
+    finding = _rarer(stores, list(terms))
+    ranking = _ranked(stores, finding, asked, query, scope, limit)
+    if len(ranking.documents) < limit and len(finding) < len(terms):
+        ranking = _ranked(stores, list(terms), asked, query, scope, limit)
+    ranking.corrected = corrected
+    return ranking
+
+
+def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
+    """Return the terms that find documents: one that very many have counts beside others, and would find them all."""
+    most = max(_FREQUENT, sum(store.count for store in stores) // 10)
+    return [term for term in terms if _having(stores, term) <= most] or terms
+
+
+def _ranked(
+    stores: Sequence[Store], terms: list[str], asked: list[dict[str, float]], query: str, scope: Scope, limit: int
+) -> Ranking:
     hidden = own_pages(stores, scope)
     wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
     scorer = _Scorer(stores, asked, tuple(words(query)))
@@ -90,7 +109,7 @@ def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranki
         if not is_shadowed(row, hidden) and (scored := scorer.score(number, row)).score > 0
     ]
     found.sort(key=lambda each: (-round(each.score, 6), *each.row.tie))
-    return Ranking(found, sum(store.total(terms, scope) for store in stores), corrected)
+    return Ranking(found, sum(store.total(terms, scope) for store in stores))
 
 
 def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
@@ -147,7 +166,7 @@ class _Scorer:
             self._idf[term] = math.log(1 + (count - having + 0.5) / (having + 0.5))
 
     def score(self, store: int, row: Row) -> Ranked:
-        """Return a document with its score; the more words of the query it has, the more each of them counts."""
+        """Return a document with its score, 0 where it has no word."""
         counts = self._counts(row)
         norm = _K1 * (1 - _B + _B * row.length / self._mean)
         parts = [
@@ -157,10 +176,16 @@ class _Scorer:
             )
             for terms in self._asked
         ]
-        score = sum(parts) * sum(part > 0 for part in parts) / max(len(parts), 1)
-        if self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2]))):
+        score = sum(parts)
+        if self._is_named(row):
             score *= _NAMED
         return Ranked((store, row.number), row, score, frozenset(counts))
+
+    def _is_named(self, row: Row) -> bool:
+        """Say whether the query is the name of a document, or the last part of it."""
+        if not self._name or f" {self._name[-1]} " not in row.texts["name"]:
+            return False
+        return self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2])))
 
     def _part(self, term: str, share: float, count: float, norm: float) -> float:
         return share * self._idf[term] * count * (_K1 + 1) / (count + norm)

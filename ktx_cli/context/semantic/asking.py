@@ -109,6 +109,7 @@ def ask(
     build = asked.compiled.build
     require_periods(asked.compiled, connector)
     facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
+    facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
     probes = [probe(build.again(), fact, connector) for fact in facts] if probed else []
     checked = monotonic()
     limit = asked.plan.query.limit

@@ -8,12 +8,13 @@ from typing import Any
 from sqlglot import exp
 
 from ktx_cli.connectors.port import Connector
-from ktx_cli.context.semantic.compiling.build import Build, called, column
+from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier
 from ktx_cli.context.semantic.compiling.rows import Joined, Rows
 from ktx_cli.context.semantic.compiling.statement import Compiled
 from ktx_cli.context.semantic.compiling.times import in_range
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.graph import Edge
+from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.semantic.time import capacity
 from ktx_cli.core.text import plural
 
@@ -39,14 +40,16 @@ class Probe:
 def probe(build: Build, fact: str, connector: Connector) -> Probe:
     """Count the rows of a fact and those its joins found nothing for, in one statement.
 
-    Raises `SemanticError` (code `cardinality`) where a join to one row found several for some: the numbers of the
-    statement would count rows twice.
+    Raises `SemanticError` (code `cardinality`) where a join to one row found several for some, so that the statement
+    would count rows twice, or where several rows have the grain by which it tells them apart: it would lose some.
     """
     rows = _joined_rows(build, fact)
     joins = list(rows.joins.values())
     where = _own_conditions(rows)
     counts: list[exp.Expr] = [called(exp.Count(this=exp.Star(), big_int=True), "joined")]
     counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
+    by_key = build.use(fact).by_key
+    counts.append(called(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
     for number, joined in enumerate(joins):
         missing, found = _ends(joined)
         counts.append(called(_count_if(missing), f"null_{number}"))
@@ -57,11 +60,13 @@ def probe(build: Build, fact: str, connector: Connector) -> Probe:
     values = _run(build, query, connector)
     joined_rows, alone = int(values[0]), int(values[1])
     unmatched = [
-        Unmatched(str(joined.edge), int(values[2 + 2 * number] or 0), int(values[3 + 2 * number] or 0))
+        Unmatched(str(joined.edge), int(values[3 + 2 * number] or 0), int(values[4 + 2 * number] or 0))
         for number, joined in enumerate(joins)
     ]
     if joined_rows != alone:
         raise _doubled(build, rows, joins, connector, joined_rows, alone)
+    if by_key and int(values[2]):
+        raise _not_unique(rows.fact, int(values[2]))
     return Probe(fact, alone, tuple(each for each in unmatched if each.null_keys or each.dangling))
 
 
@@ -121,6 +126,27 @@ def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
     for condition in where:
         query = query.where(condition.copy(), copy=False)
     return query
+
+
+def _count_repeated(build: Build, fact: str) -> exp.Select:
+    """Return the query of how many values the fact's grain has that are in several rows, whatever a question asks of."""
+    rows = Rows(build, fact)
+    keys = [rows.own(name) for name in rows.fact.grain]
+    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    query = rows.select([called(exp.Literal.number(1), "one")]).group_by(*keys, copy=False).having(several, copy=False)
+    inner = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("repeated")))
+    return exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(inner, copy=False)
+
+
+def _not_unique(fact: Source, repeated: int) -> SemanticError:
+    """Return the error for a grain that several rows have."""
+    return SemanticError(
+        f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared unique but is not: "
+        f"{plural(repeated, 'value')} of it in several rows each",
+        hint=f"declare the columns that make a row unique: grain: [...] in the file of {fact.name}",
+        code="cardinality",
+        details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
+    )
 
 
 def _ends(joined: Joined) -> tuple[exp.Expr, exp.Expr]:

@@ -20,13 +20,14 @@ from ktx_cli.context.semantic.compiling.build import Build, column, identifier
 from ktx_cli.context.semantic.compiling.equality import null_safe
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.rows import Rows
-from ktx_cli.context.semantic.compiling.times import cut, dimension_value, in_range, is_range_of, is_time_of
+from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
 from ktx_cli.context.semantic.expressions.aggregates import with_condition
-from ktx_cli.context.semantic.expressions.names import Name, filled
+from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, placeholder
 from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import Span
 from ktx_cli.context.semantic.planning.plan import Leaf, Plan, TimeRange
-from ktx_cli.context.semantic.time import DateOrTimestamp, later, literal, period_of
+from ktx_cli.context.semantic.stretches import stretch
+from ktx_cli.context.semantic.time import DateOrTimestamp, later, literal
 from ktx_cli.core.clock import monotonic
 
 SAMPLE: Final = 25
@@ -144,7 +145,7 @@ def _leaf_query(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
             value = dimension_value(rows, dimension)
             wanted = _literal(keys[index], dimension.grain, build.dialect)
             conditions.append(null_safe(value, wanted, build.dialect))
-    if plan.time_range is not None and (not in_window or is_range_of(rows, plan.time_range, over)):
+    if plan.time_range is not None and not in_window:
         moved = _moved(plan.time_range, leaf)
         if moved is not None:
             conditions.append(in_range(rows, moved))
@@ -220,37 +221,15 @@ class Lookups(Rows):
 
 def _window(rows: Rows, over: Name, leaf: Leaf, period: Any, grain: str) -> exp.Expr:
     """Return the condition that a row is in the window of a period, its ends computed in Python."""
-    calendar = rows.names.model.calendar
     if period is None:
         return exp.false()
     start = period if isinstance(period, date) else datetime.fromisoformat(str(period))
-    if isinstance(start, datetime) and _by_day(grain):
-        start = start.date()
-    treatment = leaf.treatment
-    if treatment.offset is not None:
-        start = period_of(later(start, -treatment.offset.count, treatment.offset.unit), grain, calendar)
-    end = _next(start, grain)
-    first: date | datetime | None = start
-    cumulative = treatment.cumulative
-    if cumulative is not None:
-        first = None
-        if cumulative.window is not None:
-            first = later(end, -cumulative.window.count, cumulative.window.unit)
-        elif cumulative.to_date is not None:
-            first = period_of(start, cumulative.to_date, calendar)
-    value = cut(rows, over, "day" if _by_day(grain) else grain)
-    kind: DateOrTimestamp = "date" if _by_day(grain) else "timestamp"
-    terms: list[exp.Expr] = [exp.LT(this=value, expression=literal(end, kind, rows.build.dialect))]
-    if first is not None:
-        terms.append(exp.GTE(this=value.copy(), expression=literal(first, kind, rows.build.dialect)))
-    return exp.and_(*terms, copy=False)
-
-
-def _next(start: date | datetime, grain: str) -> date | datetime:
-    count, unit = {"quarter": (3, "month"), "fiscal_quarter": (3, "month"), "fiscal_year": (1, "year")}.get(
-        grain, (1, grain)
-    )
-    return later(start, count, unit)
+    asked = rows.build.plan.time_range
+    on_it = asked is not None and is_range_of(rows, asked, over)
+    ends = (asked.start, asked.end) if asked is not None and on_it else (None, None)
+    found = stretch(start, grain, leaf.treatment, ends, rows.names.model.calendar)
+    time = Expression(placeholder(0), (over,), None, str(over))
+    return in_range(rows, TimeRange(time, found.start, found.end))
 
 
 def _by_day(grain: str) -> bool:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ktx_cli.context.sources.http import HttpAuthError, HttpStatusError
+from ktx_cli.context.sources.http import HttpAuthError
+from ktx_cli.context.sources.http_errors import RETRIED
 from ktx_cli.context.sources.model import RawFile, Skipped, Snapshot
 from ktx_cli.context.sources.port import FetchContext
 from ktx_cli.core.errors import ResultWarning, SourceError
@@ -18,6 +19,9 @@ from ktx_cli.core.events import StepProgress
 
 MOST_FAILED: Final = 20
 """How many answers may fail before the whole fetch does."""
+
+DEEPEST: Final = 100
+"""Levels of the deepest answer that is read."""
 
 _FORMAT: Final = 1
 
@@ -29,6 +33,20 @@ def render(document: Mapping[str, Any]) -> bytes:
     """Return the bytes of a raw file: JSON with sorted keys, the same for the same document."""
     text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False)
     return (text + "\n").encode("utf-8", "replace")
+
+
+def require_shallow(answer: Any, what: str) -> None:
+    """Raise `SourceError` for an answer that nests deeper than anything a source has to say."""
+    level = [answer]
+    for _ in range(DEEPEST):
+        level = [item for each in level for item in _inside(each)]
+        if not level:
+            return
+    raise SourceError(f"{what} nests deeper than {DEEPEST} levels", hint="mend it where it was made")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 class Gathering:
@@ -80,9 +98,10 @@ class Gathering:
         Raises the error where it is about the site and not about this: nobody answers, nobody may log in, or too much
         failed already.
         """
-        if getattr(error, "status", None) in (0, 401) or len(self._skipped) >= MOST_FAILED:
+        status = getattr(error, "status", None)
+        if status in (0, 401) or len(self._skipped) >= MOST_FAILED:
             raise error
-        self._skipped.append(Skipped(path, error.message, retry=isinstance(error, HttpStatusError)))
+        self._skipped.append(Skipped(path, error.message, retry=status in RETRIED))
         self.keep(path)
 
     def tell(self, done: int, total: int) -> None:
@@ -90,12 +109,14 @@ class Gathering:
         self.context.emit(StepProgress("fetch", done, total, self.context.connection))
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
-        """Return the snapshot; the cursor moves only where everything was read."""
-        complete = not self._skipped
+        """Return the snapshot; the cursor stays where it was when something failed that may succeed the next time.
+
+        What may never be read has no moment in the cursor, so it is asked for each time, and alone.
+        """
         return Snapshot(
             files=dict(sorted(self._files.items())),
-            complete=complete,
-            cursor=self._cursor() if complete else self.context.cursor,
+            complete=not self._skipped,
+            cursor=self.context.cursor if any(each.retry for each in self._skipped) else self._cursor(),
             origin=origin,
             fetched=self.fetched,
             skipped=tuple(self._skipped),

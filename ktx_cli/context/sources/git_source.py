@@ -158,7 +158,7 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, wa
         token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
     _look_up(context)
     remote = Remote(address, origin.branch, token, origin.where, setting)
-    copy = open_copy(remote, context.layout.cache, context.connection, context.environ)
+    copy = open_copy(remote, context.cache_folder, context.connection, context.environ)
     entries = copy.entries(inner)
     if inner and not entries:
         hint = f"correct {origin.where}.path"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ktx_cli.context.semantic.interchange.result import Fidelity
@@ -22,7 +23,8 @@ class FetchContext:
 
     `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty: fetch everything.
     `cursor`: what that fetch left to go on from. `stopped`: whether the run has been asked to end; a fetch of many
-    requests looks at it between two of them and raises `CancelledError`.
+    requests looks at it between two of them and raises `CancelledError`. `cache`: where copies of repositories are;
+    None: in the project's own, a dry run has another.
     """
 
     connection: str
@@ -31,8 +33,14 @@ class FetchContext:
     raw: RawStore
     cursor: str | None = None
     previous: Mapping[str, str] = field(default_factory=dict)
+    cache: Path | None = None
     emit: Emit = ignore_events
     stopped: Callable[[], bool] = lambda: False
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where copies of repositories are kept."""
+        return self.cache or self.layout.cache
 
 
 @dataclass(frozen=True, slots=True)

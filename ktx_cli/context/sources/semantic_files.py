@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.context.semantic.interchange.result import Fidelity
+from ktx_cli.context.semantic.interchange.result import Fidelity, Kind
 from ktx_cli.context.semantic.interchange.writing import HEADER
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.loading.files import read_files, text_of
 from ktx_cli.context.semantic.model import Model
-from ktx_cli.context.sources import owned
+from ktx_cli.context.sources import owned, pointers
 from ktx_cli.context.sources.pointers import Steps, join_step
 from ktx_cli.context.sources.port import ProjectContext
 from ktx_cli.core import yaml
@@ -30,13 +30,21 @@ _BY_TOOL: Final = ("descriptions", "default_time_dimension", "tags", "freshness"
 
 @dataclass(slots=True)
 class Wanted:
-    """What a source wants of project files: path -> item -> value, and path -> the raw files it comes from."""
+    """What a source wants of project files: path -> item -> value, and path -> the raw files it comes from.
+
+    `soft`: items that may be there already as somebody else has them, which is nothing to speak of. `left`: folders
+    whose files stay as they are, but for the manifest's.
+    """
 
     items: dict[str, dict[Steps, Any]] = field(default_factory=dict)
     origins: dict[str, set[str]] = field(default_factory=dict)
+    soft: set[tuple[str, str]] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
 
-    def add(self, path: str, steps: Steps, value: Any, raw: str) -> None:
+    def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
         """Want an item; the first one that is said of it counts."""
+        if soft:
+            self.soft.add((path, pointers.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
         self.origins.setdefault(path, set()).add(raw)
 
@@ -48,6 +56,19 @@ class Written:
     artifacts: Mapping[str, tuple[str, ...]]
     owned: Mapping[str, Mapping[str, str]]
     warnings: tuple[ResultWarning, ...]
+
+
+def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> ResultWarning | None:
+    """Leave the files of a connection as they are where one of them cannot be read: it may be about anything.
+
+    Returns the warning that says so, None where all can be read.
+    """
+    broken = next((each for each in context.models[connection].problems if each.code == "broken_source"), None)
+    if broken is None:
+        return None
+    wanted.left.add(f"{Layout.context_paths(connection)[0]}/")
+    what = f"nothing was written to the files of `{connection}`: {broken.message}"
+    return ResultWarning("not_written", what, hint=broken.hint, path=broken.place.path)
 
 
 def model_without_ours(context: ProjectContext, connection: str) -> Model:
@@ -73,6 +94,22 @@ def _take_out(workspace: Workspace, path: str, items: Mapping[str, str]) -> None
         workspace.delete(path)
     else:
         workspace.write(path, text)
+
+
+_ORDER: Final = {Kind.KEPT: 0, Kind.APPROXIMATED: 1, Kind.DROPPED: 2}
+
+
+def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
+    """Return the reports of one input for several connections as one: what one of them could place is placed."""
+    found: dict[tuple[str, str, int], list[Fidelity]] = {}
+    for report in reports:
+        for each in report:
+            several = found.setdefault((each.what, each.place.path, each.place.line), [])
+            if several and _ORDER[each.kind] < _ORDER[several[0].kind]:
+                several.clear()
+            if not several or each.kind is several[0].kind:
+                several.append(each)
+    return list(dict.fromkeys(each for several in found.values() for each in several))
 
 
 def want_files(
@@ -144,6 +181,9 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
     warnings: list[ResultWarning] = []
     for path in sorted({*wanted.items, *context.owned}):
         before = context.owned.get(path, {})
+        if f"/{SCHEMA_NAME}/" not in path and path.startswith(tuple(wanted.left)):
+            now[path] = before
+            continue
         try:
             applied = _apply(context.workspace, path, wanted.items.get(path, {}), before, tool)
         except KtxError as error:
@@ -153,8 +193,9 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
         if applied.owned:
             now[path] = applied.owned
             artifacts[path] = tuple(sorted(wanted.origins.get(path, ())))
-        if applied.kept:
-            warnings.append(_kept(path, applied.kept, tool))
+        kept = [pointer for pointer in applied.kept if (path, pointer) not in wanted.soft or pointer in before]
+        if kept:
+            warnings.append(_kept(path, kept, tool))
     return Written(artifacts, {path: items for path, items in now.items() if items}, tuple(warnings))
 
 
@@ -165,7 +206,7 @@ def _apply(
     text = present
     if present is not None and not before and text_of(present).startswith(HEADER.format(tool=tool)):
         text = None  # an import by hand, which says of itself that the next one replaces it
-    applied = owned.apply(text, {**items}, before, where=path)
+    applied = owned.apply(text, dict(items.items()), before, where=path)
     if applied.text is None and present is not None:
         workspace.delete(path)
     elif applied.text is not None and applied.text != present:
@@ -173,7 +214,7 @@ def _apply(
     return applied
 
 
-def _kept(path: str, pointers: tuple[str, ...], tool: str) -> ResultWarning:
-    what = f"{path}: {listing(pointers)} stay as somebody wrote them, and {tool} has them otherwise"
+def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
+    what = f"{path}: {listing(items)} stay as somebody wrote them, and {tool} has them otherwise"
     hint = f"to take what {tool} says, delete them from {path} and from the `owned` of the source's manifest"
-    return ResultWarning("kept", what, hint=hint, path=path, items=list(pointers))
+    return ResultWarning("kept", what, hint=hint, path=path, items=items)

@@ -51,10 +51,11 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A table's entry: the shard it is in, its name there, and what stands in it."""
+    """A table's entry: the shard it is in, its name there, the parts of the table's name, and what stands in it."""
 
     path: str
     name: str
+    parts: tuple[str, ...]
     values: Mapping[str, Any]
 
     def column(self, name: str) -> Mapping[str, Any] | None:
@@ -73,33 +74,33 @@ class Entries:
         for path in workspace.paths(f"{Layout.schema_path(connection)}/"):
             content = workspace.read(path) if path.endswith(SUFFIXES) else None
             for name, values in parse_shard(content, path).tables.items() if content is not None else ():
-                self._add(Entry(path, name, values))
+                self._add(path, name, values)
 
-    def _add(self, entry: Entry) -> None:
-        table = entry.values.get("table")
+    def _add(self, path: str, name: str, values: Mapping[str, Any]) -> None:
+        table = values.get("table")
         try:
             parts = table_parts(table) if isinstance(table, str) else ()
         except ConfigError:
             parts = ()  # `ktx sl validate` says so
+        entry = Entry(path, name, parts, values)
         for start in range(len(parts)):
             self._by_tail.setdefault(_folded(parts[start:]), []).append(entry)
 
     def find(self, parts: Sequence[str]) -> Entry | None:
         """Return the only entry of a table, by as many parts of its name as both sides know; None for none or several.
 
-        A catalog that the manifest leaves out, and a schema that the source leaves out, do not matter.
+        A catalog that the manifest leaves out, and a schema that the source leaves out, do not matter. Of several the
+        one of exactly that name counts.
         """
         for start in range(len(parts)):
-            found = self._by_tail.get(_folded(parts[start:]), [])
-            if len(found) == 1 and (start == 0 or self._knows_no_more(found[0], len(parts) - start)):
-                return found[0]
-            if found:
-                return None
+            tail = tuple(parts[start:])
+            alike = self._by_tail.get(_folded(tail), [])
+            known = [each for each in alike if start == 0 or len(each.parts) == len(tail)]
+            spelled = [each for each in known if each.parts[-len(tail) :] == tail] or known
+            found = [each for each in spelled if len(each.parts) == len(tail)] or spelled
+            if alike:
+                return found[0] if len(found) == 1 else None
         return None
-
-    @staticmethod
-    def _knows_no_more(entry: Entry, count: int) -> bool:
-        return len(table_parts(str(entry.values["table"]))) == count
 
 
 def write_texts(context: ProjectContext, tool: str, texts: Mapping[str, Iterable[TableText]]) -> Described:

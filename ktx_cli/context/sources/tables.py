@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.scan.names import physical_name
+from ktx_cli.context.semantic.loading import load_tree
+from ktx_cli.context.semantic.loading.files import own_files
 from ktx_cli.context.semantic.model import Model, Source
+from ktx_cli.context.sources.port import ProjectContext
+from ktx_cli.project.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,21 @@ class Name:
 
     def __str__(self) -> str:
         return ".".join(part for part in (self.database, self.schema, self.name) if part)
+
+
+def manifest_models(context: ProjectContext) -> dict[str, Model]:
+    """Return the models; those with errors as the manifest alone has them, so that no table is missed."""
+    return {connection: _manifest_model(context, connection) for connection in context.models}
+
+
+def _manifest_model(context: ProjectContext, connection: str) -> Model:
+    model = context.models[connection]
+    if not any(problem.severity == "error" for problem in model.problems):
+        return model
+    bare = Workspace(context.workspace)
+    for path in own_files(context.workspace, connection):
+        bare.delete(path)
+    return load_tree(bare, connection, model.dialect, model.calendar)
 
 
 class Tables:

@@ -157,9 +157,7 @@ def named(shown: Shown, name: str) -> list[Source]:
     return [each for each in sources_of(shown.model, parts) if shown.has(each)]
 
 
-def _source(
-    session: ToolSession, shown: Shown, name: str, only: Sequence[str] | None, parts: Parts
-) -> tuple[str, int]:
+def _source(session: ToolSession, shown: Shown, name: str, only: Sequence[str] | None, parts: Parts) -> tuple[str, int]:
     """Return the text about a source as far as there is room for it, and how many lines there was none for."""
     source = shown.model.sources[name]
     connection = shown.model.connection
@@ -169,9 +167,7 @@ def _source(
     values = sampled(session, connection, source)
     ids = [source_id(connection, name)]
     for column in shown.columns(source):
-        if (only is None or column.name in only) and room.add(
-            column_line(source, column, values.get(column.name, ()))
-        ):
+        if (only is None or column.name in only) and room.add(column_line(source, column, values.get(column.name, ()))):
             ids.append(member_id(connection, name, column.name))
     if only is None:
         for line in rest_lines(shown, source):

@@ -63,15 +63,24 @@ def member_id(connection: str, source: str, member: str) -> str:
 
 
 def table_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries that stand for a table as the database calls it, or for a column of it.
+    """Return the entries of which one is enough for a table as the database calls it, or for a column of it.
 
-    Those of the sources that read it, and its own, whether with its schema or without.
+    Those of the sources that read it; its own; where it is named without a schema, those of any schema.
     """
+    names = {".".join(parts), parts[-1], f"*.{parts[-1]}" if len(parts) == 1 else parts[-1]}
+    return _table_entries(model, parts, names, member)
+
+
+def noted_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
+    """Return the entries to make of a table that was found in the database, or of a column of it."""
+    names = {".".join(parts)} | ({f"*.{parts[-1]}"} if len(parts) > 1 else set())
+    return _table_entries(model, parts, names, member)
+
+
+def _table_entries(model: Model, parts: tuple[str, ...], names: set[str], member: str | None) -> frozenset[str]:
     ending = "" if member is None else f".{member.casefold()}"
     found = {f"{source_id(model.connection, each.name)}{ending}" for each in sources_of(model, parts)}
-    folded = [part.casefold() for part in parts]
-    found |= {f"{model.connection}/{_TABLE}{'.'.join(folded[place:])}{ending}" for place in range(len(folded))}
-    return frozenset(found)
+    return frozenset(found | {f"{model.connection}/{_TABLE}{name.casefold()}{ending}" for name in names})
 
 
 def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:

@@ -18,7 +18,7 @@ _Kept = TypeVar("_Kept")
 
 
 @functools.lru_cache(maxsize=64)
-def _shard(content: bytes, where: str) -> Shard:
+def parse_once(content: bytes, where: str) -> Shard:
     """Parse a shard once for all sessions of a run; nobody changes the document."""
     return parse_shard(content, where)
 
@@ -48,7 +48,7 @@ class Layers:
     def _model(self, tree: Tree, key: tuple[str, str]) -> Model:
         connection, _ = key
         if key not in self._models:
-            model = load_tree(tree, connection, self.dialects[connection], self._calendar, parse=_shard)
+            model = load_tree(tree, connection, self.dialects[connection], self._calendar, parse=parse_once)
             self._models = _newest(self._models, connection)
             self._models[key] = model
         return self._models[key]

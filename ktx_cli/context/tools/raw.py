@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from pydantic import Field
 
+from ktx_cli.context.documents.reading import read_document
 from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
-from ktx_cli.context.tools.limits import LONGEST_RAW, RESERVE, cut_lines
+from ktx_cli.context.tools.limits import LONGEST_RAW, RESERVE, cut_lines, joined
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.untrusted import visible, wrapped
 from ktx_cli.core.errors import UsageError
@@ -18,7 +20,7 @@ from ktx_cli.llm.tools import ToolOutput
 from ktx_cli.project.workspace import checked_path
 
 _ROOM: Final = LONGEST_RAW - RESERVE
-_TEXTLESS: Final = "is no text: it cannot be read here"
+_DOCUMENTS: Final = frozenset({".pdf", ".html", ".htm"})
 
 
 class ReadFile(Input):
@@ -33,33 +35,37 @@ class ReadSpan(Input):
     path: str = Field(description="Path of a raw file, as it was listed.")
     start_line: int = Field(ge=1, description="First line, from 1.")
     end_line: int = Field(ge=1, description="Last line, included.")
+    start_character: int = Field(0, ge=0, description="Characters of the first line to leave out, where it was cut.")
 
 
 def _read_file(session: ToolSession, value: ReadFile) -> ToolOutput:
     file = _file(session, value.path)
-    text = _text(file)
-    count = _lines(text)
-    kept, shown = cut_lines(text, _ROOM)
-    if len(kept) == len(text):
-        return _output(session, file, text, 1, count, count, "")
-    rest = f"read on with read_raw_span from line {shown + 1}" if shown < count else "its last line is too long"
-    return _output(session, file, kept, 1, shown, count, f"(cut: lines 1 to {shown} of {count}; {rest})")
+    lines = _lines(file)
+    return _span(session, file, lines, 1, len(lines), 0)
 
 
 def _read_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
     file = _file(session, value.path)
-    lines = _text(file).split("\n")
+    lines = _lines(file)
     if value.start_line > len(lines) or value.end_line < value.start_line:
         raise Refused(f"{file.path} has the lines 1 to {len(lines)}: ask for lines among them, the first first")
-    end = min(value.end_line, len(lines))
-    kept, shown = cut_lines("\n".join(lines[value.start_line - 1 : end]), _ROOM)
-    last = value.start_line + shown - 1
+    return _span(session, file, lines, value.start_line, min(value.end_line, len(lines)), value.start_character)
+
+
+def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end: int, skip: int) -> ToolOutput:
+    """Return lines of a file, as many as there is room for."""
+    text = "\n".join(lines[first - 1 : end])[skip:]
+    kept, count = cut_lines(text, _ROOM)
+    last = first + count - 1
     note = ""
-    if last < end:
-        note = f"(cut: lines {value.start_line} to {last}; read on with read_raw_span from line {last + 1})"
-    elif len(kept) < len("\n".join(lines[value.start_line - 1 : end])):
-        note = f"(cut: line {last} is too long to be shown whole)"
-    return _output(session, file, kept, value.start_line, last, len(lines), note)
+    if len(kept) < len(text):
+        whole = text[len(kept)] == "\n"
+        start = last + 1 if whole else last
+        at = "" if whole else f", start_character {len(kept) + (skip if count == 1 else 0)}"
+        note = f"(cut: {len(lines)} lines in all; read on with read_raw_span, start_line {start}, end_line {end}{at})"
+    body = wrapped(kept, f"{file.path} of {session.origin}")
+    told = joined(f"Lines {first} to {last} of {len(lines)}:", body, note)
+    return ToolOutput(told, {"success": True, "path": file.path, "lines": [first, last, len(lines)], "cut": bool(note)})
 
 
 def _file(session: ToolSession, path: str) -> RawFile:
@@ -75,24 +81,17 @@ def _file(session: ToolSession, path: str) -> RawFile:
     raise Refused(f"`{path}` is no raw file of this task; {advice}")
 
 
-def _text(file: RawFile) -> str:
-    content = file.read()
-    if b"\0" in content[:8_000] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise Refused(f"{file.path} {_TEXTLESS}")
-    return visible(file.text())
-
-
-def _lines(text: str) -> int:
-    return text.count("\n") + (0 if text.endswith("\n") else 1)
-
-
-def _output(
-    session: ToolSession, file: RawFile, text: str, first: int, last: int, count: int, note: str
-) -> ToolOutput:
-    heading = f"{file.path}, lines {first} to {last} of {count}:"
-    body = wrapped(text, f"{file.path} of {session.origin}")
-    markdown = f"{heading}\n\n{body}" + (f"\n\n{note}" if note else "")
-    return ToolOutput(markdown, {"success": True, "path": file.path, "lines": [first, last, count], "cut": bool(note)})
+def _lines(file: RawFile) -> list[str]:
+    """Return the lines of a file as a model sees them; of HTML and PDF the text people read."""
+    suffix = PurePosixPath(file.path).suffix.lower()
+    if suffix in _DOCUMENTS:
+        text = read_document(file).markdown
+    else:
+        content = file.read()
+        if b"\0" in content[:8_000]:
+            raise Refused(f"{file.path} is no text: it cannot be read here")
+        text = content.decode("utf-8-sig", "replace")
+    return visible(text).removesuffix("\n").split("\n")
 
 
 TOOLS: Final = (

@@ -13,8 +13,8 @@ from ktx_cli.context.search.model import Hit, Scope
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem, Source
 from ktx_cli.context.sources.model import RawFile
-from ktx_cli.context.tools.finding import Find, InMemory, find_in
 from ktx_cli.context.tools.failures import Failure, Failures, Refused
+from ktx_cli.context.tools.finding import Find, InMemory, find_in
 from ktx_cli.context.tools.ledger import Ledger
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import Action, Records
@@ -53,7 +53,8 @@ class ToolSession:
     files that may be read, by path; `files`: those of them that are to be worked through, which a write may name as
     where it comes from. `origin`: what people call their source. `semantic` False: wiki pages alone, for `why_not`.
     `run_sql` None: there is no database to ask. `values`: asked only where `privacy` lets values go to a model. `find`
-    None: a search reads the whole overlay.
+    None: a search reads the whole overlay. `refs_later`: a page may refer to one that is not there yet. `written`: path
+    of each file a tool wrote -> the artifact it is.
     `extra`: further tools by stage, of documents for example.
     """
 
@@ -64,11 +65,12 @@ class ToolSession:
     origin: str = "this project"
     semantic: bool = True
     why_not: str = ""
-    calendar: CalendarSettings = CalendarSettings()
+    calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
     run_sql: RunSql | None = None
     values: SampleValues | None = None
     find: Find | None = None
+    refs_later: bool = True
     skills: Mapping[str, Skill] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
     budget: PageBudget | None = None
@@ -76,6 +78,7 @@ class ToolSession:
     ledger: Ledger = field(default_factory=Ledger)
     actions: list[Action] = field(default_factory=list)
     records: Records = field(default_factory=Records)
+    written: dict[str, str] = field(default_factory=dict)
     pending: Failures = field(default_factory=Failures)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     layers: Layers = field(init=False, repr=False)
@@ -131,8 +134,9 @@ class ToolSession:
             )
         return paths
 
-    def acted(self, action: Action) -> None:
-        """Note a write; of several of one artifact one action is left, with all the raw files."""
+    def acted(self, action: Action, path: str) -> None:
+        """Note a write to a file; of several of one artifact one action is left, with all the raw files."""
+        self.written[path] = action.identity
         before = [each for each in self.actions if each.identity == action.identity]
         self.actions = [each for each in self.actions if each.identity != action.identity]
         paths = tuple(dict.fromkeys((*(path for each in before for path in each.raw_paths), *action.raw_paths)))
@@ -146,6 +150,7 @@ class ToolSession:
 
     def undone(self, identity: str) -> None:
         """Forget what was noted of an artifact."""
+        self.written = {path: each for path, each in self.written.items() if each != identity}
         self.actions = [each for each in self.actions if each.identity != identity]
 
     def failures(self, invocations: Iterable[ToolInvocation] = ()) -> tuple[Failure, ...]:
@@ -159,6 +164,7 @@ class ToolSession:
         return {
             "format": _FORMAT,
             "files": {path: _stored(content) for path, content in self.workspace.changes().items()},
+            "written": dict(self.written),
             "ledger": self.ledger.to_json(),
             "actions": [action.to_json() for action in self.actions],
             "records": self.records.to_json(),
@@ -175,6 +181,7 @@ class ToolSession:
         for path, stored in state["files"].items():
             content = _content(stored)
             self.workspace.delete(path) if content is None else self.workspace.write(path, content)
+        self.written = dict(state["written"])
         self.ledger = Ledger(state["ledger"])
         self.actions = [Action(**{**each, "raw_paths": tuple(each["raw_paths"])}) for each in state["actions"]]
         self.records = Records.from_json(state["records"])

@@ -1,4 +1,4 @@
-"""Packaged Markdown by folder and name, and a project's own in its place: `prompts/` and `skills/` beside `ktx.yaml`."""
+"""Packaged Markdown by folder and name, and a project's own in its place: in `prompts/`, `skills/` by `ktx.yaml`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def visible(text: str) -> str:
 
 def is_hidden(character: str) -> bool:
     """Whether a character is there without being seen; blanks, tabs and line ends are not."""
-    if character in "\n\t" or character.isascii() and character.isprintable():
+    if character in "\n\t" or (character.isascii() and character.isprintable()):
         return False
     category = unicodedata.category(character)
     return category in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") or re.match(f"[{_SELECTORS}]", character) is not None

@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.context.semantic.model import Model
-from ktx_cli.context.wiki.graph import Graph, load_graph
-from ktx_cli.context.wiki.keys import FOLDER, key_problem, page_path, place_of, scopes_seen_from, suggested_key
-from ktx_cli.context.wiki.loading import Wiki
+from ktx_cli.context.wiki.graph import Graph, graph_about, load_graph
+from ktx_cli.context.wiki.keys import (
+    could_be_key,
+    key_problem,
+    page_path,
+    place_of,
+    scopes_seen_from,
+    suggested_key,
+)
+from ktx_cli.context.wiki.loading import Wiki, file_of
 from ktx_cli.context.wiki.model import FIELDS, USAGE_MODES, Finding, Page
 from ktx_cli.context.wiki.page import field_line
 from ktx_cli.context.wiki.references import Kind, Reference, line_of, references
@@ -45,7 +52,6 @@ def check_pages(
     touched files are; the graph is brought up to date.
     """
     paths = sorted(set(touched))
-    removed = _removed(tree, paths)
     changed = {path.split("/")[1] for path in paths if path.startswith(_SEMANTIC) and path.count("/") > 1}
     if graph is not None:
         graph.refresh(tree, paths)
@@ -53,10 +59,11 @@ def check_pages(
     else:
         wiki = Wiki()
         wiki.refresh(tree, paths)
+    removed = _removed(wiki, paths)
     checker = Checker(tree, models)
     found = [*checker.files(wiki, paths)]
     if removed or changed:
-        checker.graph = graph or load_graph(tree)
+        checker.graph = graph or (load_graph(tree) if changed else graph_about(tree, removed))
         found += _others(checker, set(paths), removed, changed, before)
     return sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))
 
@@ -106,16 +113,15 @@ class Checker:
     def sees(self, page: Page, key: str) -> bool:
         """Whether a page sees one under a key: in its own scope, or among everybody's."""
         if (page.scope, key) not in self._visible:
-            places = (page_path(scope, key) for scope in scopes_seen_from(page.scope))
-            seen = any(self.tree.read(place) is not None for place in places)
-            self._visible[page.scope, key] = seen
+            places = [page_path(scope, key) for scope in scopes_seen_from(page.scope)] if could_be_key(key) else []
+            self._visible[page.scope, key] = any(file_of(self.tree, place) is not None for place in places)
         return self._visible[page.scope, key] or key == page.key
 
 
-def _removed(tree: Tree, paths: Iterable[str]) -> set[str]:
-    """Return the keys of pages among the paths that are not in the tree."""
-    places = ((path, place_of(path)) for path in paths if path.startswith(FOLDER))
-    return {place[1] for path, place in places if place is not None and tree.read(path) is None}
+def _removed(wiki: Wiki, paths: Iterable[str]) -> set[str]:
+    """Return the keys of pages among the paths that have no file."""
+    places = (place_of(path) for path in paths if path not in wiki.pages and path not in wiki.problems)
+    return {place[1] for place in places if place is not None}
 
 
 def _others(

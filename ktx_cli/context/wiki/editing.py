@@ -77,13 +77,18 @@ def _span(text: str, old: str) -> tuple[int, int] | str:
 
 
 def _exact(text: str, old: str) -> list[tuple[int, int]]:
-    spans, start = [], text.find(old)
-    while start >= 0:
-        spans.append((start, start + len(old)))
-        start = text.find(old, start + 1)
-    return spans
+    return _overlapping(re.compile(re.escape(old)), text)
 
 
 def _spaced(text: str, old: str) -> list[tuple[int, int]]:
-    pattern = re.compile(r"\s+".join(map(re.escape, old.split())))
-    return [found.span() for found in pattern.finditer(text)]
+    return _overlapping(re.compile(r"\s+".join(map(re.escape, old.split()))), text)
+
+
+def _overlapping(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+    """Return where a pattern fits, also where it fits again before it ends."""
+    spans: list[tuple[int, int]] = []
+    found = pattern.search(text)
+    while found is not None:
+        spans.append(found.span())
+        found = pattern.search(text, found.start() + 1)
+    return spans

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ktx_cli.context.wiki.keys import FOLDER, page_path
-from ktx_cli.context.wiki.loading import Wiki, load_wiki
+from ktx_cli.context.wiki.keys import FOLDER
+from ktx_cli.context.wiki.loading import Wiki, file_of, load_wiki
 from ktx_cli.context.wiki.model import Page
 from ktx_cli.context.wiki.references import Kind, Reference, references
 from ktx_cli.project.tree import Tree
@@ -78,13 +78,22 @@ class Graph:
 
 
 def backlinks(tree: Tree, page: Page) -> list[Page]:
-    """Return the pages of a tree that refer to a page, by path; only files that have its key in them are read through."""
-    key = page.key.encode()
-    own = page_path(page.scope, page.key)
-    paths = [path for path in tree.paths(FOLDER) if path == own or key in (tree.read(path) or b"")]
+    """Return the pages of a tree that refer to a page, by path."""
+    return graph_about(tree, (page.key,)).backlinks(page.key, page.scope)
+
+
+def graph_about(tree: Tree, keys: Collection[str]) -> Graph:
+    """Return the pages that have one of these keys or name it, with their references; others are not read through."""
+    words = [key.encode() for key in keys]
+    endings = tuple(f"/{key}.md" for key in keys)
+    paths = [each for each in tree.paths(FOLDER) if each.endswith(endings) or _names(file_of(tree, each), words)]
     wiki = Wiki()
     wiki.refresh(tree, paths)
-    return Graph(wiki).backlinks(page.key, page.scope)
+    return Graph(wiki)
+
+
+def _names(content: object, words: Collection[bytes]) -> bool:
+    return isinstance(content, bytes) and any(word in content for word in words)
 
 
 def load_graph(tree: Tree) -> Graph:

@@ -69,7 +69,7 @@ RULES: Final = (
         "speaks of an agent's prompt",
     ),
     _rule(
-        "call|use|run|invoke|execute|launch",
+        "bash|shell|curl|wget|fetch|search|wiki_|sl_|sql_execution|memory_ingest|emit_| tool",
         rf"""\b(?:call|use|run|invoke|execute|launch)\s+(?:the\s+|your\s+)?{_TOOL}\b""",
         "asks to use a tool",
     ),
@@ -118,7 +118,7 @@ RULES: Final = (
         r"""<\|im_(?:start|end)\|> | \[/?inst\] | <</?sys>>
             | </?(?:system|assistant|user|instructions?|tool_?\w*|function_?\w*|invoke|important|system[-_]\w+)\b
                 [^<>\n]{0,80}>
-            | ^\s*(?:human|assistant)\s*:
+            | ^(?:summary:)?\s*["']?(?:human|assistant)\s*:
             | ^[#]{1,6}\s*(?:system|instructions?\s+(?:to|for)\s+(?:ai|llms?|agents?|assistants?))\s*:?\s*$""",
         "looks like the turns of a conversation",
     ),

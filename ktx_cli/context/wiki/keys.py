@@ -47,7 +47,7 @@ def place_of(path: str) -> tuple[str, str] | None:
     scope, _, name = inside.rpartition("/")
     key = name.removesuffix(_ENDING)
     is_scope = scope == GLOBAL or (scope.startswith(_USER) and "/" not in scope[len(_USER) :] and scope != _USER)
-    return (scope, key) if is_scope and _KEY.fullmatch(key) else None
+    return (scope, key) if is_scope and could_be_key(key) else None
 
 
 def scopes_seen_from(scope: str) -> tuple[str, ...]:
@@ -55,9 +55,14 @@ def scopes_seen_from(scope: str) -> tuple[str, ...]:
     return (GLOBAL,) if scope == GLOBAL else (scope, GLOBAL)
 
 
+def could_be_key(text: str) -> bool:
+    """Whether some page's file could have this key, be it too long or a device's name; no other text makes a path."""
+    return _KEY.fullmatch(text) is not None
+
+
 def key_problem(key: str) -> str | None:
     """Return what is wrong with a key, None where a page may have it."""
-    if not _KEY.fullmatch(key):
+    if not could_be_key(key):
         return "is no key: keys are letters, digits, - and _, without folders"
     if len(key) > LONGEST_KEY:
         return f"has {len(key)} characters, {LONGEST_KEY} are allowed"

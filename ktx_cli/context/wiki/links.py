@@ -16,10 +16,12 @@ _LINK: Final = re.compile(
     r"(?P<rest>[^\s<>\"'`|)\]}]+)",
     re.IGNORECASE,
 )
+_ANY: Final = re.compile(r"[/\\]{2}|www\.|mailto:", re.IGNORECASE)
+"""Stands in every text with a link."""
 _DOING: Final = re.compile(r"\b(?:javascript|vbscript|file|blob|filesystem):(?=\S)", re.IGNORECASE)
 _MAIL: Final = re.compile(r"\bmailto:[^\s<>\"'`)]*@(?P<host>[\w.-]+\w)", re.IGNORECASE)
 _DATA: Final = re.compile(r"\bdata:(?:[a-z]+/[\w.+-]+)?(?:;[\w=-]+)*,|\bdata:[a-z]+/[\w.+-]+;base64\b", re.IGNORECASE)
-_IMAGE: Final = re.compile(r"!\[(?:[^\]\n\\]|\\.)*\](?=[(\[])|!\[\[|<\s*(?:img|picture|image)\b", re.IGNORECASE)
+_IMAGE: Final = re.compile(r"!\[(?=[\s\S]{0,300}?\][(\[])|!\[\[|<\s*(?:img|picture|image)\b", re.IGNORECASE)
 _DATABASES: Final = re.compile(
     "bigquery|clickhouse|databricks|duckdb|gs|jdbc|mariadb|mongodb|mssql|mysql|oracle|postgres|postgresql|redshift|s3"
     "|snowflake|sqlite|sqlserver|trino",
@@ -67,6 +69,8 @@ def _links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _plain_links(text: str) -> Iterator[tuple[int, str]]:
+    if not _ANY.search(text):
+        return
     for found in _LINK.finditer(text):
         if not _DATABASES.fullmatch(found["scheme"] or ""):
             yield found.start(), _host(found)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, page_path, place_of, scopes_seen_from, suggested_key
+from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, could_be_key, page_path, place_of, scopes_seen_from, suggested_key
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.page import parse
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import StorageError, UsageError
 from ktx_cli.core.text import did_you_mean, listing, one_line, plural, shell_words
 from ktx_cli.project.tree import Tree
 
@@ -25,7 +25,7 @@ class Wiki:
         """Read these files again, or forget those that are gone; paths outside the wiki are passed over."""
         for path in paths:
             if path.startswith(FOLDER):
-                self._take(path, tree.read(path))
+                self._take(path, file_of(tree, path))
 
     def get(self, key: str, scope: str = GLOBAL) -> Page | None:
         """Return the page somebody in `scope` sees under a key: a user's own page shadows the global one."""
@@ -46,12 +46,10 @@ class Wiki:
         """Return the tags of the pages seen from a scope, by name, with how many pages have each."""
         return dict(sorted(Counter(tag for page in self.seen_from(scope) for tag in set(page.tags)).items()))
 
-    def _take(self, path: str, content: bytes | None) -> None:
+    def _take(self, path: str, content: bytes | Finding | None) -> None:
         self.pages.pop(path, None)
         self.problems.pop(path, None)
-        if content is None:
-            return
-        found = _read(path, content)
+        found = _read(path, content) if isinstance(content, bytes) else content
         if isinstance(found, Page):
             self.pages[path] = found
         elif found is not None:
@@ -67,7 +65,7 @@ def load_wiki(tree: Tree) -> Wiki:
 
 def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Finding | None:
     """Return the page somebody in `scope` sees under a key, or what is wrong with its file; None: there is none."""
-    for each in scopes_seen_from(scope):
+    for each in scopes_seen_from(scope) if could_be_key(key) else ():
         content = tree.read(page_path(each, key))
         if content is not None:
             return parse(each, key, content)
@@ -77,7 +75,8 @@ def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Finding | Non
 def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
     """Return the error for a key nobody in `scope` sees a page under; its hint names the nearest one."""
     keys = [page.key for page in wiki.seen_from(scope)]
-    near = next((each for each in (suggested_key(key), did_you_mean(key, keys)) if each in keys), None)
+    meant = suggested_key(key)
+    near = meant if meant in keys else did_you_mean(meant, keys)
     hint = shell_words("ktx", "wiki", "read", near) if near else _others(keys)
     return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": keys[:50]})
 
@@ -86,6 +85,14 @@ def _others(keys: list[str]) -> str:
     if not keys:
         return "ktx wiki write KEY --summary SENTENCE --content TEXT"
     return f"ktx wiki lists {plural(len(keys), 'page')}: {listing(keys)}"
+
+
+def file_of(tree: Tree, path: str) -> bytes | Finding | None:
+    """Return the content of a file of the wiki, why it cannot be read, or None where there is none."""
+    try:
+        return tree.read(path)
+    except StorageError as error:
+        return Finding(path, 1, "unreadable", error.message, error.hint)
 
 
 def _read(path: str, content: bytes) -> Page | Finding | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,11 +68,10 @@ def inline_code(text: str) -> Iterator[Span]:
         position = closing + end - start
 
 
-def without_code(text: str) -> str:
-    """Return a text with fenced and inline code blanked out; all other characters stay where they are."""
-    text = without_fences(text)
+def without(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with these spans blanked out; all other characters stay where they are."""
     pieces, position = [], 0
-    for span in inline_code(text):
+    for span in spans:
         pieces += [text[position : span.start], _NOT_NEWLINE.sub(" ", text[span.start : span.end])]
         position = span.end
     return "".join([*pieces, text[position:]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -62,12 +62,33 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
     `ConfigError` where the front matter's form allows no such change.
     """
     if fields:
-        page = _with_fields(page, fields)
+        page = edited(page, [_field_edit(name, value) for name, value in fields.items()])
     if body is not None:
         page = _with_body(page, body)
     if _SURROGATE.search(page.text):
         raise UsageError(f"the text of `{page.key}` holds half of a character", hint="remove the surrogate characters")
     return page
+
+
+def edited(page: Page, edits: Sequence[Edit]) -> Page:
+    """Return the page with its front matter edited; errors as in `changed`."""
+    text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
+    span = _front(text)
+    if span is None or span[1] < 0:
+        raise ConfigError(f"{page.path} has no front matter that ends", hint=f"correct {page.path}")
+    start, end, body = span
+    try:
+        front = apply(text[start:end].encode("utf-8"), edits, where=page.path).decode("utf-8")
+    except ValueError as error:
+        raise UsageError(
+            f"a field of `{page.key}` cannot be written: {error}", hint="write it as plain text"
+        ) from error
+    if front and not front.endswith("\n"):
+        front += "\n"
+    data = _fields(front, page.path)
+    if isinstance(data, Finding):
+        raise ConfigError(str(data), hint=data.hint)
+    return replace(page, fields=data, head=text[:start] + front + text[end:body], body=text[body:])
 
 
 def body_line(page: Page) -> int:
@@ -112,28 +133,8 @@ def _fields(front: str, path: str) -> Mapping[str, Any] | Finding:
     return data
 
 
-def _with_fields(page: Page, fields: Mapping[str, Any]) -> Page:
-    edits = [
-        Edit("delete", (name,)) if value is None else Edit("set", (name,), _plain(value))
-        for name, value in fields.items()
-    ]
-    text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
-    span = _front(text)
-    if span is None or span[1] < 0:
-        raise ConfigError(f"{page.path} has no front matter that ends", hint=f"correct {page.path}")
-    start, end, body = span
-    try:
-        front = apply(text[start:end].encode("utf-8"), edits, where=page.path).decode("utf-8")
-    except ValueError as error:
-        raise UsageError(
-            f"a field of `{page.key}` cannot be written: {error}", hint="write it as plain text"
-        ) from error
-    if front and not front.endswith("\n"):
-        front += "\n"
-    data = _fields(front, page.path)
-    if isinstance(data, Finding):
-        raise ConfigError(str(data), hint=data.hint)
-    return replace(page, fields=data, head=text[:start] + front + text[end:body])
+def _field_edit(name: str, value: Any) -> Edit:
+    return Edit("delete", (name,)) if value is None else Edit("set", (name,), _plain(value))
 
 
 def _with_body(page: Page, body: str) -> Page:

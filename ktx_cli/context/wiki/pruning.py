@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.model import Page
-from ktx_cli.context.wiki.page import changed
+from ktx_cli.context.wiki.page import edited
 from ktx_cli.context.wiki.references import Kind, Reference, read_sl_ref
 from ktx_cli.context.wiki.resolving import Resolver
+from ktx_cli.project.edit import Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,18 @@ def prune(pages: Iterable[Page], models: Mapping[str, Model]) -> Iterator[Pruned
     """
     resolver = Resolver(models)
     for page in pages:
-        dropped = tuple(text for text in page.sl_refs if resolver.missing(_reference(text)) is not None)
+        dropped = [text for text in page.sl_refs if resolver.missing(_reference(text)) is not None]
         if dropped:
-            kept = [text for text in page.sl_refs if text not in dropped]
-            yield Pruned(changed(page, {"sl_refs": kept}), dropped)
+            yield Pruned(edited(page, _edits(page, dropped)), tuple(dropped))
+
+
+def _edits(page: Page, dropped: Collection[str]) -> list[Edit]:
+    """Return the edits that take entries out of the list, the last one first; a list that is left empty goes."""
+    items = page.fields["sl_refs"]
+    if len(page.sl_refs) == len(dropped) or not isinstance(items, list):
+        return [Edit("delete", ("sl_refs",))]
+    indexes = [index for index, item in enumerate(items) if isinstance(item, str) and item.strip() in dropped]
+    return [Edit("delete", ("sl_refs", index)) for index in reversed(indexes)]
 
 
 def _reference(text: str) -> Reference:

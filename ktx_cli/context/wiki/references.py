@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ktx_cli.context.wiki.markdown import inline_code, without_code, without_fences
+from ktx_cli.context.wiki.markdown import inline_code, without, without_fences
 from ktx_cli.context.wiki.model import Page
 from ktx_cli.context.wiki.page import body_line, field_line
 
@@ -90,12 +90,14 @@ def _items(page: Page, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _body(body: str) -> Iterator[Reference]:
-    for span in inline_code(without_fences(body)):
+    text = without_fences(body)
+    spans = list(inline_code(text))
+    for span in spans:
         found = _coded(span.text, span.start)
         if found is not None:
             yield found
     if "[[" in body:
-        for link in _LINK.finditer(without_code(body)):
+        for link in _LINK.finditer(without(text, spans)):
             yield Reference(Kind.PAGE, link[1], link[0], at=link.start(), binding=_SLUG.fullmatch(link[1]) is not None)
 
 

@@ -11,30 +11,35 @@ from ktx_cli.context.scan.profiling.privacy_words import Sign
 from ktx_cli.context.wiki.spots import Spot
 from ktx_cli.project.secrets import MASK, has_password, is_reference
 
-_TOKEN: Final = re.compile(r"[^\s\"'`<>|,;()\[\]{}]{14,}|-----BEGIN[A-Z ]*PRIVATE KEY")
+_PEM: Final = "-----BEGIN"
+_TOKEN: Final = re.compile(rf"[^\s\"'`<>|,;()\[\]{{}}]{{14,}}|{_PEM}[A-Z ]*PRIVATE KEY")
 _DIGEST: Final = re.compile(r"(?:[a-z0-9]+[:=])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[\w.@+-]*/)+[\w.@+-]*")
 _ASSIGNED: Final = re.compile(
-    r"\b(?P<name>[\w-]*(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token))"
+    r"\b(?P<name>[\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token))"
     r"[\"'`*]*\s*(?:[:=]|\bis\b)\s*[\"'`*]*(?P<value>[^\s\"'`<>,;|]{6,})",
     re.IGNORECASE,
 )
+_NAMES: Final = ("pass", "pwd", "secret", "key", "token")
 _HINT: Final = "delete it here and at its source, and change the secret: it has been read"
 
 
 def secrets(text: str) -> Iterator[Spot]:
-    """Yield what looks like a secret: known forms of keys, random texts, URLs with a password, `password: ...`.
+    """Yield what looks like a secret, one for each line.
 
-    Digests and commits (32, 40 or 64 hexadecimal digits) are none unless a name in front of them says so.
+    Known forms of keys, random texts, URLs with a password, and values behind names such as `password`. Digests and
+    commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front of them.
     """
-    found = {spot.at: spot for spot in (*_tokens(text), *_assigned(text))}
-    yield from (found[at] for at in sorted(found))
+    found = {text.rfind("\n", 0, spot.at): spot for spot in (*_assigned(text), *_tokens(text))}
+    yield from (found[line] for line in sorted(found))
 
 
 def _tokens(text: str) -> Iterator[Spot]:
     for token in _TOKEN.finditer(text):
         value = token[0]
-        if "://" in value:
+        if value.startswith(_PEM):
+            yield Spot(token.start(), "secret", "a private key", _HINT)
+        elif "://" in value:
             if has_password(value) and MASK not in value:
                 yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT)
         elif not _DIGEST.fullmatch(value) and not _PATH.fullmatch(value) and _is_secret(value):
@@ -42,6 +47,9 @@ def _tokens(text: str) -> Iterator[Spot]:
 
 
 def _assigned(text: str) -> Iterator[Spot]:
+    folded = text.casefold()
+    if not any(name in folded for name in _NAMES):
+        return
     for found in _ASSIGNED.finditer(text):
         value = found["value"].rstrip(".:!?*)]}")
         if _could_be_secret(value):

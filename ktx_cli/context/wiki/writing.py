@@ -118,7 +118,9 @@ def _new(tree: Tree, key: str, revision: Revision, scope: str) -> Page:
     if revision.replacements:
         raise UsageError(f"there is no page `{key}` to replace passages in", hint="give the whole text as content")
     if not (revision.content or "").strip():
-        raise UsageError(f"there is no page `{key}` yet, and a new one needs a text", hint="give it as content")
+        raise UsageError(
+            f"there is no page `{key}` yet, and a new one needs a text", hint="give it as content (--content TEXT)"
+        )
     fields = {name: value for name, value in revision.fields.items() if _or_none(value) is not None}
     page = new_page(key, fields, with_newlines(revision.content or ""), scope)
     twin = twin_of(tree, page)

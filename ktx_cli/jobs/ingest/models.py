@@ -41,6 +41,7 @@ class Models:
         self._closing: asyncio.Event | None = None
         self._questions: set[asyncio.Task[Any]] = set()
         self._failure: BaseException | None = None
+        run.spending.listeners.append(self._stop)
 
     def __enter__(self) -> Models:
         return self
@@ -128,6 +129,10 @@ class Models:
         if self._closing is not None:
             self._closing.set()
 
+    def _stop(self, error: KtxError) -> None:
+        self.stopped = error
+
     def _store(self, fact: UsageFact) -> None:
         with translated(self._run.layout.state):
             record_usage(self._database, fact)
+        self._run.spending.add(fact)

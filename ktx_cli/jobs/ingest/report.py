@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.context.scan.gone import GoneJoin
 from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
@@ -16,6 +16,12 @@ from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.project.repository import held_hint
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.units.reconciling import Reconciled
+
+_OWN_FORM = ("connections", "sources", "ended", "project_dir", "reconciled", "stopped")
+"""Fields of a run that are no plain values."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
@@ -162,7 +168,11 @@ def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
 
 @dataclass(slots=True)
 class IngestReport:
-    """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone."""
+    """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
+
+    `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
+    the model set right. `stopped`: why agents could not go on.
+    """
 
     run_id: str
     command: str
@@ -180,6 +190,9 @@ class IngestReport:
     depth: str = "structural"
     seconds: float = 0.0
     ended: str | None = None
+    reconciled: Reconciled | None = None
+    repaired: tuple[str, ...] = ()
+    stopped: KtxError | None = None
     project_dir: Path = Path()
 
     @property
@@ -190,7 +203,7 @@ class IngestReport:
         failed = [part for part in self.parts if part.error is not None]
         if failed and len(failed) == len(self.parts):
             return FAILED
-        if failed or self.held or any(c.left_out for c in self.connections):
+        if failed or self.held or self.stopped is not None or any(part.left_out for part in self.parts):
             return "partial"
         if any(c.status == PLANNED for c in self.connections):
             return PLANNED
@@ -214,7 +227,9 @@ class IngestReport:
                 f"no connection could be read: {listing(error.message for error in failed)}",
                 hint=failed[0].hint,
             )
-        unasked = [f"{each} ({c.connection})" for c in self.connections for each in c.left_out]
+        unasked = [f"{each} ({part.connection})" for part in self.parts for each in part.left_out]
+        if self.stopped is not None:
+            return self._ended(self.stopped, unasked)
         if not failed and not self.held:
             return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
         left = [f"connection `{p.connection}`: {p.error.message}" for p in self.parts if p.error is not None]
@@ -224,6 +239,14 @@ class IngestReport:
             failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
         )
         return self._partial(left, hint or f"run `{self.command}` again")
+
+    def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
+        """Return the error of a run whose agents could not go on; a budget of its own says so by its exit code."""
+        if error.code == "budget":
+            return error
+        left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
+        message = f"{error.message}; finished work is done, left out: {listing(left)}" if left else error.message
+        return PartialError(message, hint=error.hint, code=error.code, details={**error.details, "left_out": left})
 
     def _stopped(self) -> KtxError | None:
         """Return the error after which the model was not asked any more."""
@@ -235,16 +258,14 @@ class IngestReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""
-        shown = {
-            f.name: getattr(self, f.name)
-            for f in dataclasses.fields(self)
-            if f.name not in ("connections", "sources", "ended", "project_dir")
-        }
+        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OWN_FORM}
         return {
             **shown,
             "status": self.status,
             "connections": [connection.to_json() for connection in self.connections],
             "sources": [work.to_json() for work in self.sources],
+            "reconciled": None if self.reconciled is None else self.reconciled.to_json(),
+            "stopped": None if self.stopped is None else self.stopped.to_json(),
             "committed": list(self.committed),
             "held": [{"path": path, "reason": reason} for path, reason in self.held],
             "ignored": list(self.ignored),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ktx_cli.context.scan.committed import folders
 from ktx_cli.context.scan.outcome import PreviousScan
 from ktx_cli.core.clock import monotonic, new_run_id
-from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning
 from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
@@ -33,8 +35,10 @@ from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
 from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
 from ktx_cli.jobs.ingest.sources.reading import read_sources
-from ktx_cli.jobs.ingest.sources.remembering import load_fetches
+from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches
+from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import choose_targets
+from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
@@ -62,7 +66,8 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     prompts = Prompts.load(layout.prompts) if asks else None
     unserved = None if request.no_llm or request.depth is not None else not_enriched(loaded.config)
     warnings = [*loaded.warnings(), *([] if unserved is None else [unserved])]
-    run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts)
+    spending = Spending(request.max_usd, request.max_tokens)
+    run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts, spending=spending)
     probes = _require_models(run) if asks or not (request.no_llm or request.databases_only) else ProbeRun()
     started = monotonic()
     try:
@@ -94,26 +99,33 @@ def _dry_run(run: Run) -> None:
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
     ids = [target.connection for target in run.targets]
-    previous, answers = _state_or_none(run, ids)
+    previous, answers, (fetches, projected) = _state_or_none(run, ids)
     base = ProjectBase(run.layout, repository, commit)
     _scan(run, base, previous, foretold(run, answers), lambda _: None)
     begin_workspace(run, base)
+    with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
+        read_sources(run, base, fetches, projected, scratch=Path(folder))
     report_files(run, run.workspace.changes())
     if repository is not None:
         _name_absent(run, repository, base)
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
 
 
-def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers]:
+def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, Fetches]:
     """Return what earlier runs left; a state database that cannot be read is named and counts as none."""
     try:
         found = read_state(
-            run.layout, lambda database: (ledger.previous_scans(database, connections), kept_answers(database))
+            run.layout,
+            lambda database: (
+                ledger.previous_scans(database, connections),
+                kept_answers(database),
+                load_fetches(database),
+            ),
         )
     except KtxError as error:
         run.warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
         found = None
-    return found or ({}, {})
+    return found or ({}, {}, ({}, {}))
 
 
 def _work(run: Run, probes: ProbeRun) -> None:
@@ -136,7 +148,8 @@ def _work(run: Run, probes: ProbeRun) -> None:
         try:
             _scan_and_commit(run, repository or _created(run), lease, database)
         except BaseException as error:
-            report.ended = "failed" if isinstance(error, Exception) else "interrupted"
+            asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
+            report.ended = "interrupted" if asked else "failed"
             if isinstance(error, KtxError):  # the branch may have moved before the error
                 report.commit = error.details.get("commit", report.commit)
             with contextlib.suppress(sqlite3.Error):  # the error itself matters more
@@ -167,11 +180,21 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
         _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
         begin_workspace(run, base)
         read_sources(run, base, fetches, projected)
+        _work_through(run, models, database)
     _name_absent(run, repository, base)
     commit(run, repository, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
     remember(run, now, database)
     remember_sources(run, database)
+    forget_units(run, database)
+
+
+def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> None:
+    """Let agents work through what the sources have for them."""
+    if run.asks_model and run.works:
+        from ktx_cli.jobs.ingest.units.phase import run_agents
+
+        run_agents(run, models, database)
 
 
 def _recover(run: Run, repository: Repository) -> None:

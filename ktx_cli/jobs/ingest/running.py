@@ -13,6 +13,7 @@ from ktx_cli.jobs.ingest.depth import Depth
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -24,7 +25,7 @@ from ktx_cli.project.workspace import Workspace
 class IngestRequest:
     """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
 
-    `depth` None: as deep as the configuration allows.
+    `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
     """
 
     project_dir: Path
@@ -36,6 +37,8 @@ class IngestRequest:
     no_llm: bool = False
     dry_run: bool = False
     wait_seconds: float = 0.0
+    max_usd: float | None = None
+    max_tokens: int | None = None
     emit: Emit = ignore_events
 
 
@@ -52,6 +55,7 @@ class Run:
     warnings: list[ResultWarning]
     prompts: Prompts | None = None
     outcomes: list[ScanOutcome] = field(default_factory=list)
+    spending: Spending = field(default_factory=Spending)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
 
     @property

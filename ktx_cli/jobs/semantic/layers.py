@@ -63,14 +63,14 @@ def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
     """Return the semantic layer of a connection, as its files have it now."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
-    return load_model(layout, connection, dialect or _NO_DATABASE, _calendar(config))
+    return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config))
 
 
 def load_layer_in(tree: Tree, config: KtxConfig, connection: str) -> Model:
     """Return the semantic layer of a connection, as the files of a tree have it."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
-    return load_tree(tree, connection, dialect or _NO_DATABASE, _calendar(config))
+    return load_tree(tree, connection, dialect or _NO_DATABASE, calendar_of(config))
 
 
 def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:
@@ -90,7 +90,7 @@ def broken_files_told(model: Model) -> Iterator[None]:
         raise
 
 
-def _calendar(config: KtxConfig) -> CalendarSettings:
+def calendar_of(config: KtxConfig) -> CalendarSettings:
     """Return how the project cuts time; `ConfigError` for a time zone that is none."""
     from ktx_cli.context.semantic.time import require_zone
 

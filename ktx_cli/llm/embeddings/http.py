@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import email.utils
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.llm.backends.anthropic_api.failures import retry_after
 from ktx_cli.llm.embeddings.answers import MODEL_HINT
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config.ingest import Retry
@@ -47,7 +47,6 @@ class Endpoint:
     setting: str
     retry: Retry
     headers: Mapping[str, str] = field(default_factory=dict)
-    sleep: Callable[[float], None] = time.sleep
 
     @property
     def who(self) -> str:
@@ -65,7 +64,7 @@ class Endpoint:
                 except LlmError as error:
                     if not error.retryable or attempt == self.retry.max_attempts:
                         raise
-                    self.sleep(self._delay(attempt, error.retry_after))
+                    wait(self._delay(attempt, error.retry_after))
         raise AssertionError("there is at least one attempt")
 
     def _once(self, client: httpx2.Client, body: Mapping[str, Any]) -> Any:
@@ -85,14 +84,14 @@ class Endpoint:
     def _refused(self, response: httpx2.Response) -> LlmError:
         status = response.status_code
         code = _CODES.get(status) or ("rate_limit" if status == 429 else "overloaded" if status >= 500 else "execution")
-        return self._error(code, response.text[:2000], status, _retry_after(response.headers))
+        return self._error(code, response.text[:2000], status, retry_after(response.headers))
 
-    def _error(self, code: str, detail: str, status: int | None = None, wait: float | None = None) -> LlmError:
+    def _error(self, code: str, detail: str, status: int | None = None, after: float | None = None) -> LlmError:
         told = f" (HTTP {status})" if status is not None else ""
         hint = _HINTS.get(code, f"ktx config set {self.setting} URL")
         details = {} if status is None else {"status": status}
         return LlmError(
-            f"{self.who} {_WORDS[code]}{told}", code=code, hint=hint, detail=detail, retry_after=wait, details=details
+            f"{self.who} {_WORDS[code]}{told}", code=code, hint=hint, detail=detail, retry_after=after, details=details
         )
 
     def _delay(self, attempt: int, asked: float | None) -> float:
@@ -102,16 +101,6 @@ class Endpoint:
         return max(delay, min(asked or 0.0, retry.max_delay_ms / 1000))
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds a response asks to wait, a number or a date."""
-    value = headers.get("retry-after")
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:  # neither: the server's own pace is not known
-        return None
+def wait(seconds: float) -> None:
+    """Do nothing for some seconds."""
+    time.sleep(seconds)

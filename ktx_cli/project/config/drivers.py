@@ -11,12 +11,6 @@ from ktx_cli.core.text import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
 
-SUPPORTED_DRIVERS: Final = (
-    *("sqlite", "duckdb", "files", "postgres", "mysql"),
-    *("sqlserver", "clickhouse", "snowflake", "bigquery", "redshift", "databricks", "trino"),
-)
-"""The drivers this version has code for."""
-
 _DATABASES: Final = {
     "sqlite": "connections.SqliteConnection",
     "duckdb": "connections.DuckDbConnection",
@@ -46,6 +40,8 @@ _MODELS: Final = {**_DATABASES, **_SOURCES}
 DATABASE_DRIVERS: Final = tuple(_DATABASES)
 SOURCE_DRIVERS: Final = tuple(_SOURCES)
 DRIVERS: Final = DATABASE_DRIVERS + SOURCE_DRIVERS
+SUPPORTED_DRIVERS: Final = DRIVERS
+"""The drivers this version has code for."""
 
 
 @functools.cache

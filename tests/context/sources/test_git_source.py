@@ -202,7 +202,9 @@ def test_hooks_of_nobody_run(repository: Repository, tmp_path: Path, context: Fe
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_rewritten_address_cannot_run_a_program(repository: Repository, tmp_path: Path, context: FetchContext) -> None:
+def test_a_rewritten_address_cannot_run_a_program(
+    repository: Repository, tmp_path: Path, context: FetchContext
+) -> None:
     settings = tmp_path / "gitconfig"
     settings.write_text(f'[url "ext::sh -c touch% {tmp_path}/ran "]\n  insteadOf = https://evil.example/\n')
     environ = {**context.environ, "GIT_CONFIG_GLOBAL": str(settings), "GIT_ALLOW_PROTOCOL": "ext"}
@@ -293,7 +295,9 @@ def test_a_token_nobody_asks_for_is_named(repository: Repository, context: Fetch
 def test_ssh_never_asks(context: FetchContext, tmp_path: Path) -> None:
     fake = tmp_path / "bin" / "ssh"
     fake.parent.mkdir()
-    fake.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\necho "git@h: Permission denied (publickey)." >&2\nexit 255\n')
+    fake.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\necho "git@h: Permission denied (publickey)." >&2\nexit 255\n'
+    )
     fake.chmod(0o755)
     environ = {**context.environ, "PATH": f"{fake.parent}:{context.environ['PATH']}", "SSH_ASKPASS": "/bin/false"}
     with pytest.raises(RepositoryDeniedError, match="did not accept the key"):
@@ -331,5 +335,3 @@ def test_settings_of_an_outer_repository_do_not_count(repository: Repository, co
     git(context.layout.root, "init", "-q")
     git(context.layout.root, "config", "url.file:///nowhere/.insteadOf", repository.folder.as_uri())
     assert fetch(context, repository.folder).files
-
-

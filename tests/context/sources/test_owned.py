@@ -39,7 +39,7 @@ def test_a_new_file_has_the_items_in_their_order() -> None:
 
 
 def test_what_people_wrote_stays_to_the_character() -> None:
-    wanted = {"name": "orders", "measures.revenue": REVENUE, f"joins.\"{join_step(JOIN)}\"": JOIN}
+    wanted = {"name": "orders", "measures.revenue": REVENUE, f'joins."{join_step(JOIN)}"': JOIN}
     made = apply(PEOPLES, wanted, {})
     assert made.text is not None and made.text.startswith(PEOPLES)
     assert data(made.text)["joins"] == [JOIN]

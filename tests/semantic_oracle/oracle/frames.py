@@ -65,9 +65,18 @@ class Frame:
         """Return the rows; `keys` are further columns to group by, behind the dimensions."""
         if tuple(keys) not in self._members:
             columns = [*self.columns, *(self._key(*each) for each in keys)]
+            if self._through or any(many_part(column.place.path) for column in columns):
+                self._require_unique_grain()
             found = (self._member(row, columns) for row in self.world.rows(self.fact))
             self._members[tuple(keys)] = [each for each in found if each is not None]
         return self._members[tuple(keys)]
+
+    def _require_unique_grain(self) -> None:
+        """Raise `OracleError` (cardinality) where rows looked at with their details are not those of the grain."""
+        grain = self.world.model.sources[self.fact].grain
+        keys = [tuple(self.world.value(self.fact, row, name) for name in grain) for row in self.world.rows(self.fact)]
+        if len(set(keys)) < len(keys):
+            raise OracleError("cardinality", f"several rows of {self.fact} have one {grain}")
 
     def value(self, row: Row, node: Node, home: str) -> Any:
         """Return a definition's expression for a row: every name is one row away at most."""
@@ -76,6 +85,34 @@ class Frame:
     def moment_of(self, row: Row) -> datetime | None:
         """Return what the time range is compared with."""
         return self.read({**self._single(row, self._range.place), (): row}, self._range).moment if self._range else None
+
+    def range_on(self, place: int) -> tuple[datetime | None, datetime | None]:
+        """Return the ends of the time range where it is on that dimension's column."""
+        if self._range is None or self.question.range is None or self._range.place != self.columns[place].place:
+            return None, None
+        return self.question.range
+
+    def holds_on(self, row: Row, column: str) -> bool:
+        """Whether a row meets the filters that read that column alone, or a calendar joined by it."""
+        routed = [(each, paths) for each, paths in self._where if self._reads_alone(each, column)]
+        return all(self._some(self.world.joined(row, paths), [each]) for each, paths in routed)
+
+    def _reads_alone(self, each: Filter, column: str) -> bool:
+        refs = [node for node in walk(each.node) if isinstance(node, Ref)]
+        return bool(refs) and all(self._is_of(self.filtered(ref, each.via), column) for ref in refs)
+
+    def _is_of(self, place: Place, column: str) -> bool:
+        return [own for own, _ in place.path[0].pairs] == [column] if place.path else place.column == column
+
+    def holds_conditions_on(self, row: Row, conditions: Sequence[tuple[Node, str]], column: str) -> bool:
+        """Whether a row meets those of a measure's conditions that read that column alone."""
+        for node, home in conditions:
+            refs = [each for each in walk(node) if isinstance(each, Ref)]
+            places = [self.question.names.place(self.fact, ref.parts, home) for ref in refs]
+            alone = bool(places) and all(self._is_of(each, column) for each in places)
+            if alone and truth(self.value(row, node, home)) is not True:
+                return False
+        return True
 
     def _single(self, row: Row, place: Place) -> Joined:
         return self.world.joined(row, [place.path])[0]

@@ -16,7 +16,7 @@ from tests.semantic_oracle.oracle.parsing import parse
 from tests.semantic_oracle.oracle.question import Question
 from tests.semantic_oracle.oracle.rows import World
 from tests.semantic_oracle.oracle.slices import EVERYTHING, Slice, Window, fits
-from tests.semantic_oracle.oracle.times import Calendar, following, moved, parse_span, periods, truncate
+from tests.semantic_oracle.oracle.times import Calendar, following, meets_periods, moved, parse_span, periods, truncate
 from tests.semantic_oracle.oracle.values import evaluate, moment, truth
 
 Key = tuple[Any, ...]
@@ -86,7 +86,7 @@ class Measuring:
         ends: dict[Key, Any] = {}
         for row in self._in_period(frame, over, part):
             when, key = self._raw(frame, row, over), tuple(self._raw(frame, row, each) for each in per)
-            if when is not None:
+            if when is not None and frame.holds_conditions_on(row, leaf.conditions, over):
                 ends[key] = when if key not in ends else (max if take == "last" else min)(ends[key], when)
         return self._aggregated(frame, leaf, [r for r in rows if self._is_end(frame, r, over, per, ends)])
 
@@ -103,9 +103,9 @@ class Measuring:
         return when is not None and ends.get(tuple(self._raw(frame, row, each) for each in per)) == when
 
     def _in_period(self, frame: Frame, over: str, part: Slice) -> list[Any]:
-        """Return all rows of the fact in the slice's period and time range, whatever the filters say."""
+        """Return all rows of the fact in the slice's period and time range; of the filters those on `over` hold."""
         place = self._place_of(frame, over)
-        rows = self.world.rows(frame.fact)
+        rows = [row for row in self.world.rows(frame.fact) if frame.holds_on(row, over)]
         if part.window is not None:
             rows = [row for row in rows if part.window.holds(frame.moment_of(row))]
         if place is None:
@@ -154,17 +154,32 @@ class Measuring:
         place = self.time_place(bound)
         if place is not None and part.wanted[place] is not EVERYTHING:
             period = part.wanted[place]
-            return (
-                None if period is None else self.value(bound.inner, part.at(place, self.before(bound, period, place)))
-            )
+            wanted = Window(None, datetime.min) if period is None else self.before(bound, period, place)
+            return self.value(bound.inner, part.at(place, wanted))
         return self.value(bound.inner, replace(part, window=self._whole_window(bound)))
 
-    def before(self, bound: Offset, period: Any, place: int) -> Any:
-        """Return the period the offset leads to."""
+    def asked(self, bound: Bound, period: Any, place: int) -> Window:
+        """Return the moments of a period, without what the time range cuts off."""
         grain = self.question.dimensions[place].grain
         assert grain is not None
-        count, unit = bound.span or (1, grain)
-        return truncate(moved(moment(period), -count, unit), grain, self.calendar)
+        start, end = moment(period), following(period, grain)
+        leaf = next(leaves(bound))
+        first, last = self.frame(leaf.fact, leaf.time).range_on(place)
+        return Window(max(start, first) if first else start, min(end, last) if last else end, start)
+
+    def before(self, bound: Offset, period: Any, place: int) -> Window:
+        """Return the moments the offset leads to: those of a period, or the same ones moved where none lies there."""
+        grain = self.question.dimensions[place].grain
+        assert grain is not None
+        shown, (count, unit) = self.asked(bound, period, place), bound.span or (1, grain)
+        assert shown.start is not None and shown.end is not None
+        origin, start, end = (moved(each, -count, unit) for each in (moment(period), shown.start, shown.end))
+        if not meets_periods(count, unit, grain):
+            return Window(start, end, origin)
+        there = truncate(origin, grain, self.calendar)
+        start = moment(there) if shown.start == moment(period) else start
+        end = following(there, grain) if shown.end == following(period, grain) else end
+        return Window(start, end, moment(there))
 
     def _whole_window(self, bound: Offset | Cumulative) -> Window | None:
         """Return the moments that count where nothing is cut into periods."""
@@ -193,15 +208,14 @@ class Measuring:
 
     def reach(self, bound: Cumulative, period: Any, place: int) -> Window:
         """Return the moments a period's value counts."""
-        grain = self.question.dimensions[place].grain
-        assert grain is not None
-        end = following(period, grain)
+        part = period if isinstance(period, Window) else self.asked(bound, period, place)
+        assert part.end is not None
         if bound.window:
             count, unit = parse_span(bound.window)
-            return Window(moved(end, -count, unit), end)
+            return Window(moved(part.end, -count, unit), part.end)
         if bound.to_date:
-            return Window(moment(truncate(moment(period), bound.to_date, self.calendar)), end)
-        return Window(None, end)
+            return Window(moment(truncate(part.origin, bound.to_date, self.calendar)), part.end)
+        return Window(None, part.end)
 
     def keys(self, bound: Bound, seen: Sequence[Any]) -> set[Key]:
         """Return the groups a measure has; `seen`: the periods of the result."""
@@ -224,25 +238,28 @@ class Measuring:
         return {tuple(c.value for c in g) for each in self._members(leaf, part) for g in each.groups}
 
     def _keys_before(self, bound: Offset, seen: Sequence[Any], place: int) -> set[Key]:
-        earlier = {key for leaf in leaves(bound) for key in self.groups(leaf, None)}
-        return {
-            (*key[:place], period, *key[place + 1 :])
-            for period in seen
-            for key in earlier
-            if key[place] == self.before(bound, period, place)
-        }
+        found = set()
+        for period in seen:
+            wanted = self.before(bound, period, place)
+            if isinstance(bound.inner, Cumulative):
+                wanted = self.reach(bound.inner, wanted, place)
+            for leaf in leaves(bound):
+                found |= self._groups_in(leaf, wanted, period, place)
+        return found
 
     def _keys_cumulated(self, bound: Cumulative, seen: Sequence[Any], place: int) -> set[Key]:
         found = set()
         for leaf in leaves(bound):
             own = {key[place] for key in self.groups(leaf, self.shown)} - {None}
             for period in seen if self.question.query.get("fill") else own:
-                wish = Slice((EVERYTHING,) * len(self.question.dimensions), None)
-                wish = wish.at(place, self.reach(bound, period, place))
-                for member in self._members(leaf, wish):
-                    for group in filter(wish.takes, member.groups):
-                        found.add(tuple(period if i == place else c.value for i, c in enumerate(group)))
+                found |= self._groups_in(leaf, self.reach(bound, period, place), period, place)
         return found
+
+    def _groups_in(self, leaf: Leaf, wanted: Window, period: Any, place: int) -> set[Key]:
+        """Return the groups of the rows in a window, with the period they count in."""
+        wish = Slice((EVERYTHING,) * len(self.question.dimensions), None).at(place, wanted)
+        taken = [group for each in self._members(leaf, wish) for group in each.groups if wish.takes(group)]
+        return {tuple(period if i == place else cell.value for i, cell in enumerate(group)) for group in taken}
 
     def seen(self, bounds: Iterable[Bound]) -> list[Any]:
         """Return the periods of the result: those with rows, and with `fill` all between."""

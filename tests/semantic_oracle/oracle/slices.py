@@ -19,10 +19,11 @@ EVERYTHING = _Everything()
 
 @dataclass(frozen=True)
 class Window:
-    """Moments from `start` (None: always) to before `end`."""
+    """Moments from `start` (None: always) to before `end`; `origin`: where the period begins it is a part of."""
 
     start: datetime | None
     end: datetime | None
+    origin: datetime | None = None
 
     def holds(self, value: datetime | None) -> bool:
         """Whether a moment is in it."""

@@ -90,12 +90,30 @@ class Spine:
         return [self.frame.filtered(ref, each.via).path for ref in refs]
 
     def _is_behind(self, each: Filter, root: Path) -> bool:
+        """Whether every fact reaches what a filter names through the members, going on the same way."""
+        if each.facts is not None:
+            return False
         try:
-            return all(_leads(root, path) for path in self._filter_paths(each))
+            return all(len(found) == 1 and None not in found for found in self._ways(each, root))
         except OracleError as error:
-            if error.code != "unreachable":
+            if error.code not in ("unreachable", "unreachable_filter"):
                 raise
             return False
+
+    def _ways(self, each: Filter, root: Path) -> list[set[Path | None]]:
+        """Return of every name in a filter how it goes on behind the members, None for another way than theirs."""
+        place = next(n for n, column in enumerate(self.frame.columns) if column.place.path[: len(root)] == root)
+        steps = len(self.frame.columns[place].place.path) - len(root)
+        refs = [node for node in walk(each.node) if isinstance(node, Ref)]
+        ways: list[set[Path | None]] = []
+        for ref in refs:
+            found: set[Path | None] = set()
+            for frame in self.frames:
+                own = frame.columns[place].place.path
+                own, path = own[: len(own) - steps], frame.filtered(ref, each.via).path
+                found.add(path[len(own) :] if path[: len(own)] == own else None)
+            ways.append(found)
+        return ways
 
 
 def _leads(root: Path, path: Path) -> bool:

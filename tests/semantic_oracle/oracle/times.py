@@ -88,6 +88,15 @@ def moved(value: datetime, count: int, unit: str) -> datetime:
     return value.replace(year=year, month=month, day=min(value.day, months.monthrange(year, month)[1]))
 
 
+def meets_periods(count: int, unit: str, grain: str) -> bool:
+    """Whether a length leads from one period of a grain to another: a day has one a month before, a week has not."""
+    if grain in _MONTHS:
+        return unit in _MONTHS and count * _MONTHS[unit] % _MONTHS[grain] == 0
+    if unit in _SECONDS:
+        return count * _SECONDS[unit] % _SECONDS[grain] == 0
+    return grain != "week"
+
+
 def following(period: Any, grain: str) -> datetime:
     """Return the moment a period ends."""
     return moved(moment(period), 1, grain)

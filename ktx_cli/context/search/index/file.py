@@ -13,15 +13,9 @@ from ktx_cli.context.search.index.writing import count_up
 from ktx_cli.core.errors import StorageError
 from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
-from ktx_cli.project.layout import Layout
 
 Identity = tuple[int, int, int]
 """What tells one state of the file from another."""
-
-
-def index_path(layout: Layout) -> Path:
-    """Return where the index of a project is."""
-    return layout.private / "search.sqlite"
 
 
 def identity(path: Path) -> Identity | None:

@@ -186,8 +186,9 @@ class Contents:
         return [unit for _, unit in found]
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the digest of a unit."""
-        return self._part_of[unit].digest(unit, tree)
+        """Return the digest of a unit, nothing for one that no part has any more."""
+        part = self._part_of.get(unit)
+        return "" if part is None else part.digest(unit, tree)
 
     def documents(self, unit: str, tree: Tree) -> list[Document]:
         """Return the documents of a unit; none for one that no part has any more."""

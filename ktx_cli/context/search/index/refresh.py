@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.context.search.index.file import changing
 from ktx_cli.context.search.index.parts import Contents
-from ktx_cli.context.search.index.vectors import embed_missing
+from ktx_cli.context.search.index.vectors import embed_missing, nobody
 from ktx_cli.context.search.index.writing import add, digest_of, remove
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepProgress, ignore_events
@@ -42,12 +42,18 @@ class Refreshed:
 
 
 def refresh(
-    path: Path, contents: Contents, tree: Tree, *, embedder: Embedder | None = None, emit: Emit = ignore_events
+    path: Path,
+    contents: Contents,
+    tree: Tree,
+    *,
+    embedder: Callable[[], Embedder | None] = nobody,
+    emit: Emit = ignore_events,
 ) -> Refreshed:
     """Bring the index at `path` up to date; the caller holds the lease.
 
     Where size and time of a unit's files are as they were it is left alone; where its hash is, only the times are
-    written. Vectors of another model are dropped. Raises `StorageError`; nothing is changed then.
+    written. Vectors of another model are dropped, and all where there is no embedder; one that cannot be had, or fails,
+    is the `error` of what is returned. Raises `StorageError`; nothing is changed then.
     """
     signatures = contents.signatures()
     with changing(path) as (database, is_new):
@@ -66,7 +72,7 @@ def refresh(
             _forget_words(database)
         database.execute("COMMIT")
         try:
-            done.vectors = embed_missing(database, embedder, emit)
+            done.vectors = embed_missing(database, embedder(), emit)
         except KtxError as error:
             done.error = error
         done.documents = database.execute("SELECT count(*) FROM docs").fetchone()[0]

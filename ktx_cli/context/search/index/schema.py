@@ -6,6 +6,7 @@ FTS5 has nothing to fold; its tokenizer `ascii` takes every other character than
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from typing import Final
 
@@ -46,6 +47,7 @@ def is_current(database: sqlite3.Connection) -> bool:
     return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
 
 
+@functools.cache
 def tier_of(weight: float) -> str:
     """Return the column for a field: the one whose weight is nearest by ratio."""
     return min(TIERS, key=lambda name: max(TIERS[name] / weight, weight / TIERS[name]))

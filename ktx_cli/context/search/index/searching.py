@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.context.search.fusion import fuse
-from ktx_cli.context.search.hits import hit
 from ktx_cli.context.search.index.file import Identity, identity, open_index
 from ktx_cli.context.search.index.parts import Contents, files_between
 from ktx_cli.context.search.index.store import Store
-from ktx_cli.context.search.index.vectors import EMBEDDED, Vectors, model_name, model_of
+from ktx_cli.context.search.index.meaning import fused, nearest, no_vectors
+from ktx_cli.context.search.index.vectors import EMBEDDED, Vectors, nobody
 from ktx_cli.context.search.index.writing import digest_of
 from ktx_cli.context.search.model import Document, Found, Scope
-from ktx_cli.context.search.ranking import Ranked, Ranking, is_shadowed, own_pages, rank
+from ktx_cli.context.search.ranking import Ranked, Ranking, hits, rank
 from ktx_cli.context.wiki.keys import FOLDER
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
@@ -29,8 +28,6 @@ from ktx_cli.project.tree import Tree
 HINT: Final = "ktx index"
 LOOK_SECONDS: Final = 1.0
 """How long a process takes the files of a project for unchanged after it looked at them."""
-_NEAREST: Final = 50
-"""How many documents the vectors bring in at least."""
 
 
 @dataclass(slots=True)
@@ -56,23 +53,29 @@ class Answer:
 class Searcher:
     """Searches one project again and again; a program that lives long keeps one. Use it in one thread at a time.
 
-    `contents` may differ at each look, and is asked for at each; `tree` is what the files are read from.
+    `contents` may differ at each look, and is asked for at each; `tree` is what the files are read from; `embedder` is
+    asked for at each search there are vectors for, and one that cannot be had is a warning.
     """
 
     path: Path
     contents: Callable[[], Contents]
     tree: Tree
-    embedder: Embedder | None = None
+    embedder: Callable[[], Embedder | None] = nobody
     look_seconds: float = LOOK_SECONDS
     _base: _Base | None = None
     _looked: float | None = None
     _view: tuple[list[Store], list[ResultWarning]] = field(default_factory=lambda: ([], []))
     _delta_of: tuple[Identity | None, Mapping[str, str]] | None = None
+    _overlay: tuple[object, list[Store]] = field(default_factory=lambda: (None, []))
+    _unusable: tuple[Identity, sqlite3.Error] | None = None
 
     def search(self, query: str, scope: Scope = Scope(), limit: int = 20) -> Answer:  # noqa: B008 - it is frozen
         """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
-        stores, warnings = self._current()
-        return self._answer(stores, warnings, query, scope, limit)
+        try:
+            return self._answer(*self._current(), query, scope, limit)
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return self._answer(*self._current(), query, scope, limit)
 
     def search_tree(
         self,
@@ -83,18 +86,35 @@ class Searcher:
         limit: int = 20,
     ) -> Answer:
         """Return what fits a query in a tree (an overlay) whose `changed` paths differ from the project's files."""
-        contents = self.contents()
-        signatures = contents.signatures()
-        base, _ = self._opened()
-        units = self._behind(base, signatures, contents)
-        units |= {unit for path in changed for unit in contents.units_of(path)}
-        return self._answer(_with_delta(base, contents, tree, units), [], query, scope, limit)
+        try:
+            return self._answer(self._overlaid(tree, changed), [], query, scope, limit)
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return self._answer(self._overlaid(tree, changed), [], query, scope, limit)
 
     def close(self) -> None:
         """Close the index."""
         if self._base is not None:
             self._base.database.close()
-        self._base, self._looked = None, None
+        self._base, self._looked, self._delta_of, self._overlay = None, None, None, (None, [])
+
+    def _overlaid(self, tree: Tree, changed: Collection[str]) -> list[Store]:
+        contents = self.contents()
+        signatures = contents.signatures()
+        base, _ = self._opened()
+        units = self._behind(base, signatures, contents)
+        units |= {unit for path in changed for unit in contents.units_of(path)}
+        key = (None if base is None else base.identity, {unit: contents.digest(unit, tree) for unit in units})
+        if self._overlay[0] != key:  # else the overlay is as it was last time
+            self._overlay = (key, _with_delta(base, contents, tree, units))
+        return self._overlay[1]
+
+    def _give_up(self, error: sqlite3.Error) -> None:
+        """Do without the index that is there now, in which damage was come upon."""
+        if self._base is None:
+            raise error  # it is not in the index, then
+        self._unusable = (self._base.identity, error)
+        self.close()
 
     def _current(self) -> tuple[list[Store], list[ResultWarning]]:
         now = monotonic()
@@ -124,11 +144,13 @@ class Searcher:
         found = identity(self.path)
         if self._base is not None and self._base.identity == found:
             return self._base, []
-        self.close()
-        self._delta_of = None
+        if self._base is not None:
+            self.close()
         if found is None:
             return None, [_unused("there is no search index yet")]
         try:
+            if self._unusable is not None and self._unusable[0] == found:
+                raise self._unusable[1]
             self._base = _open(self.path, found)
         except sqlite3.Error as error:
             return None, [_unused(f"the search index {self.path} is damaged: {error}")]
@@ -152,64 +174,29 @@ class Searcher:
         ranking = rank(stores, query, scope, limit)
         meant, more = self._nearest(stores, ranking, query, scope, limit)
         if not meant:
-            shown = ranking.documents[:limit]
-            hits = tuple(hit(stores[each.place[0]], each.row, each.score, each.terms) for each in shown)
-            return Answer(Found(hits, ranking.total, ranking.corrected), (*warnings, *more))
-        return Answer(_fused(stores, ranking, meant, limit), (*warnings, *more))
+            shown = hits(stores, ranking.documents[:limit])
+            return Answer(Found(shown, ranking.total, ranking.corrected), (*warnings, *more))
+        return Answer(fused(stores, ranking, meant, limit), (*warnings, *more))
 
     def _nearest(
         self, stores: list[Store], ranking: Ranking, query: str, scope: Scope, limit: int
     ) -> tuple[list[Ranked], list[ResultWarning]]:
         """Return the documents whose vectors are near that of a query, and why there are none or not all."""
         base = self._base
-        if self.embedder is None or base is None or not query.strip() or not stores:
+        if base is None or not query.strip() or (scope.kinds and not set(scope.kinds) & set(EMBEDDED)):
             return [], []
-        if scope.kinds and not set(scope.kinds) & set(EMBEDDED):
-            return [], []
-        stored = model_of(base.database)
-        if stored != model_name(self.embedder):
-            what = "has no vectors" if stored is None else f"has vectors of another model ({stored})"
-            return [], [ResultWarning("no_vectors", f"searched by words alone: the index {what}", hint=HINT)]
         try:
-            (asked,) = self.embedder.embed([query])
+            embedder = self.embedder()
+            if embedder is None:
+                return [], []
+            unlike = no_vectors(base.database, embedder)
+            if unlike is not None:
+                return [], [unlike]
+            (asked,) = embedder.embed([query])
         except KtxError as error:
             return [], [ResultWarning("no_vectors", f"searched by words alone: {error.message}", hint=error.hint)]
-        return self._compared(base, stores[0], ranking, asked, scope, limit)
-
-    def _compared(
-        self, base: _Base, store: Store, ranking: Ranking, asked: list[float], scope: Scope, limit: int
-    ) -> tuple[list[Ranked], list[ResultWarning]]:
-        vectors = base.vectors = base.vectors or Vectors(base.database)
-        warnings = []
-        among: list[int] | None = None
-        if vectors.too_many:
-            among = [each.row.number for each in ranking.documents if each.place[0] == 0]
-            what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
-            warnings.append(ResultWarning("vectors_bounded", what, hint="pip install numpy"))
-        elif scope != Scope() or store.removed or _has_owned(store):
-            among = store.within(vectors.numbers, scope)
-        nearest = vectors.nearest(asked, among, max(_NEAREST, 2 * limit))
-        hidden = own_pages([store], scope)
-        rows = {row.number: row for row in store.rows(nearest) if not is_shadowed(row, hidden)}
-        return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in nearest if number in rows], warnings
-
-
-def _has_owned(store: Store) -> bool:
-    """Say whether some document is not everybody's."""
-    return store.database.execute("SELECT 1 FROM docs WHERE owner <> '' LIMIT 1").fetchone() is not None
-
-
-def _fused(stores: list[Store], ranking: Ranking, meant: list[Ranked], limit: int) -> Found:
-    by_place = {each.place: each for each in (*meant, *ranking.documents)}
-    scores = fuse([[each.place for each in ranking.documents], [each.place for each in meant]])
-    best = sorted(scores, key=lambda place: (-round(scores[place], 6), *by_place[place].row.tie))
-    alike = {each.place for each in meant}
-    hits = tuple(
-        hit(stores[place[0]], by_place[place].row, scores[place], by_place[place].terms, meant=place in alike)
-        for place in best[:limit]
-    )
-    more = alike - {each.place for each in ranking.documents}
-    return Found(hits, ranking.total + len(more), ranking.corrected)
+        base.vectors = base.vectors or Vectors(base.database)
+        return nearest(stores[0], base.vectors, ranking, asked, scope, limit)
 
 
 def _open(path: Path, found: Identity) -> _Base | None:

@@ -45,6 +45,7 @@ class Store:
     def __init__(self, database: sqlite3.Connection, removed: Collection[int] = ()) -> None:
         self.database = database
         self.removed = frozenset(removed)
+        self._having: dict[str, int] = {}
 
     @classmethod
     def of(cls, units: Mapping[str, Iterable[Document]]) -> Store:
@@ -69,10 +70,17 @@ class Store:
         """How long all documents are together, in words by their weight."""
         return float(get_meta(self.database, "length") or 0)
 
+    @functools.cached_property
+    def has_owned(self) -> bool:
+        """Whether some document is not everybody's."""
+        return self.database.execute("SELECT 1 FROM docs WHERE owner <> '' LIMIT 1").fetchone() is not None
+
     def having(self, term: str) -> int:
         """Return how many documents have a stem; what was removed counts too."""
-        row = self.database.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
-        return 0 if row is None else int(row[0])
+        if term not in self._having:
+            row = self.database.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+            self._having[term] = 0 if row is None else int(row[0])
+        return self._having[term]
 
     def begun(self, word: str) -> list[str]:
         """Return the stems of words that begin so, the shortest first."""

@@ -29,6 +29,10 @@ TEXT_LIMIT: Final = 2000
 _STEP: Final = "vectors"
 
 
+def nobody() -> None:
+    """Return no embedder."""
+
+
 def model_of(database: sqlite3.Connection) -> str | None:
     """Return the model and the length of the vectors of an index, None where it has none."""
     return get_meta(database, "vectors")
@@ -99,8 +103,6 @@ class Vectors:
     def nearest(self, query: Sequence[float], among: Iterable[int] | None, wanted: int) -> list[int]:
         """Return the documents nearest in direction, at most `wanted`, the nearest first. `among` None: of all."""
         asked = unpack(packed(query))
-        if len(asked) != self.dimensions:
-            return []
         places = range(len(self.numbers)) if among is None else self._places(among)
         scored = sorted(
             zip(self._similarities(asked, places), places, strict=True), key=lambda each: (-each[0], each[1])

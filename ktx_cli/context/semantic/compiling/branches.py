@@ -9,15 +9,17 @@ from sqlglot import exp
 
 from ktx_cli.context.semantic.compiling.build import Build, aliased, called, column, identifier, join
 from ktx_cli.context.semantic.compiling.filters import row_conditions
-from ktx_cli.context.semantic.compiling.periods import Periods, window_condition
+from ktx_cli.context.semantic.compiling.moments import is_condition_on_time, is_of_time, note_of_rest, split_by_time
+from ktx_cli.context.semantic.compiling.periods import Periods
 from ktx_cli.context.semantic.compiling.ranked import needs_ranks, rank_query, weighed
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.staged import Stage
 from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
+from ktx_cli.context.semantic.compiling.windows import Window
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, percentile_of, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, Name
-from ktx_cli.context.semantic.model import DAY, WEEK
+from ktx_cli.context.semantic.model import SemiAdditive
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Plan, TimeRange, Treatment
 from ktx_cli.context.semantic.time import later
 
@@ -37,7 +39,10 @@ def branches(plan: Plan) -> list[Branch]:
     groups: dict[tuple[object, ...], dict[int, Leaf]] = {}
     for number in plan.wanted:
         leaf = plan.leaves[number]
-        alone = number if leaf.nested or needs_stage_alone(leaf) else None
+        alone: object = number if leaf.nested or needs_stage_alone(leaf) else None
+        semi = leaf.treatment.semi_additive
+        if semi is not None and semi.take != "average" and alone is None:
+            alone = frozenset(each.key for each in leaf.conditions)  # may say at which moments is looked
         groups.setdefault((leaf.fact, leaf.treatment, alone), {})[number] = leaf
     every = tuple(range(len(plan.dimensions)))
     found = []
@@ -76,12 +81,11 @@ class BranchBuilder:
         """Return the branch's query."""
         treatment = self.branch.treatment
         values = self._dimension_values()
-        where = row_conditions(self.rows, self.plan)
         ranged = self._ranged()
         semi = treatment.semi_additive
         if semi is not None and semi.take != "average":
-            return self._staged(values, where, ranged)
-        where += ranged
+            return self._at_moment(semi, values, ranged)
+        where = [*row_conditions(self.rows, self.plan), *ranged]
         if semi is not None and semi.take == "average":
             return self._averaged(values, where)
         first = next(iter(self.branch.leaves.values()))
@@ -91,6 +95,16 @@ class BranchBuilder:
             return self._staged(values, where, [])
         selected = [*_dimension_columns(values), *self._aggregates()]
         return grouped(self._joined(self.rows.select(selected), where), list(values.values()))
+
+    def _at_moment(self, semi: SemiAdditive, values: dict[int, exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
+        """Aggregate the rows of the last (first) moment; conditions on that time say where it is looked for."""
+        fact = self.branch.fact
+        held = [each for each in self.plan.filters if each.facts is None or fact in each.facts]
+        on_time, rest = split_by_time(self.rows, held, self.over)
+        where = row_conditions(self.rows, self.plan, rest)
+        if rest and self.over is not None:
+            self.build.note(note_of_rest(fact, semi.take, self.over, rest))
+        return self._staged(values, where, [*row_conditions(self.rows, self.plan, on_time), *ranged])
 
     def _over(self) -> Name | None:
         """Return the column whose periods the branch's rows are seen by, None for rows as they are."""
@@ -126,21 +140,10 @@ class BranchBuilder:
             if index == number and self.over is not None and dimension.grain is not None:
                 self.periods = Periods.of(self.build, self.branch.fact, self.over, dimension.grain)
                 values[index] = column("period", self.periods.name)
-                self._note_crooked(dimension.grain)
             else:
                 values[index] = dimension_value(self.rows, dimension)
         self._require_periods(treatment)
         return values
-
-    def _note_crooked(self, grain: str) -> None:
-        """Tell where rows of earlier values do not add up to their total."""
-        offset = self.branch.treatment.offset
-        if offset is not None and not self.plan.query.fill:
-            self.build.note(
-                "a period without rows of its own is not shown, also where it has an earlier value; see fill"
-            )
-        if offset is not None and grain == WEEK and offset.unit not in (DAY, WEEK):
-            self.build.note(f"weeks do not lie {offset} apart: earlier values by week do not add up to their total")
 
     @property
     def _windowed(self) -> bool:
@@ -166,11 +169,17 @@ class BranchBuilder:
 
         A period that the question's range cuts is cut for an earlier value too, so that rows add up to their total.
         """
-        asked = self.plan.time_range
-        if asked is None or (self.periods is not None and not is_range_of(self.rows, asked, self.over)):
-            return []
-        moved = self._moved(asked)
+        window, asked = self._window(), self.plan.time_range
+        moved = window.range() if window is not None else None if asked is None else self._moved(asked)
         return [] if moved is None else [in_range(self.rows, moved)]
+
+    def _window(self) -> Window | None:
+        """Return which rows count in each period, None for rows as they are."""
+        if self.periods is None or self.over is None:
+            return None
+        asked = self.plan.time_range
+        on_it = asked is not None and is_range_of(self.rows, asked, self.over)
+        return Window(self.periods, self.rows, self.over, self.branch.treatment, asked if on_it else None)
 
     def _moved(self, asked: TimeRange) -> TimeRange | None:
         """Return the stretch of time the branch's rows are from: earlier for an offset, open for what accumulates."""
@@ -186,9 +195,12 @@ class BranchBuilder:
 
     def _joined(self, query: exp.Select, where: Sequence[exp.Expr]) -> exp.Select:
         """Return the query with its conditions, and with the periods its rows are counted in."""
-        if self.periods is not None and self.over is not None:
-            relation = aliased(exp.Table(this=identifier(self.periods.name)), self.periods.name)
-            condition = window_condition(self.periods, self.rows, self.over, self.branch.treatment)
+        window = self._window()
+        if window is not None:
+            relation = aliased(exp.Table(this=identifier(window.periods.name)), window.periods.name)
+            condition = window.condition()
+            for note in window.notes():
+                self.build.note(note)
             if self.build.dialect == "clickhouse":  # refuses a join without an equality
                 return join(query, relation, None).where(condition, *where, copy=False)
             join(query, relation, condition)
@@ -234,7 +246,9 @@ class BranchBuilder:
             percentile_of(leaf.aggregate.tree) if needs_ranks(leaf.aggregate.tree, self.build.dialect) else None
         )
         if semi is not None and self.over is not None:
-            stage.only_last(semi, self.over, values, self._time_partition(), where)
+            on_time = [each for each in leaf.conditions if is_condition_on_time(self.rows, each, self.over)]
+            among: list[exp.Expr] = [exp.paren(self.rows.bind(each), copy=False) for each in on_time]
+            stage.only_last(semi, self.over, values, self._time_partition(), where, among)
             where = ranged
         outer = [] if percentile else self._aggregates(stage)
         ranked = stage.bind(replace(leaf.aggregate, tree=percentile[0])) if percentile else None
@@ -261,18 +275,9 @@ class BranchBuilder:
         for number, dimension in self.dimensions:
             if self.over is None or dimension.column is None:
                 continue
-            if is_time_of(self.rows, dimension, self.over) or self._by_time_key(dimension, self.over):
+            if is_of_time(self.rows, dimension.column, dimension.expression, self.over):
                 found.append(number)
         return found
-
-    def _by_time_key(self, dimension: Dimension, over: Name) -> bool:
-        """Say whether a dimension is the measure's time itself, or of a calendar joined by it."""
-        if dimension.column is None or dimension.column.is_metric_time:
-            return False
-        path = self.rows.path(dimension.column, dimension.expression)
-        if not path.edges:
-            return dimension.column.column == over.column
-        return [own for own, _ in path.edges[0].pairs] == [over.column]
 
     def _averaged(self, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
         """Aggregate per value of the time, then take the mean of these."""

@@ -27,12 +27,16 @@ _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(slots=True)
 class FactUse:
-    """What the statement does with one fact, for the receipt and the probe."""
+    """What the statement does with one fact, for the receipt and the probe.
+
+    `overlapping`: a row may be in several groups. `by_key`: rows are told apart by the fact's grain.
+    """
 
     fact: str
     paths: dict[str, Path] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
     overlapping: bool = False
+    by_key: bool = False
 
 
 class Build:

@@ -13,16 +13,17 @@ from ktx_cli.context.semantic.graph import Edge
 from ktx_cli.context.semantic.planning.plan import Plan, RowFilter
 
 
-def row_conditions(rows: Rows, plan: Plan) -> list[exp.Expr]:
+def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None = None) -> list[exp.Expr]:
     """Return the conditions every row of the fact must meet; `SemanticError` where one cannot be held against it.
 
     A condition over rows the fact has several of is met when one of these, or none where there is none, meets it; those
     over the same joins must be met by the same row. Rows already joined for a dimension are filtered themselves.
+    `filters`: some of the plan's conditions, None for all.
     """
     found: list[exp.Expr] = []
     apart: list[tuple[set[tuple[Edge, ...]], list[Expression]]] = []
     uses = rows.build.use(rows.fact.name).filters
-    for each in plan.filters:
+    for each in plan.filters if filters is None else filters:
         if each.facts is not None and rows.fact.name not in each.facts:
             continue
         prefixes = {prefix for prefix in _prefixes(rows, each) if prefix not in rows.joins}

@@ -119,11 +119,18 @@ class Group:
         return self.covers(paths)
 
     def covers(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether all paths begin with those to this source, and go on over the same joins to one row."""
+        """Say whether all paths go through this source, and from it on over the same joins to one row."""
+        return self.leads(paths) and all(
+            edge.to_one for fact, path in (self.root or {}).items() for edge in paths[fact].edges[len(path.edges) :]
+        )
+
+    def leads(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether all paths go through this source, and from it on over the same joins."""
         root = self.root or {}
         rests = {paths[fact].edges[len(path.edges) :] for fact, path in root.items()}
-        begins = all(paths[fact].edges[: len(path.edges)] == path.edges for fact, path in root.items())
-        return begins and len(rests) == 1 and all(edge.to_one for edge in next(iter(rests)))
+        return len(rests) == 1 and all(
+            paths[fact].edges[: len(path.edges)] == path.edges for fact, path in root.items()
+        )
 
 
 def grouped_members(build: Build, *, own: bool) -> list[Group] | None:
@@ -220,7 +227,10 @@ def _seen_times(build: Build, number: int) -> exp.Select:
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
-    """Say whether a condition is about the members themselves, and not about the facts."""
+    """Say whether a condition is about the members, or what they have several rows of, and not about the facts.
+
+    Members are distinct, so one that several such rows are joined to is still one.
+    """
     if condition.facts is not None or group.root is None or not condition.expression.names:
         return False
     if any(name.is_metric_time for name in condition.expression.names):
@@ -230,4 +240,4 @@ def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
         paths = [paths_of(build, facts, name, condition.expression) for name in condition.expression.names]
     except SemanticError:  # the facts' own queries say so, where they need it
         return False
-    return all(group.covers(each) for each in paths)
+    return all(group.leads(each) for each in paths)

@@ -1,4 +1,4 @@
-"""The periods a statement shows, as a named query with one column `period`, and which rows count in each."""
+"""The periods a statement shows, as a named query with one column `period`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import counted_by, cut, in_range, is_time_of
 from ktx_cli.context.semantic.expressions.names import Name
 from ktx_cli.context.semantic.model import DAY
-from ktx_cli.context.semantic.planning.plan import Treatment
-from ktx_cli.context.semantic.time import DateOrTimestamp, literal, next_period, overflow, shift, spine, truncate
+from ktx_cli.context.semantic.time import DateOrTimestamp, literal, overflow, shift, spine, truncate
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +71,6 @@ def filled_periods(build: Build, seen: list[str], grain: str) -> str:
         build.limits.append((grain, overflow(ends[0], ends[1], grain, build.clock(None))))
         build.periods[key] = build.add("periods", spine(ends[0], ends[1], grain, build.clock(None)))
     return build.periods[key]
-
-
-def window_condition(periods: Periods, rows: Rows, over: Name, treatment: Treatment) -> exp.Expr:
-    """Return the condition that a row of a fact counts in a period."""
-    build = rows.build
-    start: exp.Expr = column("period", periods.name)
-    clock = build.clock(None)
-    if treatment.offset is not None:
-        earlier = shift(start, -treatment.offset.count, treatment.offset.unit, periods.kind, build.dialect)
-        start = truncate(earlier, periods.grain, periods.kind, clock)
-    cumulative = treatment.cumulative
-    if cumulative is None:
-        return exp.EQ(this=cut(rows, over, periods.grain), expression=start)
-    end = next_period(start.copy(), periods.grain, build.dialect)
-    moment = cut(rows, over, periods.counted_by)
-    terms: list[exp.Expr] = [exp.LT(this=moment, expression=end)]
-    if cumulative.window is not None:
-        first = shift(end.copy(), -cumulative.window.count, cumulative.window.unit, periods.kind, build.dialect)
-        terms.append(exp.GTE(this=moment.copy(), expression=first))
-    elif cumulative.to_date is not None:
-        first = truncate(start.copy(), cumulative.to_date, periods.kind, clock)
-        terms.append(exp.GTE(this=moment.copy(), expression=first))
-    return exp.and_(*terms, copy=False)
 
 
 def _shares(build: Build, fact: str, time: Name, grain: str) -> bool:

@@ -110,7 +110,11 @@ class Rows:
         return exp.and_(*(null_safe(one, two, self.build.dialect) for one, two in pairs), copy=False)
 
     def require_key(self, what: str) -> None:
-        """Raise `SemanticError` where nothing says which of the fact's rows are the same row."""
+        """Raise `SemanticError` where nothing says which of the fact's rows are the same row; else note that it counts.
+
+        What the grain says is held against the rows when the question is asked.
+        """
+        self.build.use(self.fact.name).by_key = True
         if not self.fact.keyed:
             raise SemanticError(
                 f"`{self.fact.name}` has no key, so {what} cannot count its rows once",

@@ -40,14 +40,21 @@ class Stage:
         values: dict[int, exp.Expr],
         partition: list[int],
         where: list[exp.Expr],
+        among: list[exp.Expr],
     ) -> None:
-        """Find the last (first) moment of each period, see `last`; the conditions `where` come after that."""
+        """Find the last (first) moment of each period, see `last`; the conditions `where` come after that.
+
+        `among`: conditions of the measure on the moments that are looked at.
+        """
         self._last = semi
         moment = self._value(over)
         parts = [values[number].copy() for number in partition] + [self._value(Name((), name)) for name in semi.per]
         pick = exp.Min if semi.take == "first" else exp.Max
         self._selected["t"] = moment
-        self._selected["t_last"] = exp.Window(this=pick(this=moment.copy()), partition_by=parts)
+        looked_at = moment.copy()
+        if among:
+            looked_at = exp.Case(ifs=[exp.If(this=exp.and_(*among, copy=False), true=looked_at)])
+        self._selected["t_last"] = exp.Window(this=pick(this=looked_at), partition_by=parts)
         if where:
             one, zero = exp.Literal.number(1), exp.Literal.number(0)
             kept = exp.and_(*where, copy=False)

@@ -140,6 +140,10 @@ class Sources:
         found = self._tables(table)
         return len(found) == 1 and found[0].name not in self.drafts
 
+    def knows(self, table: str) -> bool:
+        """Say whether the manifest has a source of a table."""
+        return bool(self._tables(table))
+
     def _base(self, table: str, name: str, place: Place) -> Source | None:
         found = self._tables(table)
         if len(found) > 1:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from datetime import date, datetime
 
 from ktx_cli.context.semantic.errors import SemanticError
-from ktx_cli.context.semantic.model import (
-    DAY,
-    FISCAL_QUARTER,
-    FISCAL_YEAR,
-    HOUR,
-    MINUTE,
-    MONTH,
-    QUARTER,
-    SECOND,
-    WEEK,
-    YEAR,
-    Span,
-)
+from ktx_cli.context.semantic.model import DAY, MONTH, SECOND, WEEK, Span
 from ktx_cli.context.semantic.query import AskedRange
 from ktx_cli.context.semantic.time import later, parse_range_value, parse_span
+from ktx_cli.context.semantic.time.calendar import STEPS
 
 
 def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | None, date | datetime | None]:
@@ -33,7 +22,7 @@ def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | Non
             raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
     start = None if asked.start is None else parse_range_value(asked.start)
     stop = None if asked.end is None else parse_range_value(asked.end)
-    if start is not None and stop is not None and _instant(start) >= _instant(stop):
+    if start is not None and stop is not None and instant(start) >= instant(stop):
         raise SemanticError(
             f"time_range ends at {stop}, not after its start {start}",
             hint="the end is not included: 2024-01-01 to 2025-01-01",
@@ -43,23 +32,31 @@ def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | Non
 
 def length(start: date | datetime, end: date | datetime) -> Span:
     """Return the length of a stretch of time: in whole months where it is some, else in days, else in seconds."""
-    first, last = _instant(start), _instant(end)
+    first, last = instant(start), instant(end)
     months = (last.year - first.year) * 12 + last.month - first.month
-    if months > 0 and later(first, months, "month") == last:
-        return Span(months, "month")
+    if months > 0 and later(first, months, MONTH) == last:
+        return Span(months, MONTH)
     seconds = int((last - first).total_seconds())
-    return Span(seconds, "second") if seconds % 86_400 else Span(seconds // 86_400, "day")
+    return Span(seconds, SECOND) if seconds % 86_400 else Span(seconds // 86_400, DAY)
 
 
 def lines_up(span: Span, grain: str) -> bool:
-    """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or parts of a day."""
-    if grain in (SECOND, MINUTE, HOUR, DAY):
-        return span.unit != "second" or grain == SECOND
-    if grain == WEEK:
-        return span.unit == "day" and span.count % 7 == 0
-    months = {MONTH: 1, QUARTER: 3, FISCAL_QUARTER: 3, YEAR: 12, FISCAL_YEAR: 12}[grain]
-    return span.unit == "month" and span.count % months == 0
+    """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or each has its own.
+
+    A day has its own a month before: the one of the same number, or the last of that month.
+    """
+    size, base = STEPS[span.unit]
+    step, of = STEPS[grain]
+    if base == of:
+        return span.count * size % step == 0
+    return of == SECOND or (grain == DAY and base == MONTH)
 
 
-def _instant(value: date | datetime) -> datetime:
+def differs_in_length(span: Span, grain: str) -> bool:
+    """Say whether several periods of a grain may have the same one that long before: days, and months."""
+    return STEPS[span.unit][1] == MONTH and STEPS[grain][1] != MONTH and grain != WEEK
+
+
+def instant(value: date | datetime) -> datetime:
+    """Return a date as its first moment."""
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)

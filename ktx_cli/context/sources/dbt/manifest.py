@@ -78,7 +78,7 @@ def _tables(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
     config = node.get("config") or {}
-    virtual = config.get("materialized") == "ephemeral" or config.get("enabled") is False
+    virtual = config.get("materialized") == "ephemeral"
     return {**_shared(node), "source": "", "table": node.get("alias") or node["name"], "virtual": virtual}
 
 

@@ -25,6 +25,8 @@ CONFIGURATION: Final = frozenset({PROJECT, "packages", "dependencies", "profiles
 """Stems of YAML files that say how dbt runs, not what anything means."""
 
 STEERS: Final = "it steers dbt, and means nothing for questions"
+EPHEMERAL: Final = "it is ephemeral: there is no table for it"
+DISABLED: Final = "it is disabled"
 EXPOSURE: Final = "it says who reads a model, which is for a page of the wiki"
 _TOPS: Final = {
     "saved_queries": "a saved question is no definition; keep it where questions are kept",
@@ -184,11 +186,11 @@ class _Reader:
 
     def _virtual(self, kind: str, item: Item, group: Item | None, path: str, known: Known | None) -> str | None:
         if known is not None and known.virtual:
-            return "it is ephemeral or disabled: there is no table for it"
+            return EPHEMERAL
         if group is None and str(self._config(kind, item, path, "materialized")) == "ephemeral":
-            return "it is ephemeral: there is no table for it"
+            return EPHEMERAL
         enabled = _stated(item, "enabled") if group is not None else self._config(kind, item, path, "enabled")
-        return "it is disabled" if enabled is False else None
+        return DISABLED if enabled is False else None
 
     def _config(self, kind: str, item: Item, path: str, key: str) -> Any:
         """Return a setting: of the entry itself, else of `dbt_project.yml` for the folders its file is in."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ktx_cli.context.sources.http import HttpAuthError, HttpClient
+from ktx_cli.context.sources.gathering import require_shallow
+from ktx_cli.context.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.core.errors import SourceError
 
 PAGE: Final = 500
@@ -30,12 +31,26 @@ class Looker:
 
     def login(self) -> None:
         """Get a token for all further requests."""
-        sent = self._client.send("POST", f"{ROOT}/login", form=self._form)
+        try:
+            sent = self._client.send("POST", f"{ROOT}/login", form=self._form)
+        except HttpStatusError as error:
+            if error.status != 404:
+                raise
+            raise self._denied(error) from error
         answer = self._client.decoded(sent, "POST /login")
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or not token:
-            raise _odd("POST /login")
+            raise _odd(self._client.site, "POST /login")
         self._client.use_headers({"Authorization": f"token {token}"})
+
+    def _denied(self, error: HttpStatusError) -> HttpAuthError:
+        """Return the error of a login that found nothing, which is how Looker refuses credentials."""
+        site = self._client.site
+        return HttpAuthError(
+            f"Looker does not accept the credentials, or has no API at this address ({error.status})",
+            hint=f"check `{site.where}.client_id`, `{site.where}.{site.credential}` and `{site.where}.{site.address}`",
+            details=error.details,
+        )
 
     def models(self) -> list[dict[str, Any]]:
         """Return the LookML models with the names of their explores, by name."""
@@ -72,13 +87,14 @@ class Looker:
         path = f"{ROOT}/queries/run/json"
         answer = self._again(lambda: self._client.post(path, {**body, "limit": "5000"}))
         if not isinstance(answer, list) or any(not isinstance(row, dict) or "looker_error" in row for row in answer):
-            raise _odd("the history of queries")
+            raise _odd(self._client.site, "the history of queries")
         return answer
 
     def _mapping(self, path: str) -> dict[str, Any]:
         answer = self._again(lambda: self._client.get(f"{ROOT}/{path}"))
         if not isinstance(answer, dict):
-            raise _odd(f"GET /{path}")
+            raise _odd(self._client.site, f"GET /{path}")
+        require_shallow(answer, f"Looker's /{path}")
         return answer
 
     def _pages(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -88,7 +104,7 @@ class Looker:
             asked = {**params, "limit": PAGE, "offset": page * PAGE}
             answer = self._again(lambda asked=asked: self._client.get(f"{ROOT}/{path}", asked))  # type: ignore[misc]
             if not isinstance(answer, list):
-                raise _odd(f"GET /{path}")
+                raise _odd(self._client.site, f"GET /{path}")
             items = [each for each in answer if isinstance(each, dict)]
             new = [each for each in items if str(each.get("id", each.get("name"))) not in seen]
             seen.update(str(each.get("id", each.get("name"))) for each in new)
@@ -111,8 +127,5 @@ def _named(model: Mapping[str, Any]) -> bool:
     return isinstance(model.get("name"), str) and isinstance(model.get("explores"), list)
 
 
-def _odd(what: str) -> SourceError:
-    return SourceError(
-        f"Looker answered {what} with something else",
-        hint="check that `base_url` is the address of Looker's API, such as https://looker.example.com:19999",
-    )
+def _odd(site: Site, what: str) -> SourceError:
+    return SourceError(f"Looker answered {what} with something else", hint=site.hints["address"])

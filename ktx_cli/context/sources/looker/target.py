@@ -57,7 +57,7 @@ def target_of(sql_table_name: object, connection: str | None) -> Target:
         return Target(connection, why=Why.TEMPLATE)
     if text.startswith("(") or re.match(r"(?i)(?:select|with)\b", text):
         return Target(connection, why=Why.DERIVED)
-    found = _parsed(text) if len(text) <= _LONGEST else Why.UNREADABLE
+    found = _parsed(text) if len(text) <= _LONGEST and ";" not in text else Why.UNREADABLE
     return Target(connection, why=found) if isinstance(found, Why) else Target(connection, found)
 
 
@@ -75,7 +75,7 @@ def _parsed(text: str) -> tuple[str, ...] | Why:
         if len(tables) > 1:
             return Why.SEVERAL
         if len(tables) == 1 and _is_alone(tree, tables[0]):
-            return _parts(tables[0])
+            return tuple(part.name for part in tables[0].parts)
     return Why.UNREADABLE
 
 
@@ -96,8 +96,3 @@ def _is_alone(tree: Any, table: Any) -> bool:
     plain = exp.select("*").from_(table.copy())
     named = all(isinstance(part, exp.Identifier) and part.name for part in table.parts)
     return bool(named and isinstance(tree, exp.Select) and tree == plain)
-
-
-def _parts(table: Any) -> tuple[str, ...]:
-    """Return the parts of a name; a name wholly in backticks is one word to other dialects, three to BigQuery."""
-    return tuple(part.name for part in table.parts)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktx_cli.context.sources.gathering import Document
-from ktx_cli.context.sources.metabase.queries import Query, cards_used, read_query, stored_query
+from ktx_cli.context.sources.metabase.queries import Query, cards_used, id_of, mappings, read_query, stored_query
 from ktx_cli.context.sources.metabase.resolving import Sql, UnresolvedError
 
 _COLUMN_KEYS = ("name", "display_name", "description", "base_type", "semantic_type", "id")
 _FIELD_KEYS = ("id", "name", "description", "semantic_type")
+_TEXT_KEYS = ("description", "points_of_interest", "caveats")
 _TABLE_KEYS = ("id", "schema", "name", "description", "points_of_interest", "caveats")
 
 
@@ -47,7 +48,7 @@ class Card:
     def read(cls, answer: Mapping[str, Any]) -> Card:
         """Return a card as the API gives it."""
         query = read_query(answer.get("dataset_query"))
-        database = answer.get("database_id") if query.database is None else query.database
+        database = id_of(answer.get("database_id")) if query.database is None else query.database
         query = Query(database, query.text, query.tags, query.built)
         facts = {
             "id": answer["id"],
@@ -55,9 +56,9 @@ class Card:
             "description": _text(answer.get("description")),
             "type": _type(answer),
             "display": _text(answer.get("display")),
-            "collection_id": answer.get("collection_id"),
+            "collection_id": id_of(answer.get("collection_id")),
             "database_id": database,
-            "columns": [_some(each, _COLUMN_KEYS) for each in _mappings(answer.get("result_metadata"))],
+            "columns": [_described(each, _COLUMN_KEYS) for each in mappings(answer.get("result_metadata"))],
         }
         return cls(answer["id"], facts, query)
 
@@ -107,18 +108,22 @@ def database_document(database: Mapping[str, Any], connection: str, tables: Sequ
 
 
 def _table(table: Mapping[str, Any]) -> Document:
-    fields = (_some(each, _FIELD_KEYS) for each in _mappings(table.get("fields")) if each.get("active", True))
-    columns = sorted((each for each in fields if each.get("description")), key=lambda each: str(each.get("name")))
-    return {**_some(table, _TABLE_KEYS), "columns": columns}
+    """Return a table with those of its fields that have a description."""
+    fields = (_described(each, _FIELD_KEYS) for each in mappings(table.get("fields")) if each.get("active", True))
+    columns = sorted((each for each in fields if "description" in each), key=lambda each: str(each.get("name")))
+    return {**_described(table, _TABLE_KEYS), "columns": columns}
+
+
+def _described(value: Mapping[str, Any], keys: Sequence[str]) -> Document:
+    """Return some of a mapping, its texts for people only where they are texts."""
+    found = _some(value, keys)
+    texts = {key: _text(found.pop(key)) for key in _TEXT_KEYS if key in found}
+    return {**found, **{key: text for key, text in texts.items() if text}}
 
 
 def _type(answer: Mapping[str, Any]) -> str:
     """Return `question`, `model` or `metric`; older versions say `dataset` alone."""
-    return str(answer.get("type") or ("model" if answer.get("dataset") else "question"))
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return _text(answer.get("type")) or ("model" if answer.get("dataset") else "question")
 
 
 def _some(value: Mapping[str, Any], keys: Sequence[str]) -> Document:

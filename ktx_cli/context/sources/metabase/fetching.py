@@ -8,7 +8,7 @@ from typing import Any, Final
 from ktx_cli.context.sources.gathering import Gathering
 from ktx_cli.context.sources.http import HttpAuthError
 from ktx_cli.context.sources.metabase import documents
-from ktx_cli.context.sources.metabase.api import Metabase
+from ktx_cli.context.sources.metabase.api import Listed, Metabase
 from ktx_cli.context.sources.metabase.documents import Card, card_path, collection_path, database_path
 from ktx_cli.context.sources.metabase.resolving import Resolver, UnresolvedError
 from ktx_cli.context.sources.metabase.selection import mapped_databases, read_selection
@@ -42,8 +42,8 @@ class _Fetch:
         collections = self._api.collections()
         selection = read_selection(self._entry, collections, self._api.dashboard_cards)
         listed = self._api.cards()
-        wanted = [card["id"] for card in listed if card.get("database_id") in mapped and selection.wants(card)]
-        self._read_all({card["id"]: card for card in listed}, wanted)
+        wanted = [card.id for card in listed if card.database in mapped and selection.wants(card)]
+        self._read_all({card.id: card.moment for card in listed}, wanted)
         warnings = [*self._write(mapped), *_unmapped(self._entry, databases)]
         self._collections(collections)
         self._usage(listed)
@@ -58,12 +58,12 @@ class _Fetch:
         else:
             self._gathered.put(path, documents.database_document(database, connection, tables))
 
-    def _read_all(self, listed: Mapping[int, Mapping[str, Any]], wanted: Sequence[int]) -> None:
+    def _read_all(self, moments: Mapping[int, str | None], wanted: Sequence[int]) -> None:
         """Read the wanted cards and all they stand on."""
         queue, seen = list(reversed(wanted)), set(wanted)
         while queue:
             number = queue.pop()
-            card = self._card(number, listed.get(number, {}).get("updated_at"))
+            card = self._card(number, moments.get(number))
             self._gathered.tell(len(seen) - len(queue), len(seen))
             if card is not None:
                 self._cards[number] = card
@@ -71,7 +71,7 @@ class _Fetch:
                 seen.update(new)
                 queue += reversed(new)
 
-    def _card(self, number: int, moment: object) -> Card | None:
+    def _card(self, number: int, moment: str | None) -> Card | None:
         """Return a card: kept where it did not change, as it was where it cannot be read, None where there is none."""
         path = card_path(number)
         kept = self._gathered.kept(path)
@@ -117,13 +117,10 @@ class _Fetch:
         if any(card.facts.get("collection_id") is None for card in self._cards.values()):
             self._gathered.put(collection_path(None), documents.collection_document(None))
 
-    def _usage(self, listed: Iterable[Mapping[str, Any]]) -> None:
+    def _usage(self, listed: Iterable[Listed]) -> None:
         """Write how often each card was looked at, in powers of ten, so that the file is mostly the same."""
-        views = {
-            str(card["id"]): 10 ** (len(str(card["view_count"])) - 1)
-            for card in listed
-            if card["id"] in self._cards and isinstance(card.get("view_count"), int) and card["view_count"] > 0
-        }
+        viewed = [card for card in listed if card.views and card.id in self._cards]
+        views = {str(card.id): 10 ** (len(str(card.views)) - 1) for card in viewed}
         if views:
             self._gathered.put(USAGE_PATH, {"views_at_least": views})
 

@@ -52,10 +52,14 @@ def _parts(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(table: Mapping[str, Any], parts: tuple[str, ...], raw: str) -> TableText | None:
-    columns = {each["name"]: each["description"] for each in table["columns"] if each.get("name")}
     said = (table.get(key) for key in ("description", "points_of_interest", "caveats"))
-    description = "\n\n".join(text.strip() for text in said if isinstance(text, str) and text.strip())
+    description, columns = "\n\n".join(filter(None, said)), _columns(table)
     return TableText(parts, raw, description or None, columns) if parts and (description or columns) else None
+
+
+def _columns(document: Mapping[str, Any]) -> dict[str, str]:
+    columns = document["columns"]
+    return {str(each["name"]): each["description"] for each in columns if each.get("name") and each.get("description")}
 
 
 def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, TableText]]:
@@ -65,11 +69,7 @@ def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, Ta
         if card["type"] != "model" or shown is None or shown not in tables:
             continue
         connection, parts = tables[shown]
-        columns = {
-            each["name"]: each["description"].strip()
-            for each in card["columns"]
-            if each.get("name") and isinstance(each.get("description"), str) and each["description"].strip()
-        }
+        columns = _columns(card)
         if card.get("description") or columns:
             yield connection, TableText(parts, path, card.get("description"), columns)
 

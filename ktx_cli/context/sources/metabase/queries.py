@@ -36,11 +36,21 @@ class Query:
         return {"kind": "native", "text": self.text, "tags": {name: dict(tag) for name, tag in self.tags.items()}}
 
 
+def id_of(value: Any) -> int | None:
+    """Return an id of Metabase, a whole number from 1; None for everything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; none where it is no list."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
 def read_query(value: Any) -> Query:
     """Return the query of a card; one that cannot be read asks nothing."""
     if not isinstance(value, dict):
         return Query(None)
-    database = value.get("database") if isinstance(value.get("database"), int) else None
+    database = id_of(value.get("database"))
     stages = value.get("stages")
     stage = stages[0] if isinstance(stages, list) and len(stages) == 1 and isinstance(stages[0], dict) else {}
     if stage.get("lib/type") == "mbql.stage/native":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ktx_cli.context.sources.metabase.api import Listed
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import did_you_mean, listing, one_line
 from ktx_cli.project.config.sources import MetabaseMappings, MetabaseSource
@@ -22,10 +23,10 @@ class Selection:
     root: bool
     cards: frozenset[int]
 
-    def wants(self, card: Mapping[str, Any]) -> bool:
+    def wants(self, card: Listed) -> bool:
         """Say whether a card is wanted for itself."""
-        place = card.get("collection_id")
-        named = card["id"] in self.cards or (self.root if place is None else place in self.collections)
+        placed = self.root if card.collection is None else card.collection in self.collections
+        named = card.id in self.cards or placed
         return self.mode == "ALL" or named == (self.mode == "ONLY")
 
 

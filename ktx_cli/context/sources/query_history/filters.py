@@ -82,15 +82,11 @@ class ServiceFilter:
 
 def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
     """Say whether a statement is left out for its failures: all of its executions, or as many as the settings say."""
-    settings = filters.drop_failed_below
     rate = failed / executions if executions else 0.0
     if rate >= 1:
         return True
-    return (
-        settings.error_rate is not None
-        and failed > 0
-        and (rate >= settings.error_rate and executions >= (settings.executions or 0))
-    )
+    share, least = filters.drop_failed_below.error_rate, filters.drop_failed_below.executions
+    return share is not None and failed > 0 and rate >= share and executions >= (least or 0)
 
 
 def noise(observation: Observation) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.context.sources.query_history.tables import NamedTable, Tables, table_parts
@@ -25,25 +25,21 @@ class Lineage:
 
     @classmethod
     def of(cls, tree: exp.Expr, dialect: str, tables: Tables) -> Lineage:
-        """Give every column its table, by the columns the semantic layer knows."""
-        from sqlglot.optimizer.qualify import qualify
+        """Give every column its table, by the columns the semantic layer knows.
+
+        Where a name fits nowhere, columns keep what the statement itself says of them.
+        """
+        from sqlglot.errors import SqlglotError
         from sqlglot.optimizer.scope import traverse_scope
 
         copy = tree.copy()
         keyed = _keyed(copy, tables)
-        schema: dict[str, object] = {
-            key: dict.fromkeys(table.columns, "text") for key, table in keyed.items() if table.columns
-        }
-        qualified = qualify(
-            copy,
-            schema=schema,
-            dialect=dialect,
-            validate_qualify_columns=False,
-            allow_partial_qualification=True,
-            quote_identifiers=False,
-            identify=False,
-        )
-        return cls(list(traverse_scope(qualified)), keyed)
+        try:
+            return cls(list(traverse_scope(_qualified(copy, dialect, keyed))), keyed)
+        except SqlglotError:
+            copy = tree.copy()
+            keyed = _keyed(copy, tables)
+            return cls(list(traverse_scope(copy)), keyed)
 
     def columns(self) -> Iterator[tuple[Any, Any]]:
         """Yield every column with the scope it stands in."""
@@ -78,8 +74,26 @@ class Lineage:
         return None if table is None or column is None else (table, column)
 
 
+def _qualified(tree: exp.Expr, dialect: str, keyed: Mapping[str, NamedTable]) -> exp.Expr:
+    from sqlglot.optimizer.qualify import qualify
+
+    known = {key: dict.fromkeys(table.columns, "text") for key, table in keyed.items()}
+    schema: dict[str, object] = {key: columns for key, columns in known.items() if columns}
+    return qualify(
+        tree,
+        schema=schema,
+        dialect=dialect,
+        validate_qualify_columns=False,
+        allow_partial_qualification=True,
+        quote_identifiers=False,
+        identify=False,
+    )
+
+
 def _source(scope: Any, name: str) -> Any:
-    """Return what a name stands for here, or in a query around it."""
+    """Return what a name stands for here, or in a query around it; without a name the only thing here."""
+    if not name:
+        return next(iter(scope.sources.values())) if len(scope.sources) == 1 else None
     while scope is not None:
         if name in scope.sources:
             return scope.sources[name]

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
+from ktx_cli.connectors.port import ConnectionSpec, Connector
+from ktx_cli.connectors.registry import connect, dialect_of
 from ktx_cli.context.semantic.interchange.result import Fidelity, Kind
+from ktx_cli.context.semantic.loading import load_model
 from ktx_cli.context.semantic.model import Model, Place
 from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
 from ktx_cli.context.sources.query_history import readers
 from ktx_cli.context.sources.query_history.blanking import Redactor
 from ktx_cli.context.sources.query_history.documents import MANIFEST, parsed
-from ktx_cli.context.sources.query_history.evidence import table_documents
+from ktx_cli.context.sources.query_history.evidence import (
+    QueryPattern,
+    TableUsage,
+    narratives,
+    pattern_facts,
+    table_documents,
+)
 from ktx_cli.context.sources.query_history.hints import missing_joins
 from ktx_cli.context.sources.query_history.model import KIND, Coverage
+from ktx_cli.context.sources.query_history.pages import PageChange, pattern_pages
 from ktx_cli.context.sources.query_history.scope import scope_of
 from ktx_cli.context.sources.query_history.staging import stage
 from ktx_cli.context.sources.query_history.tables import Tables
 from ktx_cli.context.sources.query_history.templates import Gathering
-from ktx_cli.context.sources.query_history.usage import Absence, write_usage
+from ktx_cli.context.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
+from ktx_cli.context.wiki.model import Page
+from ktx_cli.core.clock import now
 from ktx_cli.core.errors import CancelledError
+from ktx_cli.project.config import resolve_options
 from ktx_cli.project.config.query_history import QueryHistory
 
 TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
@@ -32,21 +45,18 @@ PATTERN_NOTES = (
 )
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class QueryHistorySource:
     """What people ask a database, without what they ask for.
 
     It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`:
-    the semantic layer as the run has it when the history is fetched. `connect`: opens the database. `clock`: now.
+    the semantic layer as the run has it when the history is fetched; None: as the project's files on disk have it.
+    `connect`: opens the database, None: as `entry` says. `clock`: now.
     """
 
-    model: Model
-    connect: readers.Opens
-    clock: Callable[[], datetime] = _now
+    model: Model | None = None
+    connect: readers.Opens | None = None
+    clock: Callable[[], datetime] = now
 
     kind: ClassVar[str] = KIND
     documents: ClassVar[bool] = False
@@ -55,14 +65,18 @@ class QueryHistorySource:
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the history and stage it; what a statement holds besides its structure is never kept."""
         settings: QueryHistory = entry.context.query_history
-        gathering = self._gathering(entry, settings, context.connection)
-        location = getattr(entry, "location", None)
-        place = readers.Place(context.connection, self.model.dialect, context.layout.root, self.connect, location)
-        now = self.clock()
-        history = readers.read_history(place, settings, now)
+        dialect = dialect_of(entry.driver) or entry.driver
+        model = self.model or load_model(context.layout, context.connection, dialect)
+        gathering = _gathering(entry, settings, model, context.connection)
+        opens = self.connect or (lambda: _opened(entry, context))
+        place = readers.Place(
+            context.connection, model.dialect, context.layout.root, opens, getattr(entry, "location", None)
+        )
+        moment = self.clock()
+        history = readers.read_history(place, settings, moment)
         if context.stopped():
             raise CancelledError("interrupted while the query history was read", hint="run the command again")
-        staged = stage(history, gathering, context.connection, now)
+        staged = stage(history, gathering, context.connection, moment)
         files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
         return Snapshot(
             files,
@@ -71,13 +85,6 @@ class QueryHistorySource:
             fetched=len(history.observations),
             warnings=staged.warnings,
         )
-
-    def _gathering(self, entry: Any, settings: QueryHistory, connection: str) -> Gathering:
-        where = f"connections.{connection}.context.queryHistory"
-        tables = Tables(self.model)
-        redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
-        scope = scope_of(settings, entry.enabled_tables, tables)
-        return Gathering(self.model.dialect, tables, scope, settings, redact, where)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write `usage` of the manifest's sources; list the joins people make that the semantic layer does not have."""
@@ -91,7 +98,7 @@ class QueryHistorySource:
         written = write_usage(context.workspace, model, documents, context.owned, absence)
         raw = tuple(sorted(path for path in snapshot.files if path.startswith("tables/")))
         return Projection(
-            artifacts=dict.fromkeys(sorted(written.changed), raw),
+            artifacts=_artifacts(written, dict(zip(raw, documents, strict=True)), model),
             owned=written.owned,
             report=tuple(map(_fidelity, raw, documents)),
             handled=frozenset({MANIFEST}),
@@ -103,6 +110,38 @@ class QueryHistorySource:
         """Return a unit for each table file and each pattern file that changed."""
         touched = sorted(changes.touched & snapshot.files.keys() - projection.handled)
         return tuple(_unit(snapshot.files[path], touched) for path in touched)
+
+    def narrate(self, snapshot: Snapshot, context: ProjectContext, evidence: Iterable[TableUsage]) -> UsageWritten:
+        """Write what agents said of tables into the manifest; `context.owned` as the projection left it."""
+        texts = narratives(evidence, table_documents(contents_of(snapshot)))
+        return write_narratives(context.workspace, context.models[context.connection], texts, context.owned)
+
+    def pages(
+        self, entry: Any, snapshot: Snapshot, pages: Iterable[Page], evidence: Sequence[QueryPattern]
+    ) -> tuple[PageChange, ...]:
+        """Return the wiki's pages of patterns that change; see `pattern_pages`. Call it without evidence too."""
+        return pattern_pages(
+            pages,
+            evidence,
+            pattern_facts(contents_of(snapshot)),
+            today=self.clock().date(),
+            archive_after_days=entry.context.query_history.stale_archive_after_days,
+            complete=snapshot.complete,
+        )
+
+
+def _gathering(entry: Any, settings: QueryHistory, model: Model, connection: str) -> Gathering:
+    where = f"connections.{connection}.context.queryHistory"
+    redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
+    tables = Tables(model, redact)
+    scope = scope_of(settings, entry.enabled_tables, tables)
+    return Gathering(model.dialect, tables, scope, settings, redact, where)
+
+
+def _opened(entry: Any, context: FetchContext) -> Connector:
+    root = context.layout.root
+    options = resolve_options(entry, project_dir=root, environ=context.environ)
+    return connect(ConnectionSpec(context.connection, entry.driver, {**options, "project_dir": str(root)}))
 
 
 def contents_of(snapshot: Snapshot) -> dict[str, bytes]:
@@ -130,6 +169,18 @@ def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
         semantic=False,
         why_not="the query history is told by evidence; what it says is written without an agent",
     )
+
+
+def _artifacts(
+    written: UsageWritten, documents: Mapping[str, Mapping[str, Any]], model: Model
+) -> dict[str, tuple[str, ...]]:
+    """Return the manifest's files that hold something of the history, each with the raw files it comes from."""
+    found: dict[str, list[str]] = {path: [] for path, items in sorted(written.owned.items()) if items}
+    for raw, document in documents.items():
+        source = model.sources.get(document["source"] or "")
+        if source is not None and source.place is not None and source.place.path in found:
+            found[source.place.path].append(raw)
+    return {path: tuple(raw) for path, raw in found.items()}
 
 
 def _fidelity(path: str, document: Mapping[str, Any]) -> Fidelity:

@@ -10,6 +10,7 @@ from ktx_cli.connectors.guard.catalogs import SYSTEM
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.scan.names import physical_name
 from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.sources.query_history.blanking import Redact
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,6 +33,7 @@ class NamedTable:
     parts: Parts
     source: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    redact: Redact = field(default=str, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -39,14 +41,18 @@ class NamedTable:
         return self.source or self.display
 
     def column(self, name: str) -> str | None:
-        """Return a column as the table spells it; None for one it does not have."""
-        return self.columns.get(name.lower()) if self.columns else name
+        """Return a column as the table spells it; None for one it does not have.
+
+        Of a table whose columns are not known the statement's word is taken, blanked as the project says.
+        """
+        return self.columns.get(name.lower()) if self.columns else self.redact(name)
 
 
 class Tables:
-    """The tables of a semantic layer, found by what a statement calls them."""
+    """The tables of a semantic layer, found by what a statement calls them; `redact` blanks the names of others."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, redact: Redact = str) -> None:
+        self._redact = redact
         self._by_parts: dict[Parts, NamedTable] = {}
         self._by_suffix: dict[Parts, list[NamedTable]] = {}
         for table in _tables(model):
@@ -75,7 +81,8 @@ class Tables:
             preferred = [table for table in found if _in_default_schema(table)]
             if len(preferred) == 1:
                 return preferred[0]
-        return NamedTable(_display(parts), parts)
+        blanked = tuple(map(self._redact, parts))
+        return NamedTable(_display(blanked), blanked, redact=self._redact)
 
 
 def is_system(parts: Parts, dialect: str) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from ktx_cli.context.sources.query_history import filters
-from ktx_cli.context.sources.query_history.blanking import Redact
+from ktx_cli.context.sources.query_history.blanking import Redact, without_literals
 from ktx_cli.context.sources.query_history.filters import Dropped, ServiceFilter
 from ktx_cli.context.sources.query_history.model import Observation
 from ktx_cli.context.sources.query_history.scope import HistoryScope
@@ -19,6 +22,9 @@ from ktx_cli.context.sources.query_history.statements import (
 )
 from ktx_cli.context.sources.query_history.tables import NamedTable, Tables
 from ktx_cli.project.config.query_history import QueryHistory
+
+_REPEATED: Final = re.compile(r"(?:\s*,\s*(?:'x'|\d+))+")
+_SAME: Final = re.compile(r"\s+|\bas\b|\d+", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,19 +76,39 @@ class Gathering:
     def gather(self, observations: Iterable[Observation]) -> Gathered:
         """Read every statement, take together those that are the same, and leave out what does not count."""
         found = Gathered()
+        asked = self._asked(observations, found)
+        totals: Counter[str] = Counter()
+        for seen, text in asked:
+            totals[_loose(text)] += seen.executions
         read: dict[str, Statement | None] = {}
+        for seen, text in asked:
+            # Most statements of a history are rare, and reading one takes a parser milliseconds.
+            if totals[_loose(text)] < self.settings.min_executions:
+                found.dropped.add("rare")
+                continue
+            if text not in read:
+                read[text] = self._read(seen.text, found)
+            statement = read[text]
+            if statement is not None:
+                self._count(seen, statement, found)
+        self._sift(found)
+        return found
+
+    def _asked(self, observations: Iterable[Observation], found: Gathered) -> list[tuple[Observation, str]]:
+        """Return the queries, each with its text without literals."""
+        from sqlglot.errors import SqlglotError
+
+        asked = []
         for seen in observations:
             reason = filters.noise(seen)
             if reason is not None:
                 found.dropped.add(reason)
                 continue
-            if seen.text not in read:
-                read[seen.text] = self._read(seen.text, found)
-            statement = read[seen.text]
-            if statement is not None:
-                self._count(seen, statement, found)
-        self._sift(found)
-        return found
+            try:
+                asked.append((seen, without_literals(seen.text, self.dialect)))
+            except SqlglotError:
+                found.unread[_name_of(seen.text)] = "it cannot be parsed"
+        return asked
 
     def _read(self, text: str, found: Gathered) -> Statement | None:
         try:
@@ -139,6 +165,11 @@ class Gathering:
 def in_scope(statement: Statement, scope: HistoryScope) -> tuple[NamedTable, ...]:
     """Return the tables of a statement whose queries count."""
     return tuple(table for table in statement.tables if table in scope)
+
+
+def _loose(text: str) -> str:
+    """Return what statements that may turn out to be the same have in common: no numbers, lists, blanks, capitals."""
+    return _SAME.sub("", _REPEATED.sub("", text)).casefold()
 
 
 def _name_of(text: str) -> str:

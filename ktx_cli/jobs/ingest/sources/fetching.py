@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.sources.manifest import compare
@@ -39,16 +40,28 @@ def fetch_all(
     environ: Mapping[str, str],
     earlier: Mapping[tuple[str, str], Fetched],
     model: bool,
+    scratch: Path | None,
     emit: Emit,
     stopped: Callable[[], bool],
 ) -> None:
-    """Fill snapshot and changes of every work, or its error; `model`: whether one reads the files."""
-    raw = RawStore(layout.raw_store)
+    """Fill snapshot and changes of every work, or its error.
+
+    `model`: whether one reads the files. `scratch`: a folder for what is fetched, in place of those of the project.
+    """
+    raw = RawStore(scratch or layout.raw_store)
 
     def one(work: SourceWork) -> None:
         known = earlier.get((work.connection, work.kind), Fetched())
         context = FetchContext(
-            work.connection, layout, environ, raw, known.cursor, known.files or {}, emit=emit, stopped=stopped
+            work.connection,
+            layout,
+            environ,
+            raw,
+            known.cursor,
+            known.files or {},
+            None if scratch is None else scratch / "cache",
+            emit,
+            stopped,
         )
         _fetch(work, context, model)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.sources.port import Projection
@@ -16,10 +17,18 @@ from ktx_cli.project.tree import Tree
 from ktx_cli.project.workspace import Workspace
 
 
-def read_sources(run: Run, base: Tree, fetches: Mapping[Of, Fetched], projected: Mapping[Of, str]) -> None:
+def read_sources(
+    run: Run,
+    base: Tree,
+    fetches: Mapping[Of, Fetched],
+    projected: Mapping[Of, str],
+    *,
+    scratch: Path | None = None,
+) -> None:
     """Fill `run.works`, and the overlay with what needs no model.
 
-    `fetches`, `projected`: what earlier runs left of each source.
+    `fetches`, `projected`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where
+    nothing of the project may change.
     """
     request = run.request
     works = choose_sources(run.config, run.targets, base, model=run.asks_model)
@@ -30,6 +39,7 @@ def read_sources(run: Run, base: Tree, fetches: Mapping[Of, Fetched], projected:
         environ=request.environ,
         earlier=fetches,
         model=run.asks_model,
+        scratch=scratch,
         emit=request.emit,
         stopped=lambda: False,
     )

@@ -90,7 +90,11 @@ def manifests_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict
     return found
 
 
-def load_fetches(database: sqlite3.Connection) -> tuple[dict[Of, Fetched], dict[Of, str]]:
+Fetches = tuple[Mapping[Of, Fetched], Mapping[Of, str]]
+"""Per source what its last fetch left, and the digest of what its last projection read."""
+
+
+def load_fetches(database: sqlite3.Connection) -> Fetches:
     """Return per source what its last fetch left, and the digest of what its last projection read."""
     rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
     fetches = {(row[0], row[1]): Fetched(row[2], json.loads(row[3])) for row in rows}

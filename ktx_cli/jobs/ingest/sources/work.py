@@ -79,6 +79,20 @@ class SourceWork:
         return frozenset((*projected, *(path for outcome in self.landed() for path in outcome.changes)))
 
     @property
+    def left_for_a_model(self) -> tuple[str, ...]:
+        """What a model would add; nothing where one works in this run."""
+        return () if self.projection is None or self.asked else self.projection.left
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the source was not done, though it was read."""
+        return [
+            f"unit `{each.unit.key}` {each.status.value}: {each.reason}"
+            for each in self.outcomes
+            if each.status is not UnitStatus.DONE
+        ]
+
+    @property
     def status(self) -> str:
         """`failed`, `unchanged` or `done`."""
         if self.error is not None:
@@ -118,7 +132,7 @@ class SourceWork:
             "units": [outcome.to_json() for outcome in self.outcomes],
             "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
             "fidelity": [item.to_json() for item in self.fidelity],
-            "left_for_a_model": [] if projection is None else list(projection.left),
+            "left_for_a_model": list(self.left_for_a_model),
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
         }

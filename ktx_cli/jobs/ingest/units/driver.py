@@ -10,8 +10,8 @@ from typing import Final
 from ktx_cli.context.sources.model import WorkUnit
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.ingest.sources.work import SourceWork
-from ktx_cli.llm.runtime import Abort
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
+from ktx_cli.llm.runtime import Abort
 
 ENDING: Final = frozenset({"auth", "billing", "isolation", "no_backend", "rate_limit", "budget"})
 """Codes of errors after which no unit can work: nothing new is begun, what is finished lands."""

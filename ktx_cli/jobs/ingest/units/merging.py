@@ -73,6 +73,7 @@ class Merger:
     async def tried(
         self, trial: Workspace, prompt: Prompt, task: str, allowed: Iterable[str], check: Check, steps: int
     ) -> Sequence[str]:
+        """Return what is wrong in an overlay after the model tried to repair the allowed files."""
         if self.stop.is_set:
             return check(trial)
         try:

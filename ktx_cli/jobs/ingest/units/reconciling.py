@@ -17,14 +17,12 @@ from ktx_cli.core.events import Emit, ReconcileStep
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.units.driver import Stop
 from ktx_cli.jobs.ingest.units.outcome import FileChange, UnitOutcome, UnitStatus, actions_of, changes_of
-from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore
+from ktx_cli.jobs.ingest.units.store import RECONCILE, UnitJournal, UnitStore
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import Step
 from ktx_cli.project.workspace import Workspace
 
 STEPS: Final = 60
-KIND: Final = "reconcile"
-"""What stands for the kind of a source where the loop is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class Reconciler:
 
     def _key(self, stage: Stage, outcomes: Sequence[UnitOutcome]) -> str:
         kept = [outcome.kept() for outcome in outcomes if outcome.status is UnitStatus.DONE]
-        parts = [self.version, KIND, kept, {path: list(found) for path, found in stage.evictions.items()}]
+        parts = [self.version, RECONCILE, kept, {path: list(found) for path, found in stage.evictions.items()}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,11 +7,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core.clock import isoformat, now
+from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.llm.journal import StoredStep
 from ktx_cli.project.state import transaction, translated
+
+RECONCILE: Final = "reconcile"
+"""What stands for the kind of a source where the loop over all units is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,12 @@ class UnitStore:
                 keys = "SELECT key FROM unit_outcomes WHERE connection = ? AND kind = ?"
                 self.database.execute(f"DELETE FROM unit_steps WHERE key IN ({keys})", source)
                 self.database.execute("DELETE FROM unit_outcomes WHERE connection = ? AND kind = ?", source)
+
+
+def forget_units(run: Run, database: sqlite3.Connection) -> None:
+    """Forget what is kept of the units whose work is in a commit now."""
+    done = [(work.connection, work.kind) for work in run.works if work.error is None]
+    UnitStore(database, run.layout.state).landed([*done, ("", RECONCILE)])
 
 
 class UnitJournal:

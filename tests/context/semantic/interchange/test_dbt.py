@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.semantic.interchange.dbt.importing import import_dbt
+from ktx_cli.context.semantic.interchange.dbt.importing import UNKNOWN_TABLE, import_dbt
 from ktx_cli.context.semantic.interchange.result import Imported, Kind
 from ktx_cli.context.semantic.model import Cumulative, Model, SemiAdditive, Span, Visibility
 from tests.context.semantic.interchange.conftest import Answers, Load, errors
@@ -407,3 +407,17 @@ metrics:
     assert errors(model) == []
     assert {join.alias for join in model.sources["orders"].joins} == {"customer", "payer"}
     assert answers(model, measures=["north"]) == [(170.0,)]
+
+
+def test_only_known_tables_and_nothing_of_models(manifest: Model) -> None:
+    files = {
+        "m.yml": OLDER,
+        "p.yml": "models: [{name: orders, description: Not of interest.}]\nseeds: [{name: x}]\n",
+        "b.yml": "models: [\n",
+    }
+    tables = {("ref", "orders"): "main.orders", ("ref", "balances"): "main.nothing"}
+    made = import_dbt(files, manifest, tables=tables, properties=False)
+    assert list(made.files) == ["orders.yaml"] and "Not of interest" not in made.files["orders.yaml"]
+    assert {each.place.path for each in made.report} == {"m.yml"}
+    dropped = [each.what for each in made.report if each.why == UNKNOWN_TABLE]
+    assert dropped == [f"semantic model `{name}`" for name in ("order_items", "customers", "balances")]

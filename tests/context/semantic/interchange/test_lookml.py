@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.context.semantic.interchange.lookml.importing import import_lookml
+from ktx_cli.context.semantic.interchange.lookml.world import UNKNOWN_TABLE
 from ktx_cli.context.semantic.interchange.result import Fidelity, Imported, Kind
 from ktx_cli.context.semantic.model import Model, Relationship, Visibility
 from tests.context.semantic.interchange.conftest import Answers, Load, errors
@@ -298,3 +299,10 @@ def test_a_dashboard_and_other_files() -> None:
     found = import_lookml({"a.dashboard.lookml": "- dashboard: x", "notes.md": "view"}, None)
     assert [(each.what, each.kind) for each in found.report] == [("file a.dashboard.lookml", Kind.DROPPED)]
     assert found.files == {}
+
+
+def test_only_views_of_known_tables(manifest: Model) -> None:
+    text = "view: orders { measure: n { type: count } }\nview: ghosts { measure: n { type: count } }\n"
+    made = import_lookml({"a.view.lkml": text}, manifest, known_only=True)
+    assert list(made.files) == ["orders.yaml"]
+    assert [each.why for each in made.report if each.what == "view `ghosts`"] == [UNKNOWN_TABLE]

@@ -79,7 +79,7 @@ def _semantics(
         table = _table(semantic.relation, configs)
         if table is not None and tables is not None:
             table = tables.get(relation_of(semantic.relation) or ())
-            if table is None:
+            if table is None or not sources.knows(table):
                 report.dropped(f"semantic model `{semantic.name}`", UNKNOWN_TABLE, semantic.place)
                 continue
         if table is None:

@@ -47,17 +47,20 @@ _USED: Final = (
 )  # fmt: skip
 
 
-def import_lookml(files: Mapping[str, str], model: Model | None, *, dialect: str | None = None) -> Imported:
+def import_lookml(
+    files: Mapping[str, str], model: Model | None, *, dialect: str | None = None, known_only: bool = False
+) -> Imported:
     """Return ktx's files for the views and explores of a LookML project.
 
     `files`: path -> text; all but `.lkml` and `.lookml` are left out. `model`: the connection's semantic layer, whose
     manifest's sources are then changed, not repeated. `dialect`: sqlglot's name for the SQL of the fields; the
-    model's, else DuckDB's. Raises nothing for what the files hold: it is in the report.
+    model's, else DuckDB's. `known_only`: a view of a table the manifest does not have is dropped. Raises nothing for
+    what the files hold: it is in the report.
     """
     report = Report()
     project = read_project(files, report)
     sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
-    world = World(project, sources, report)
+    world = World(project, sources, report, known_only=known_only)
     dimensions = Dimensions(world)
     explores = Explores(world, dimensions)
     explores.add_joins()

@@ -17,6 +17,9 @@ from ktx_cli.context.semantic.interchange.lookml.sql import (
 )
 from ktx_cli.context.semantic.interchange.result import Report
 
+UNKNOWN_TABLE: Final = "the scanned database has no such table"
+"""Why a view is left out where only known tables count."""
+
 _TABLE_NAME: Final = "SQL_TABLE_NAME"
 
 
@@ -45,8 +48,8 @@ class View:
 class World:
     """All views. `names`: what explores call a view -> the view's name, empty where that is not one view."""
 
-    def __init__(self, project: Project, sources: Sources, report: Report) -> None:
-        self.project, self.sources, self.report = project, sources, report
+    def __init__(self, project: Project, sources: Sources, report: Report, *, known_only: bool = False) -> None:
+        self.project, self.sources, self.report, self._known_only = project, sources, report, known_only
         self.views: dict[str, View] = {}
         self.names: dict[str, str] = {}
         for name, block in project.views.items():
@@ -69,6 +72,8 @@ class World:
             table = without_liquid(str(block.values.get("sql_table_name") or name))
             if "${" in table:
                 raise UnresolvedError("its table is that of another view", hint="name the table")
+            if self._known_only and not self.sources.knows(table):
+                raise UnresolvedError(UNKNOWN_TABLE, hint="scan its database first")
             return self.sources.add(name, block.place, table=table.strip())
         except UnresolvedError as error:
             self.report.dropped(f"view `{name}`", error.message, block.place)

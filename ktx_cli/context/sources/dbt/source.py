@@ -1,0 +1,182 @@
+"""dbt as a context source: fetch, projection into the manifest and the semantic layer, units for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Final
+
+from ktx_cli.context.semantic.interchange.dbt.importing import UNKNOWN_TABLE, Relation, relation_of
+from ktx_cli.context.semantic.interchange.result import Fidelity, Report
+from ktx_cli.context.semantic.model import Place
+from ktx_cli.context.sources.dbt import manifest
+from ktx_cli.context.sources.dbt.facts import TOOL, Facts
+from ktx_cli.context.sources.dbt.joins import Reference, add_joins
+from ktx_cli.context.sources.dbt.project import EXPOSURE, Project, read_project
+from ktx_cli.context.sources.dbt.semantics import want_semantics
+from ktx_cli.context.sources.dbt.units import NO_TABLE, SEVERAL_TABLES, handled, losses, units
+from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, fetch_files
+from ktx_cli.context.sources.model import Changes, RawFile, Skipped, Snapshot, WorkUnit
+from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.context.sources.semantic_files import Wanted, write
+from ktx_cli.context.sources.tables import Name, Table, Tables, manifest_models
+from ktx_cli.core.errors import ConfigError, ResultWarning
+from ktx_cli.core.text import listing, plural
+
+CREDENTIALS: Final = "profiles"
+"""Stem of the file that may hold passwords of databases: it is never read."""
+
+_READ: Final = (".yml", ".yaml", ".md")
+_MOST_WARNINGS: Final = 20
+_Missed = tuple[Place, str, str]
+"""Where something without a table stands, what it is, and why."""
+
+
+class DbtSource:
+    """A dbt project: a folder, or a repository."""
+
+    kind: ClassVar[str] = "dbt"
+    documents: ClassVar[bool] = False
+    skills: ClassVar[tuple[str, ...]] = ("dbt",)
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read the YAML and Markdown of the project, and of its compiled manifest what does not change by itself.
+
+        Raises as `fetch_files` does, and `ConfigError` where there is no project.
+        """
+        origin = Origin(
+            f"connections.{context.connection}", folder=entry.source_dir, url=entry.repo_url, branch=entry.branch,
+            path=entry.path, token=entry.auth_token_ref,
+        )  # fmt: skip
+        snapshot = fetch_files(origin, context, _wanted)
+        if not any(path.endswith(_READ[:2]) for path in snapshot.files):
+            key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
+            raise ConfigError(
+                f"there is no dbt project at {snapshot.origin}: no YAML file",
+                hint=f"set {origin.where}.{key} to the folder of dbt_project.yml",
+            )
+        return _with_reduced(snapshot, context)
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
+        report = Report()
+        project = read_project(snapshot, report)
+        found, missed = _tables(project, Tables(manifest_models(context)), report)
+        wanted = Wanted()
+        references: list[Reference] = []
+        facts = Facts(project, report, wanted, references)
+        for node in project.nodes:
+            if node.relation in found:
+                facts.add(node, found[node.relation])
+        add_joins(references, found, context.owned, wanted, report)
+        broken: list[ResultWarning] = []
+        semantics = want_semantics(project.yaml_files, found, context, wanted, broken)
+        for exposure in project.exposures:
+            report.dropped(f"exposure `{exposure.text('name') or '?'}`", EXPOSURE, exposure.place)
+        written = write(wanted, context, TOOL)
+        report.items += semantics
+        items = report.sorted()
+        return Projection(
+            written.artifacts, written.owned, items, handled(snapshot, items), tuple(_left(project, snapshot, items)),
+            (*_warnings(missed, semantics), *broken, *written.warnings),
+        )  # fmt: skip
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return one unit for a small project, else one a file, of what changed and no rule could place."""
+        return units(snapshot, changes, projection.handled, projection.report)
+
+
+def _wanted(path: str) -> int:
+    if path == manifest.PATH:
+        return manifest.MAX_BYTES
+    if not path.endswith(_READ) or path.startswith("target/") or PurePosixPath(path).stem == CREDENTIALS:
+        return 0
+    return MAX_BYTES
+
+
+def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
+    """Return the snapshot with what is kept of the compiled manifest; without one that cannot be read."""
+    file = snapshot.files.get(manifest.PATH)
+    if file is None:
+        return snapshot
+    files: dict[str, RawFile] = {**snapshot.files}
+    try:
+        files[manifest.PATH] = context.raw.put(manifest.PATH, manifest.reduced(file.read(), manifest.PATH))
+    except ConfigError as error:
+        del files[manifest.PATH]
+        skipped = (*snapshot.skipped, Skipped(manifest.PATH, error.message))
+        warning = ResultWarning("dbt_manifest", f"{error.message}; the YAML is read alone", hint=error.hint)
+        return replace(snapshot, files=files, skipped=skipped, warnings=(*snapshot.warnings, warning))
+    fetched = sum(context.previous.get(path) != each.sha256 for path, each in files.items())
+    return replace(snapshot, files=files, fetched=fetched)
+
+
+def _tables(project: Project, tables: Tables, report: Report) -> tuple[dict[Relation, Table], list[_Missed]]:
+    """Return the table of each relation that has exactly one; the others are reported, and returned."""
+    found: dict[Relation, Table] = {}
+    missed: list[_Missed] = []
+    for node in project.nodes:
+        what = f"{node.kind} `{node.shown}`"
+        if node.virtual is not None:
+            report.dropped(what, node.virtual, node.item.place)
+            continue
+        several = tables.find(node.name)
+        if len(several) == 1:
+            found[node.relation] = several[0]
+        else:
+            why = _why_not(several)
+            report.dropped(what, why, node.item.place)
+            missed.append((node.item.place, f"{what} (`{node.name}`)", _detail(several)))
+    for relation in _named_by_semantic_models(project) - {node.relation for node in project.nodes}:
+        several = tables.find(Name(relation[-1], relation[1] if relation[0] == "source" else ""))
+        if len(several) == 1:
+            found[relation] = several[0]
+    return found, missed
+
+
+def _why_not(several: Iterable[Table]) -> str:
+    return SEVERAL_TABLES if list(several) else NO_TABLE
+
+
+def _detail(several: list[Table]) -> str:
+    names = [f"{each.connection}: {each.text}" for each in several]
+    return f"several tables could be its own: {listing(names)}" if names else NO_TABLE
+
+
+def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[ResultWarning, ...]:
+    missed = missed + [(each.place, each.what, each.why) for each in semantics if each.why == UNKNOWN_TABLE]
+    hint = "build it with dbt and scan its database, or name its schema and alias in dbt's YAML"
+    shown = [
+        ResultWarning("no_table", f"{place}: {what}: {why}", hint=hint, path=place.path, line=place.line)
+        for place, what, why in missed[:_MOST_WARNINGS]
+    ]
+    rest = len(missed) - _MOST_WARNINGS
+    if rest > 0:
+        shown.append(
+            ResultWarning("no_table", f"and {plural(rest, 'more')} of dbt's models without a table", hint=hint)
+        )
+    return tuple(shown)
+
+
+def _named_by_semantic_models(project: Project) -> set[Relation]:
+    """Return what `model:` of semantic models refers to."""
+    from ktx_cli.context.semantic.interchange.dbt.documents import read_documents
+
+    documents = read_documents(project.yaml_files, Report(), rest=False)
+    named = (item.values.get("model") for item in documents.semantic_models)
+    return {relation for text in named if isinstance(text, str) and (relation := relation_of(text)) is not None}
+
+
+def _left(project: Project, snapshot: Snapshot, report: Iterable[Fidelity]) -> Iterable[str]:
+    """Yield what a model would add."""
+    for exposure in project.exposures:
+        kind = exposure.text("type") or "exposure"
+        label = exposure.text("label") or exposure.text("name") or "?"
+        yield f"{exposure.place}: {kind} `{label}`, which models it reads and what for, as a page"
+    open_files: Mapping[str, list[Fidelity]] = losses(each for each in report if each.why != EXPOSURE)
+    for path, lost in sorted(open_files.items()):
+        yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
+    for path in snapshot.files:
+        if path.endswith(".md"):
+            yield f"{path}: what it explains, as pages"

@@ -1,0 +1,176 @@
+"""Cuts changed documents into units of work: long ones into spans of lines, small neighbours together.
+
+Nothing but paths, sizes and texts decides, so the same changes always give the same units.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from ktx_cli.context.documents.markdown_text import is_heading, outside_fences
+from ktx_cli.context.documents.reading import UnreadableDocumentError, read_document
+from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.core.text import plural
+
+SPAN_CHARACTERS: Final = 40_000
+"""The longest text of a unit; a longer document becomes several."""
+
+GROUP_CHARACTERS: Final = 20_000
+"""The longest texts of a unit of several documents, together."""
+
+_EARLIEST_CUT: Final = 0.6
+_MOST_PEERS: Final = 100
+_SMALLEST_PACKED: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which documents may share a unit: at least `minimum` of one group, none longer than `small` characters."""
+
+    minimum: int
+    small: int
+
+
+NEIGHBOURS: Final = Grouping(minimum=2, small=10_000)
+"""Files of one folder."""
+
+PAGES: Final = Grouping(minimum=5, small=4_000)
+"""Pages below one page."""
+
+
+def document_units(
+    snapshot: Snapshot,
+    changes: Changes,
+    grouping: Grouping,
+    group_of: Callable[[RawFile], str],
+    depends: Callable[[RawFile], Iterable[str]] = lambda raw: (),
+) -> tuple[WorkUnit, ...]:
+    """Return the units of what was added or modified, sorted by their first file.
+
+    `group_of` names a document's folder or parent, `depends` the files that explain it.
+    """
+    touched = [snapshot.files[path] for path in sorted(changes.touched) if path in snapshot.files]
+    groups: dict[str, list[RawFile]] = {}
+    for raw in touched:
+        groups.setdefault(group_of(raw), []).append(raw)
+    peers = _neighbours(snapshot)
+    made = [unit for name, members in groups.items() for unit in _units(name, members, grouping, peers, depends)]
+    return tuple(sorted(made, key=lambda unit: unit.files[0]))
+
+
+def _neighbours(snapshot: Snapshot) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    folders: dict[str, list[str]] = {}
+    for path in sorted(snapshot.files):
+        folders.setdefault(_folder(path), []).append(path)
+
+    def peers(paths: Sequence[str]) -> tuple[str, ...]:
+        others = (path for path in folders[_folder(paths[0])] if path not in paths)
+        return tuple(itertools.islice(others, _MOST_PEERS))
+
+    return peers
+
+
+def _folder(path: str) -> str:
+    return PurePosixPath(path).parent.as_posix()
+
+
+def _units(
+    name: str,
+    members: Sequence[RawFile],
+    grouping: Grouping,
+    peers: Callable[[Sequence[str]], tuple[str, ...]],
+    depends: Callable[[RawFile], Iterable[str]],
+) -> Iterator[WorkUnit]:
+    small = [raw for raw in members if raw.size <= grouping.small]
+    shared = small if len(small) >= grouping.minimum else []
+    for group in _packed(shared):
+        paths = tuple(raw.path for raw in group)
+        needs = sorted({path for raw in group for path in depends(raw)} - set(paths))
+        if len(group) == 1:
+            yield WorkUnit(paths[0], paths[0], paths, tuple(needs), peers(paths))
+        else:
+            yield WorkUnit(_key(name, paths), _label(name, paths), paths, tuple(needs), peers(paths))
+    for raw in members:
+        if raw not in shared:
+            yield from _spans(raw, tuple(sorted(depends(raw))), peers((raw.path,)))
+
+
+def _packed(files: Sequence[RawFile]) -> Iterator[list[RawFile]]:
+    group: list[RawFile] = []
+    for raw in files:
+        if group and sum(each.size for each in group) + raw.size > GROUP_CHARACTERS:
+            yield group
+            group = []
+        group.append(raw)
+    if group:
+        yield group
+
+
+def _key(name: str, paths: Sequence[str]) -> str:
+    digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:8]
+    return f"{name or '.'}/{plural(len(paths), 'document').replace(' ', '-')}-{digest}"
+
+
+def _label(name: str, paths: Sequence[str]) -> str:
+    return f"{plural(len(paths), 'document')} of {name}" if name else f"{plural(len(paths), 'document')}"
+
+
+def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iterator[WorkUnit]:
+    spans = _line_spans(_text(raw))
+    if len(spans) == 1:
+        yield WorkUnit(raw.path, raw.path, (raw.path,), needs, peers)
+        return
+    for number, (first, last) in enumerate(spans, start=1):
+        part = f"part {number} of {len(spans)}"
+        notes = (
+            f"This is {part} of {raw.path}: work through lines {first} to {last} of its Markdown text. "
+            f"The other lines are the work of other agents; read them only where a line here needs them."
+        )
+        yield WorkUnit(
+            f"{raw.path}:{number}-of-{len(spans)}", f"{raw.path}, {part}", (raw.path,), needs, peers, notes=notes
+        )
+
+
+def _text(raw: RawFile) -> str:
+    """Return a document's text where it may be too long for one unit; what cannot be read is one unit."""
+    packed = raw.path.lower().endswith(".pdf")
+    if raw.size <= (_SMALLEST_PACKED if packed else SPAN_CHARACTERS):
+        return ""
+    try:
+        return read_document(raw).markdown
+    except UnreadableDocumentError:
+        return ""
+
+
+def _line_spans(text: str) -> list[tuple[int, int]]:
+    """Return first and last lines, from 1, of parts that are cut at headings, else at blank lines, else anywhere."""
+    lines = text.split("\n")
+    if len(text) <= SPAN_CHARACTERS:
+        return [(1, len(lines))]
+    headings = {number for number, line in outside_fences(text) if is_heading(line)}
+    spans: list[tuple[int, int]] = []
+    first = 0
+    while first < len(lines):
+        end = _span_end(lines, first, headings)
+        spans.append((first + 1, end))
+        first = end
+    return spans
+
+
+def _span_end(lines: Sequence[str], first: int, headings: set[int]) -> int:
+    """Return the number behind the last line of a part that begins at `first`."""
+    length = 0
+    at_heading = at_blank = 0
+    for number in range(first, len(lines)):
+        if number > first and length + len(lines[number]) + 1 > SPAN_CHARACTERS:
+            return at_heading or at_blank or number
+        if number > first and length > _EARLIEST_CUT * SPAN_CHARACTERS:
+            at_heading = number if number in headings else at_heading
+            at_blank = number + 1 if not lines[number].strip() else at_blank
+        length += len(lines[number]) + 1
+    return len(lines)

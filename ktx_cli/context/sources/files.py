@@ -1,0 +1,99 @@
+"""Documents in a folder, or in a git repository: Markdown, HTML, PDF, text and SQL files."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+from ktx_cli.context.documents.reading import SUFFIXES
+from ktx_cli.context.sources.document_units import NEIGHBOURS, document_units
+from ktx_cli.context.sources.folder import MAX_FILE_BYTES, Found, read_folder
+from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
+from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.core.errors import SourceError
+from ktx_cli.core.text import plural, shell_words
+from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
+
+_WIKI_NAME = "wiki"
+
+
+class FilesSource:
+    """The driver `documents`. Raises `SourceError` where the folder is not there, `GitError` for its repository."""
+
+    kind: ClassVar[str] = "files"
+    documents: ClassVar[bool] = True
+    skills: ClassVar[tuple[str, ...]] = ()
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read and hash the files; those of a folder stay where they are."""
+        if getattr(entry, "repo_url", None):
+            return _from_repository(entry, context)
+        root = _local(entry.path, context)
+        found = read_folder(root, SUFFIXES, without=_own_folders(context.layout), stopped=context.stopped)
+        return _snapshot(found, entry.path, context)
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write nothing: what a document says takes a model to find out."""
+        return Projection(left=documents_left(len(snapshot.files)))
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return one unit a file, small files of one folder together."""
+        return document_units(snapshot, changes, NEIGHBOURS, lambda raw: _folder_of(raw.path))
+
+
+def documents_left(count: int) -> tuple[str, ...]:
+    """Return what a model would add to a source of documents, in words."""
+    return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
+
+
+def _from_repository(entry: Any, context: FetchContext) -> Snapshot:
+    from ktx_cli.context.sources.git_source import Origin, fetch_files
+
+    origin = Origin(
+        f"connections.{context.connection}",
+        url=entry.repo_url,
+        branch=getattr(entry, "branch", None),
+        path=entry.path,
+        token=getattr(entry, "auth_token_ref", None),
+    )
+    return fetch_files(origin, context, _wanted)
+
+
+def _wanted(path: str) -> int:
+    """Return how many bytes of a file are read at most, 0 for one that is not wanted."""
+    name = PurePosixPath(path)
+    return MAX_FILE_BYTES if name.suffix.lower() in SUFFIXES and not name.name.startswith(".") else 0
+
+
+def _local(path: str, context: FetchContext) -> Path:
+    where = f"connection `{context.connection}`"
+    hint = shell_words("ktx", "config", "set", f"connections.{context.connection}.path", "PATH")
+    try:
+        folder = context.layout.root / Path(path).expanduser()
+    except RuntimeError as error:
+        raise SourceError(f"{where}: this user has no home folder for {path}", hint=hint) from error
+    if not folder.is_dir():
+        what = f"{folder} is a file, not a folder" if folder.exists() else f"there is no folder {folder}"
+        raise SourceError(f"{where}: {what}", hint=hint, details={"path": str(folder)})
+    return folder
+
+
+def _own_folders(layout: Layout) -> list[Path]:
+    """Return the folders of the project that ktx writes: what it made of documents is no document."""
+    return [layout.private, *(layout.root / name for name in (_WIKI_NAME, SEMANTIC_NAME, RAW_NAME))]
+
+
+def _snapshot(found: Found, origin: str, context: FetchContext) -> Snapshot:
+    changed = sum(context.previous.get(path) != raw.sha256 for path, raw in found.files.items())
+    return Snapshot(
+        files=found.files,
+        complete=found.complete,
+        origin=f"{origin} ({plural(len(found.files), 'file')})",
+        fetched=changed,
+        skipped=tuple(found.skipped),
+    )
+
+
+def _folder_of(path: str) -> str:
+    folder = PurePosixPath(path).parent.as_posix()
+    return "" if folder == "." else folder

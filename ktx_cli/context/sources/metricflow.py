@@ -1,0 +1,41 @@
+"""A repository of MetricFlow definitions: dbt's semantic models and metrics, as `DbtSource` reads them."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Final
+
+from ktx_cli.context.sources.dbt.source import CREDENTIALS, DbtSource
+from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, fetch_files
+from ktx_cli.context.sources.model import Snapshot
+from ktx_cli.context.sources.port import FetchContext
+from ktx_cli.core.errors import ConfigError
+
+_READ: Final = (".yml", ".yaml")
+
+
+class MetricFlowSource(DbtSource):
+    """MetricFlow definitions; agents get what the importer dropped or approximated, and nothing else."""
+
+    kind: ClassVar[str] = "metricflow"
+    skills: ClassVar[tuple[str, ...]] = ("metricflow",)
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        repository = entry.metricflow
+        origin = Origin(
+            f"connections.{context.connection}.metricflow", url=repository.repo_url, branch=repository.branch,
+            path=repository.path, token=repository.auth_token_ref, url_key="repoUrl",
+        )  # fmt: skip
+        snapshot = fetch_files(origin, context, _wanted)
+        if not snapshot.files:
+            raise ConfigError(
+                f"there are no MetricFlow definitions at {snapshot.origin}: no YAML file",
+                hint=f"set {origin.where}.path to the folder of the definitions",
+            )
+        return snapshot
+
+
+def _wanted(path: str) -> int:
+    place = PurePosixPath(path)
+    return MAX_BYTES if place.suffix in _READ and place.stem != CREDENTIALS and place.parts[0] != "target" else 0

@@ -1,0 +1,82 @@
+"""Whether a write of the semantic layer may be saved: everything that speaks against it, in one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ktx_cli.context.semantic.model import Problem
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.layer_files import OwnFile, manifest_names
+from ktx_cli.context.tools.layer_names import source_needs
+from ktx_cli.context.tools.layer_protection import weakened
+from ktx_cli.context.tools.ledger import refusal_of
+from ktx_cli.context.tools.limits import Parts, joined
+from ktx_cli.context.tools.models import new_problems
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.project.workspace import Workspace
+
+
+def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
+    """Refuse a definition under another name, an overlay of nothing, a source that hides a generated one."""
+    stated = document.get("name")
+    if stated != name:
+        raise Refused(f"`name` in the YAML is `{stated}`, but `source` is `{name}`: they must be the same")
+    generated = manifest_names(session.workspace, connection)
+    alike = next((each for each in generated if each.casefold() == name.casefold()), None)
+    if "table" in document or "sql" in document:
+        if alike is not None:
+            raise Refused(
+                f"`{alike}` is a generated source, which no source of its own may hide: leave out `table` and `sql` to "
+                f"change it as an overlay, or choose another name"
+            )
+        return
+    if name not in generated:
+        near = alike or did_you_mean(name, generated)
+        advice = f"did you mean `{near}`?" if near else f"generated are: {listing(sorted(generated), 20) or 'none'}"
+        raise Refused(f"an overlay changes a generated source, and none is called `{name}`; {advice}")
+
+
+def check_write(
+    session: ToolSession,
+    connection: str,
+    name: str,
+    trial: Workspace,
+    old: OwnFile | None,
+    new: Mapping[str, Any] | None,
+) -> list[Problem]:
+    """Return the warnings a write brings; `Refused` with everything that speaks against it.
+
+    `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None where there is
+    none. Only what the write makes wrong counts.
+    """
+    found = new_problems(session.problems(session.workspace, connection), session.problems(trial, connection))
+    errors = [each for each in found if each.severity == "error"]
+    before, after = session.model(connection), session.layers.model(trial, connection)
+    known = source_needs(before, name, None if old is None else old.document)
+    needs = [need for shown, need in source_needs(after, name, new).items() if shown not in known]
+    reasons = joined(
+        problems_text("It would make these errors, so nothing was saved:", errors),
+        _protected(weakened(before, after, name)),
+        refusal_of(session.ledger.missing(needs)),
+    )
+    if reasons:
+        raise Refused(reasons)
+    return found
+
+
+def problems_text(heading: str, problems: list[Problem]) -> str:
+    """Return problems as lines under a heading; empty for none."""
+    if not problems:
+        return ""
+    parts = Parts(6_000)
+    for each in problems:
+        about = f"`{each.source}`: " if each.source and f"`{each.source}`" not in each.message else ""
+        parts.add(f"- {each.place}: {about}{each.message}" + (f" ({each.hint})" if each.hint else ""))
+    more = parts.more("problems", "correct these first")
+    return f"{heading}\n{parts.text()}" + (f"\n{more}" if more else "")
+
+
+def _protected(reasons: list[str]) -> str:
+    return "Not allowed, so nothing was saved:\n" + "\n".join(f"- {each}" for each in reasons) if reasons else ""

@@ -1,0 +1,118 @@
+"""What agents may not change: who sees what. Policies stay as people wrote them, nothing hidden becomes visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.context.tools.ledger import sources_of
+from ktx_cli.context.tools.sql_names import Table, names_in
+
+_STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.HIDDEN: 2}
+
+
+def weakened(before: Model, after: Model, name: str) -> list[str]:
+    """Return what a write of a source would make visible that is not, one sentence each."""
+    old, new = before.sources.get(name), after.sources.get(name)
+    found: list[str] = []
+    if old is not None:
+        found += _policies(old, new)
+        found += _visibility(old, new)
+    if new is not None:
+        found += _around(before, after, old, new)
+        found += _hidden_read(after, old, new)
+    return found
+
+
+def _policies(old: Source, new: Source | None) -> Iterator[str]:
+    kept = {} if new is None else {each.name: each.filter for each in new.policies}
+    if {each.name: each.filter for each in old.policies} != kept:
+        yield f"the policies of `{old.name}` are people's: leave them as they are"
+
+
+def _visibility(old: Source, new: Source | None) -> Iterator[str]:
+    """Yield what is less strict than before; what is gone is seen by nobody."""
+    if new is None:
+        return
+    pairs: list[tuple[str, Visibility, Visibility]] = [(f"`{old.name}`", old.visibility, new.visibility)]
+    for column in old.columns.values():
+        other = new.columns.get(column.name)
+        if other is not None:
+            public = Visibility.PUBLIC
+            pairs.append((f"`{old.name}.{column.name}`", column.visibility or public, other.visibility or public))
+    for measure in old.measures.values():
+        if measure.name in new.measures:
+            pairs.append((f"`{old.name}.{measure.name}`", measure.visibility, new.measures[measure.name].visibility))
+    for what, was, now in pairs:
+        if _STRICTNESS[now] < _STRICTNESS[was]:
+            yield f"{what} is {was.value}: people decide who sees it, leave its visibility as it is"
+
+
+def _around(before: Model, after: Model, old: Source | None, new: Source) -> Iterator[str]:
+    """Yield the protected sources whose table a source of its own would read past them."""
+    if new.generated or (old is not None and (old.table, old.sql) == (new.table, new.sql)):
+        return
+    for table in sorted(_tables(new, after.dialect)):
+        for source in sources_of(before, table):
+            if source.name != new.name and _is_protected(source):
+                yield (
+                    f"`{'.'.join(table)}` is read by `{source.name}`, which has policies or hidden columns: "
+                    f"define it as an overlay of `{source.name}`"
+                )
+
+
+def _tables(source: Source, dialect: str) -> set[Table]:
+    if source.table is not None:
+        return {source.table}
+    named = names_in(source.sql or "", dialect)
+    return set() if named is None else set(named.tables)
+
+
+def _is_protected(source: Source) -> bool:
+    hidden = any(each.visibility is Visibility.HIDDEN for each in source.columns.values())
+    return bool(source.policies) or hidden or source.visibility is Visibility.HIDDEN
+
+
+def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]:
+    """Yield new definitions that read a hidden column otherwise than to count it."""
+    hidden = {each.name.casefold() for each in new.columns.values() if each.visibility is Visibility.HIDDEN}
+    if not hidden:
+        return
+    known = set() if old is None else set(_expressions(old))
+    for what, text in _expressions(new):
+        if (what, text) not in known and hidden & _read_by(text, model.dialect):
+            yield f"{what} of `{new.name}` reads a hidden column: people decide what is told of it"
+
+
+def _expressions(source: Source) -> Iterator[tuple[str, str]]:
+    for measure in source.measures.values():
+        yield f"measure `{measure.name}`", measure.expr
+        if measure.filter:
+            yield f"measure `{measure.name}`", measure.filter
+    for segment in source.segments.values():
+        yield f"segment `{segment.name}`", segment.expr
+    for column in source.columns.values():
+        if column.expr is not None and column.visibility in (Visibility.PUBLIC, Visibility.INTERNAL):
+            yield f"column `{column.name}`", column.expr
+
+
+def _read_by(text: str, dialect: str) -> set[str]:
+    """Return the names of columns an expression reads outside of a count."""
+    from sqlglot import exp
+
+    from ktx_cli.context.semantic.expressions.fragments import parse
+
+    class _Any(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            return True
+
+        def __missing__(self, key: str) -> int:
+            return 1
+
+    try:
+        tree = parse(text, dialect, what="it", values=_Any())
+    except SemanticError:  # told by the check of the connection
+        return set()
+    return {each.name.casefold() for each in tree.find_all(exp.Column) if each.find_ancestor(exp.Count) is None}

@@ -1,0 +1,128 @@
+"""The tool that asks a database: one read-only statement through the one guard, a bounded answer, errors as text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from ktx_cli.connectors.port import QueryResult
+from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.context.tools.calling import Input, Tool
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.ledger import noted_ids, sources_of
+from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.sql_names import Named, Table, names_in
+from ktx_cli.context.tools.sql_values import error_text, shown_values
+from ktx_cli.context.tools.untrusted import wrapped
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import one_line, plural
+from ktx_cli.llm.tools import ToolOutput
+
+MOST_ROWS: Final = 1_000
+SHOWN_ROWS: Final = 20
+
+
+class Execute(Input):
+    """What to ask."""
+
+    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    sql: str = Field(min_length=1, max_length=20_000, description="One SELECT in the dialect of the connection.")
+    row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Rows that are read at most; 20 are shown.")
+
+
+def _execute(session: ToolSession, value: Execute) -> ToolOutput:
+    connection = session.connection(value.connection)
+    with session.lock:
+        model = session.model(connection)
+    named = names_in(value.sql, model.dialect)
+    if named is not None:
+        _check_protected(model, named)
+    if session.run_sql is None:
+        raise Refused(f"the database of `{connection}` cannot be asked here")
+    try:
+        result = session.run_sql(connection, value.sql, value.row_limit)
+    except KtxError as error:
+        return ToolOutput(_failed(session, error, value.sql, model), {"success": False, "code": error.code})
+    with session.lock:
+        _note(session, model, named)
+    return _answer(session, connection, value.sql, model.dialect, result)
+
+
+def _answer(session: ToolSession, connection: str, sql: str, dialect: str, result: QueryResult) -> ToolOutput:
+    rows, withheld = shown_values(result, sql, dialect, session.privacy)
+    names = [one_line(name, 80).replace("|", "\\|") for name in result.columns]
+    parts = Parts(LONGEST - 4 * RESERVE)
+    parts.add(f"| {' | '.join(names)} |")
+    parts.add(f"|{'---|' * len(names)}")
+    for row in rows[:SHOWN_ROWS]:
+        parts.add(f"| {' | '.join(row)} |")
+    shown = max(0, parts.shown - 2)
+    more = ", and there are more" if result.truncated else ""
+    note = f"{plural(len(rows), 'row')} read{more}; {shown} shown." if rows else "No rows."
+    if shown < min(len(rows), SHOWN_ROWS) or parts.shown < 2:
+        note += " (cut: ask for fewer columns)"
+    told = wrapped(parts.text(), f"rows of {connection}")
+    reasons = Parts(RESERVE)
+    for line in withheld:
+        reasons.add(line)
+    left = f"\n(and {reasons.left_out} more columns)" if reasons.left_out else ""
+    return ToolOutput(
+        joined(told, note, reasons.text() + left),
+        {"success": True, "rows": len(rows), "columns": list(result.columns), "truncated": result.truncated},
+    )
+
+
+def _check_protected(model: Model, named: Named) -> None:
+    """Refuse what would go around a policy or show a hidden column; agents ask as nobody in particular."""
+    for table in sorted(named.tables):
+        for source in sources_of(model, table):
+            if source.policies:
+                raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
+            hidden = {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
+            if source.visibility is Visibility.HIDDEN or hidden & _asked(named, table, source):
+                raise Refused(
+                    f"`{source.name}` or a column of it is hidden: name the columns you need, others than those"
+                )
+
+
+def _asked(named: Named, table: Table, source: Source) -> set[str]:
+    """Return the columns of a table that a statement reads, all for a star."""
+    if table in named.stars:
+        return {name.casefold() for name in source.columns}
+    return {column.casefold() for tables, column in named.columns if table in tables}
+
+
+def _note(session: ToolSession, model: Model, named: Named | None) -> None:
+    """Note the tables and columns a statement read without an error: they are there."""
+    if named is None:
+        return
+    for table in named.tables:
+        session.ledger.add(*noted_ids(model, table))
+    for tables, column in named.columns:
+        owners = [table for table in tables if any(each.column(column) for each in sources_of(model, table))]
+        sure = owners or (list(tables) if len(tables) == 1 else [])
+        for table in sure:
+            session.ledger.add(*noted_ids(model, table, column))
+
+
+def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> str:
+    names = [
+        name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
+    ]
+    text = error_text(error.message, sql, names, session.privacy)
+    hint = f"\nhint: {error_text(error.hint, sql, names, session.privacy)}" if error.hint else ""
+    return f"The statement was not answered.\n\n{wrapped(text + hint, 'the database')}"
+
+
+TOOLS: Final = (
+    Tool(
+        "sql_execution",
+        "Ask a database one read-only SELECT: to see that a table, column or join is as you think. Rows are bounded;"
+        " where values of rows must stay on the machine, counts alone are told.",
+        Execute,
+        _execute,
+        alone=False,
+    ),
+)

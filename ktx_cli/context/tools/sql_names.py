@@ -1,0 +1,153 @@
+"""Which tables and columns a statement names, by the scopes of its queries; nothing is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.context.semantic.checking.fragments import silence_parser
+from ktx_cli.context.semantic.expressions.templates import TEMPLATE
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.tools.ledger import Need, sources_of, table_ids
+
+if TYPE_CHECKING:
+    from sqlglot.optimizer.scope import Scope
+
+Table = tuple[str, ...]
+"""The parts of a table's name, outermost first."""
+
+_TAGS = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a statement names. `columns`: (the tables it may be of, its name). `stars`: tables read with all columns."""
+
+    tables: frozenset[Table] = frozenset()
+    columns: frozenset[tuple[frozenset[Table], str]] = frozenset()
+    stars: frozenset[Table] = frozenset()
+
+
+def names_in(sql: str, dialect: str) -> Named | None:
+    """Return what a statement names; None for a text that cannot be read as SQL of the dialect."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
+
+    silence_parser()
+    text = TEMPLATE.sub("NULL", _TAGS.sub("", sql))
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
+        scopes = [scope for tree in trees for scope in traverse_scope(tree)]
+    except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
+        return None
+    return _named(trees, scopes) if trees else None
+
+
+def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
+    from sqlglot import exp
+
+    scopes = list(scopes)
+    queries = {cte.alias.casefold() for tree in trees for cte in tree.find_all(exp.CTE)}
+    tables = frozenset(
+        parts
+        for tree in trees
+        for table in tree.find_all(exp.Table)
+        if (parts := _parts(table)) and not (len(parts) == 1 and parts[0].casefold() in queries)
+    )
+    columns = frozenset(found for scope in scopes for found in _columns(scope))
+    stars = frozenset(table for scope in scopes for table in _stars(scope))
+    return Named(tables, columns, stars)
+
+
+def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
+    """Yield the columns a query names of tables; those of its own subqueries and aliases are left out."""
+    given = {each.alias.casefold() for each in _selected(scope) if each.alias}
+    for column in scope.columns:
+        name = column.name
+        if not name or name == "*":
+            continue
+        if column.table:
+            table = _table(_sources(scope).get(column.table))
+            if table is not None:
+                yield frozenset([table]), name
+        elif name.casefold() not in given:
+            own = list(scope.sources.values())
+            tables = frozenset(filter(None, map(_table, own)))
+            if tables and len(tables) == len({id(each) for each in own}):
+                yield tables, name
+
+
+def _stars(scope: Scope) -> Iterator[Table]:
+    from sqlglot import exp
+
+    for each in _selected(scope):
+        if isinstance(each, exp.Star):
+            yield from filter(None, map(_table, scope.sources.values()))
+        elif isinstance(each, exp.Column) and isinstance(each.this, exp.Star):
+            table = _table(_sources(scope).get(each.table))
+            if table is not None:
+                yield table
+
+
+def _selected(scope: Scope) -> list[Any]:
+    return list(getattr(scope.expression, "selects", ()) or ())
+
+
+def _sources(scope: Scope) -> dict[str, Any]:
+    """Return what a query may name: its own tables, then those of the queries around it."""
+    found: dict[str, Any] = {}
+    here: Scope | None = scope
+    while here is not None:
+        found = {**dict(here.sources), **found}
+        here = here.parent
+    return found
+
+
+def _table(source: Any) -> Table | None:
+    from sqlglot import exp
+
+    return _parts(source) or None if isinstance(source, exp.Table) else None
+
+
+def _parts(table: Any) -> Table:
+    from sqlglot import exp
+
+    if not isinstance(table.this, exp.Identifier):
+        return ()
+    return tuple(part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part)
+
+
+def needs_of(named: Named, model: Model) -> list[Need]:
+    """Return what of a statement must have been looked up: its tables, and the columns it names of them."""
+    found = [table_need(model, table) for table in named.tables]
+    for tables, column in named.columns:
+        having = [table for table in tables if _has(model, table, column)] or sorted(tables)
+        ids = frozenset(id for table in having for id in table_ids(model, table, column))
+        found.append(Need(f"{_shown(having[0])}.{column}", ids, _call(model, having[0])))
+    return found
+
+
+def table_need(model: Model, table: Table) -> Need:
+    """Return the need of a table by its name in the database."""
+    return Need(_shown(table), table_ids(model, table), _call(model, table))
+
+
+def column_need(model: Model, table: Table, column: str) -> Need:
+    """Return the need of a column of a table by its name in the database."""
+    return Need(f"{_shown(table)}.{column}", table_ids(model, table, column), _call(model, table))
+
+
+def _has(model: Model, table: Table, column: str) -> bool:
+    return any(source.column(column) is not None for source in sources_of(model, table))
+
+
+def _call(model: Model, table: Table) -> str:
+    known = bool(sources_of(model, table))
+    return "entity_details" if known else "sql_execution with a statement that reads it, or discover_data for its name"
+
+
+def _shown(table: Table) -> str:
+    return ".".join(table)

@@ -1,0 +1,100 @@
+"""Tools that read the wiki as the overlay has it: what the loop wrote is there too."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import Field
+
+from ktx_cli.context.search.model import Scope
+from ktx_cli.context.tools.calling import Input, Tool
+from ktx_cli.context.tools.discovery import hit_line
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, cut_lines, joined
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.untrusted import visible, wrapped
+from ktx_cli.context.wiki.keys import suggested_key
+from ktx_cli.context.wiki.loading import load_wiki, no_such_page, read_page
+from ktx_cli.context.wiki.model import Finding, Page
+from ktx_cli.core import yaml
+from ktx_cli.core.text import plural
+from ktx_cli.llm.tools import ToolOutput
+
+
+class Search(Input):
+    """What to look for."""
+
+    query: str = Field(max_length=500, description="Words of the topic.")
+    limit: int = Field(10, ge=1, le=50, description="Pages at most.")
+
+
+class ReadPage(Input):
+    """Which page to read."""
+
+    key: str = Field(description="Key of the page.")
+    start_line: int = Field(1, ge=1, description="Line of the body to begin at, where a long one was cut.")
+
+
+class ListTags(Input):
+    """Nothing to say."""
+
+
+def _search(session: ToolSession, value: Search) -> ToolOutput:
+    found = session.search(value.query, Scope(("page",)), value.limit)
+    if not found:
+        return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
+    parts = Parts()
+    for each in found:
+        parts.add(hit_line(each))
+    more = parts.more("pages", "ask for fewer")
+    keys = [each.id for each in found]
+    return ToolOutput(joined(wrapped(parts.text(), "search: wiki pages"), more), {"success": True, "keys": keys})
+
+
+def _read(session: ToolSession, value: ReadPage) -> ToolOutput:
+    found = the_page(session, value.key)
+    if found is None:
+        error = no_such_page(value.key, load_wiki(session.workspace))
+        known = error.details.get("candidates") or []
+        near = suggested_key(value.key)
+        raise Refused(error.message + (f"; did you mean `{near}`?" if near in known else ": look with wiki_search"))
+    if isinstance(found, Finding):
+        raise Refused(f"the page `{value.key}` cannot be read: {found.message}")
+    markdown, structured = page_text(found, value.start_line)
+    return ToolOutput(markdown, structured)
+
+
+def the_page(session: ToolSession, key: str) -> Page | Finding | None:
+    """Return the page of a key as the overlay has it."""
+    return read_page(session.workspace, key) if suggested_key(key) == key else None
+
+
+def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
+    """Return a page as a model reads it, front matter first, cut where it is long."""
+    head = visible(yaml.dump(dict(page.fields))) if page.fields else ""
+    head, _ = cut_lines(head, LONGEST // 4)
+    lines = visible(page.body).split("\n")
+    kept, count = cut_lines("\n".join(lines[start_line - 1 :]), LONGEST - RESERVE - len(head))
+    last = start_line + count - 1
+    cut = last < len(lines)
+    note = f"(cut: lines {start_line} to {last} of {plural(len(lines), 'line')}; read on with start_line {last + 1})"
+    text = wrapped(f"{head}---\n{kept}" if head else kept, f"wiki page {page.key}")
+    return joined(text, note if cut else ""), {"success": True, "key": page.key, "fields": dict(page.fields)}
+
+
+def _tags(session: ToolSession, value: ListTags) -> ToolOutput:
+    tags = load_wiki(session.workspace).tags()
+    if not tags:
+        return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
+    parts = Parts()
+    for tag, count in tags.items():
+        parts.add(f"- {tag} ({plural(count, 'page')})")
+    more = parts.more("tags", "search with wiki_search for the rest")
+    return ToolOutput(joined(wrapped(parts.text(), "tags of the wiki"), more), {"success": True, "tags": list(tags)})
+
+
+TOOLS: Final = (
+    Tool("wiki_search", "Search the pages of the wiki by words. Finds what you wrote too.", Search, _search),
+    Tool("wiki_read", "Read a page of the wiki: its front matter and its body.", ReadPage, _read),
+    Tool("wiki_list_tags", "List the tags pages have, so that a new page takes one that is there.", ListTags, _tags),
+)

@@ -1,0 +1,49 @@
+"""What a run may spend on models, and whether it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.llm.usage import UsageFact
+
+Exceeded = Callable[[KtxError], None]
+"""Told once, in the thread of the model calls."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """Tokens and US dollars at list prices so far, and the most there may be (None: no limit).
+
+    A unit without a price counts in tokens alone.
+    """
+
+    most_usd: float | None = None
+    most_tokens: int | None = None
+    usd: float = 0.0
+    tokens: int = 0
+    exceeded: KtxError | None = None
+    listeners: list[Exceeded] = field(default_factory=list)
+
+    def add(self, fact: UsageFact) -> None:
+        """Count what a call took."""
+        self.usd += fact.cost.usd or 0.0
+        self.tokens += fact.usage.total
+        said = self._over()
+        if said is not None and self.exceeded is None:
+            self.exceeded = KtxError(
+                f"the budget of this run is used up: {said}",
+                code="budget",
+                hint="run the same command again with a larger budget; finished work is kept",
+                details={"usd": round(self.usd, 6), "tokens": self.tokens},
+            )
+            for listener in self.listeners:
+                listener(self.exceeded)
+
+    def _over(self) -> str | None:
+        if self.most_tokens is not None and self.tokens >= self.most_tokens:
+            return f"{self.tokens:,} of {self.most_tokens:,} tokens"
+        if self.most_usd is not None and self.usd >= self.most_usd:
+            return f"${self.usd:.2f} of ${self.most_usd:.2f} at list prices"
+        return None

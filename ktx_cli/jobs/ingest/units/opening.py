@@ -1,0 +1,74 @@
+"""Opens the tools of the loops of a run: what each may read, write and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ktx_cli.connectors.port import QueryResult
+from ktx_cli.connectors.registry import dialect_of
+from ktx_cli.context.semantic.model import CalendarSettings
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.skills import Skill
+from ktx_cli.context.tools.stage import Stage
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.units.driver import Piece
+from ktx_cli.jobs.semantic.guarded import Guard
+from ktx_cli.jobs.semantic.layers import calendar_of
+from ktx_cli.project.config import supported_databases
+from ktx_cli.project.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Makes tool sessions. `base`: the overlay every unit begins with."""
+
+    run: Run
+    base: Workspace
+    skills: Mapping[str, Skill]
+
+    def unit(self, piece: Piece) -> ToolSession:
+        """Return the tools of a unit, on an overlay of its own."""
+        unit, files = piece.unit, piece.work.snapshot.files
+        return self._session(
+            self.base.child(),
+            raw={path: files[path] for path in unit.readable if path in files},
+            files=unit.files,
+            origin=piece.work.name,
+            semantic=unit.semantic,
+            why_not=unit.why_not,
+        )
+
+    def reconcile(self, workspace: Workspace, stage: Stage) -> ToolSession:
+        """Return the tools of the loop that looks over the whole run."""
+        works = self.run.works
+        raw = {path: file for work in works for path, file in work.snapshot.files.items()}
+        return self._session(workspace, raw=raw, files=tuple(raw), stage=stage)
+
+    def _session(self, workspace: Workspace, **fields: object) -> ToolSession:
+        config = self.run.config
+        return ToolSession(
+            workspace,
+            connections=dialects(self.run),
+            calendar=self._calendar(),
+            privacy=config.scan.privacy,
+            run_sql=self._run_sql,
+            skills=self.skills,
+            **fields,  # type: ignore[arg-type]
+        )
+
+    def _calendar(self) -> CalendarSettings:
+        return calendar_of(self.run.config)
+
+    def _run_sql(self, connection: str, sql: str, limit: int) -> QueryResult:
+        run = self.run
+        guard = Guard.of(run.layout, run.config, connection)
+        guard.check(sql, max_rows=limit)
+        with guard.open(run.config, layout=run.layout, environ=run.request.environ) as connector:
+            return connector.query(sql, max_rows=limit)
+
+
+def dialects(run: Run) -> dict[str, str]:
+    """Return the databases of the project that have SQL of their own -> its name."""
+    found = {each: dialect_of(entry.driver) for each, entry in supported_databases(run.config).items()}
+    return {each: dialect for each, dialect in found.items() if dialect is not None}

@@ -1,0 +1,170 @@
+"""The agents' part of a run: units side by side, merged, looked over, checked; nothing of it is on the disk before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ktx_cli.context.prompts import Prompt
+from ktx_cli.context.tools.prompting import TaskPrompt, load_prompts, reconcile_prompt, unit_prompt
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.skills import Skill, load_skills
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import CancelledError, KtxError
+from ktx_cli.core.events import Notice, StepFinished, StepStarted
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.gates import Gates
+from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
+from ktx_cli.jobs.ingest.units.loop import Loops
+from ktx_cli.jobs.ingest.units.merging import Merger
+from ktx_cli.jobs.ingest.units.opening import Opener, dialects
+from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
+from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
+from ktx_cli.jobs.ingest.units.settling import Settled, settle
+from ktx_cli.jobs.ingest.units.store import UnitStore
+from ktx_cli.jobs.semantic.layers import load_layer_in
+from ktx_cli.llm.roles import model_for
+from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project.repository import merge_file
+from ktx_cli.project.workspace import Workspace
+
+FORMAT: Final = "1"
+"""Raised when the same unit would be worked on in another way."""
+
+
+def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
+    """Let agents work through the units of all sources, and put what lands into the overlay of the run.
+
+    Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
+    """
+    pieces = [Piece(work, unit) for work in run.works if work.error is None for unit in work.units]
+    evictions = {path: found for work in run.works for path, found in evicted(work).items()}
+    if not pieces and not evictions:
+        return
+    phase = _Phase(run, UnitStore(database, run.layout.state), pieces, evictions)
+    run.spending.listeners.append(phase.stop.now)
+    settled = models.ask_patiently(phase.work, phase.interrupted)
+    if phase.stop.asked:
+        raise CancelledError("interrupted", hint=f"run `{run.request.command}` again: finished work is kept")
+    if run.config.ingest.work_units.failure_mode == "abort" and phase.failed is not None:
+        raise phase.failed
+    _take_over(run, settled)
+    run.report.stopped = phase.stop.error
+
+
+def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
+    """Return the deleted raw files of a source -> the artifacts that came of them."""
+    found = {path: work.manifest.files[path].artifacts for path in work.changes.deleted if path in work.manifest.files}
+    return {path: artifacts for path, artifacts in found.items() if artifacts}
+
+
+def _take_over(run: Run, settled: Settled) -> None:
+    run.workspace.absorb(settled.workspace)
+    for work in run.works:
+        own = [each for each in settled.outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
+        work.outcomes = tuple(own)
+    run.report.reconciled = settled.reconciled
+    run.report.repaired = settled.repaired
+
+
+@dataclass(slots=True)
+class _Phase:
+    """The agents' part while it lasts."""
+
+    run: Run
+    store: UnitStore
+    pieces: Sequence[Piece]
+    evictions: Mapping[str, tuple[str, ...]]
+    stop: Stop = field(default_factory=Stop)
+    failed: KtxError | None = None
+    base: Workspace = field(init=False)
+    prompts: Mapping[str, Prompt] = field(init=False)
+    skills: Mapping[str, Skill] = field(init=False)
+    gates: Gates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.base = self.run.workspace.child()
+        self.prompts = load_prompts(self.run.layout.root)
+        self.skills = load_skills(self.run.layout.root)
+        config = self.run.config
+        self.gates = Gates(self.base, tuple(dialects(self.run)), lambda tree, id_: load_layer_in(tree, config, id_))
+
+    def interrupted(self) -> None:
+        """Begin nothing new; what is under way may end."""
+        self.stop.asked = True
+        self.run.request.emit(Notice("ending after what is under way; interrupt again to stop now"))
+
+    async def work(self, runtime: LlmRuntime) -> Settled:
+        """Return the agents' part as it would land."""
+        opener = Opener(self.run, self.base, self.skills)
+        outcomes = await self._units(runtime, opener)
+        self.failed = self.stop.error
+        if self.stop.asked or (self.stop.abort.thrown and not self._landing(outcomes)):
+            return Settled(self.base.child(), outcomes, Reconciled())
+        merger = Merger(
+            self.gates, merge_file, runtime, self.prompts["conflict_repair"], self.prompts["gate_repair"], self.stop
+        )
+        reconciler = Reconciler(
+            runtime,
+            self.store,
+            opener.reconcile,
+            self._reconcile_prompt,
+            self.gates,
+            self.stop,
+            self._version("reconcile"),
+            self.run.request.emit,
+        )
+
+        async def reconcile(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Reconciled:
+            if self.stop.is_set or not (self._landing(merged) or self.evictions):
+                return Reconciled()
+            return await reconciler.run(workspace, stage_of(merged, self.evictions), merged)
+
+        return await settle(self.base, outcomes, merger, reconcile)
+
+    async def _units(self, runtime: LlmRuntime, opener: Opener) -> list[UnitOutcome]:
+        emit, settings = self.run.request.emit, self.run.config.ingest.work_units
+        loops = Loops(
+            runtime,
+            self.store,
+            opener.unit,
+            self._unit_prompt,
+            self.gates,
+            self.base,
+            self.stop,
+            self._version("candidateExtraction"),
+            settings.step_budget,
+            emit,
+            abort_on_failure=settings.failure_mode == "abort",
+        )
+        emit(StepStarted("units"))
+        started = monotonic()
+        outcomes = await run_units(self.pieces, loops.run, at_once=settings.max_concurrency, stop=self.stop)
+        done = sum(each.status is UnitStatus.DONE for each in outcomes)
+        emit(StepFinished("units", f"{done} of {plural(len(outcomes), 'unit')} done", monotonic() - started))
+        return outcomes
+
+    def _unit_prompt(self, piece: Piece, session: ToolSession) -> TaskPrompt:
+        skills, earlier = piece.work.source.skills, piece.work.manifest.files
+        return unit_prompt(session, piece.unit, self.prompts["work_unit"], skills=skills, earlier=earlier)
+
+    def _reconcile_prompt(self, session: ToolSession) -> TaskPrompt:
+        return reconcile_prompt(session, self.prompts["reconcile"])
+
+    def _version(self, role: str) -> str:
+        texts = {name: prompt.version for name, prompt in self.prompts.items()}
+        skills = {name: hashlib.sha256(skill.text.encode()).hexdigest() for name, skill in self.skills.items()}
+        ref = model_for(self.run.config, role)
+        parts = [FORMAT, texts, skills, ref.backend, ref.model]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @staticmethod
+    def _landing(outcomes: Sequence[UnitOutcome]) -> bool:
+        return any(each.status is UnitStatus.DONE and (each.changes or each.actions) for each in outcomes)

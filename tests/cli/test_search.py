@@ -1,0 +1,168 @@
+"""`ktx search` and `ktx index`: what they say, which files they touch, and how they end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors.port import TableRef
+from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
+from ktx_cli.context.scan.profiling.store import save_values
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.state import open_for_writing
+
+Run = Callable[..., Any]
+
+CONFIG = "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"
+ORDERS = """\
+name: orders
+table: orders
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: status, type: string}
+measures:
+  - {name: revenue, expr: sum(id), description: Paid turnover}
+"""
+
+
+@pytest.fixture
+def project(work: Path) -> Path:
+    """A project with a page, a source and the values of one column."""
+    (work / "ktx.yaml").write_text(CONFIG)
+    for path, text in {
+        "semantic-layer/warehouse/orders.yaml": ORDERS,
+        "wiki/global/churn.md": "---\nsummary: Who counts as churned\n---\n\nNo order in 90 days.\n",
+    }.items():
+        (work / path).parent.mkdir(parents=True)
+        (work / path).write_text(text)
+    keep_values(work, "local")
+    return work
+
+
+def keep_values(work: Path, privacy: Any) -> None:
+    listed = ColumnValues(TableRef("main", "orders"), "status", (("shipped", 12),), True)
+    with open_for_writing(Layout(work)) as database:
+        save_values(database, "warehouse", (), Dictionary((listed,)), privacy=privacy)
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_index_then_search(project: Path, ktx: Run) -> None:
+    done = ktx("index", "--json")
+    assert (done.code, done.envelope["schema"]) == (0, "ktx/index/v1")
+    assert done.data == {"documents": 6, "added": 6, "removed": 0, "units": 3, "vectors": 0, "rebuilt": True}
+    before = contents(project)
+    found = ktx("search", "turnover", "--json")
+    assert (found.code, found.envelope["warnings"]) == (0, [])
+    assert [(hit["kind"], hit["id"]) for hit in found.data["hits"]] == [("measure", "orders.revenue")]
+    assert contents(project) == before
+    assert "built anew" not in ktx("index").out
+    assert contents(project).keys() == before.keys()
+
+
+def test_search_without_an_index_finds_the_same(project: Path, ktx: Run) -> None:
+    before = contents(project)
+    without = ktx("search", "churned", "orders", "--json")
+    assert [warning["code"] for warning in without.envelope["warnings"]] == ["no_index"]
+    assert contents(project) == before
+    ktx("index")
+    assert ktx("search", "churned", "orders", "--json").data == without.data
+
+
+def test_the_words_for_a_filter(project: Path, ktx: Run) -> None:
+    ktx("index")
+    (hit,) = ktx("search", "shipped", "--kind", "value", "--json").data["hits"]
+    assert hit["id"] == "orders.status = 'shipped'"
+    assert hit["summary"] == "a value of orders.status in 12 rows"
+
+
+@pytest.mark.parametrize("way", ["setting", "scan"])
+def test_values_are_not_shown_where_none_may_be(project: Path, ktx: Run, way: str) -> None:
+    ktx("index")
+    if way == "setting":
+        (project / "ktx.yaml").write_text(f"{CONFIG}scan:\n  privacy: strict\n")
+    else:
+        keep_values(project, "strict")
+    assert ktx("search", "shipped", "--json").data["hits"] == []
+    ktx("index")
+    assert b"shipped" not in (project / ".ktx" / "search.sqlite").read_bytes()
+
+
+def test_a_typing_error_is_told(project: Path, ktx: Run) -> None:
+    found = ktx("search", "turnovre", "--json")
+    assert found.data["corrected"] == {"turnovre": "turnover"}
+    assert "corrected" in [warning["code"] for warning in found.envelope["warnings"]]
+
+
+def test_tables_for_people(project: Path, ktx: Run) -> None:
+    shown = ktx("search", "turnover", "--plain")
+    assert "orders.revenue" in shown.out
+    assert "hint: ktx index" in shown.err
+    assert "nothing" in ktx("search", "zzzzqqq", "--plain").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("search",), 2),
+        (("search", " "), 2),
+        (("search", "x", "--kind", "table"), 2),
+        (("search", "x", "-c", "nowhere"), 2),
+        (("search", "x", "--user", "../ada"), 2),
+    ],
+)
+def test_what_cannot_be_asked(project: Path, ktx: Run, words: tuple[str, ...], code: int) -> None:
+    answer = ktx(*words, "--json")
+    assert answer.code == code
+    assert answer.envelope["error"]["hint"]
+
+
+def test_no_project(work: Path, ktx: Run) -> None:
+    assert ktx("search", "x", "--json").code == ktx("index", "--json").code == 3
+
+
+def test_index_waits_for_nobody(project: Path, ktx: Run) -> None:
+    with hold_lease(Layout(project), run_id="other", command="ktx ingest"):
+        answer = ktx("index", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (6, "busy")
+
+
+def test_embeddings_that_fail_leave_an_index_of_words(project: Path, ktx: Run) -> None:
+    settings = "ingest:\n  embeddings:\n    backend: openai\n    openai: {base_url: 'http://127.0.0.1:9'}\n"
+    (project / "ktx.yaml").write_text(f"{CONFIG}{settings}  rateLimit:\n    retry: {{maxAttempts: 1}}\n")
+    answer = ktx("index", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (4, "connection")
+    assert answer.data["documents"] == 6
+    found = ktx("search", "turnover", "--json")
+    assert [warning["code"] for warning in found.envelope["warnings"]] == ["no_vectors"]
+    assert [hit["id"] for hit in found.data["hits"]] == ["orders.revenue"]
+
+
+def test_a_key_that_is_missing_stops_no_search(project: Path, ktx: Run) -> None:
+    (project / "ktx.yaml").write_text(f"{CONFIG}ingest:\n  embeddings:\n    backend: openai\n")
+    answer = ktx("index", "--json")
+    assert (answer.code, answer.envelope["error"]["code"], answer.data["documents"]) == (3, "not_ready", 6)
+    found = ktx("search", "turnover", "--json")
+    assert [hit["id"] for hit in found.data["hits"]] == ["orders.revenue"]
+    assert [warning["code"] for warning in found.envelope["warnings"]] == ["no_vectors"]
+
+
+def test_a_damaged_index_is_told_and_built_again(project: Path, ktx: Run) -> None:
+    ktx("index")
+    path = project / ".ktx" / "search.sqlite"
+    path.write_bytes(path.read_bytes()[:5000])
+    found = ktx("search", "turnover", "--json")
+    assert (found.code, [warning["code"] for warning in found.envelope["warnings"]]) == (0, ["no_index"])
+    assert ktx("index", "--json").data["rebuilt"]
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    database.close()
