@@ -22,6 +22,7 @@ from ktx_cli.cli.commands import (
     sql,
     status,
     usage,
+    wiki,
 )
 from ktx_cli.cli.contract import ContractGroup, show_group
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
@@ -74,5 +75,5 @@ def _root_signature() -> Any:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
-for module in (setup, status, doctor, connection, ingest, scan, sl, sql, llm, usage, config, demo, completion):
+for module in (setup, status, doctor, connection, ingest, scan, sl, wiki, sql, llm, usage, config, demo, completion):
     module.register(app)

@@ -64,6 +64,10 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "query": (EXIT_FAILED, "A database refused a statement."),
     "read_only": (EXIT_FAILED, "A statement would have written, or is not known to only read; it was not run."),
     "timeout": (EXIT_FAILED, "A statement took longer than it may."),
+    "wiki_problems": (
+        EXIT_FAILED,
+        "A wiki page has something wrong in it: `ktx wiki lint` found it, or `ktx wiki write` refused it.",
+    ),
     "checks_failed": (EXIT_FAILED, "`ktx doctor` found something wrong."),
     "unknown_name": (EXIT_USAGE, "A name nothing in the semantic layer has; `details.candidates` are names it has."),
     "definition": (EXIT_USAGE, "A definition of the semantic layer that cannot be used."),

@@ -12,10 +12,10 @@ from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.checking import Checker
 from ktx_cli.context.wiki.graph import backlinks
 from ktx_cli.context.wiki.keys import GLOBAL, place_of, user_scope
-from ktx_cli.context.wiki.lint import NamedHosts, lint_page
+from ktx_cli.context.wiki.lint import NOTES, NamedHosts, lint_page
 from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
 from ktx_cli.context.wiki.model import Finding, Page
-from ktx_cli.context.wiki.page import render
+from ktx_cli.context.wiki.page import parse, render
 from ktx_cli.context.wiki.writing import Revision, problems_of, refused, revised
 from ktx_cli.core.errors import ConfigError, KtxError, ResultWarning
 from ktx_cli.core.text import plural
@@ -28,11 +28,15 @@ from ktx_cli.project.tree import WorkingTree
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A page that was written. `created`: it was not there before; `changed`: its file is not as it was."""
+    """A page that was written. `created`: it was not there before; `changed`: its file is not as it was.
+
+    `notes`: what a person should look at, of what is new in it.
+    """
 
     page: Page
     created: bool
     changed: bool
+    notes: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in an envelope."""
@@ -83,9 +87,12 @@ def read_wiki(layout: Layout) -> Wiki:
 
 def broken_pages(wiki: Wiki) -> list[ResultWarning]:
     """Say which files of the wiki hold no page that can be read."""
-    return [
-        ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path) for each in wiki.problems.values()
-    ]
+    return warnings_of(wiki.problems.values())
+
+
+def warnings_of(found: Iterable[Finding]) -> list[ResultWarning]:
+    """Return findings as warnings of a command."""
+    return [ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line) for each in found]
 
 
 def search_pages(pages: Iterable[Page], query: str, limit: int) -> Found:
@@ -124,12 +131,14 @@ def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, 
     tree = WorkingTree(layout.root)
     page = revised(tree, key, revision, scope)
     before, content = tree.read(page.path), render(page)
-    found = problems_of(page, tree, _models(layout, config))
-    if found:
-        raise refused(page, found)
+    old = None if before is None else parse(page.scope, key, before)
+    found = problems_of(page, tree, _models(layout, config), old=old if isinstance(old, Page) else None)
+    broken = [each for each in found if each.code not in NOTES]
+    if broken:
+        raise refused(page, broken)
     if before != content:
         write_atomic(layout.root / page.path, content)
-    return Written(page, before is None, before != content)
+    return Written(page, before is None, before != content, tuple(found))
 
 
 def hosts_said(page: Page) -> Collection[str] | None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.cli.commands.search import Kind
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
 from ktx_cli.context.scan.profiling.store import save_values
+from ktx_cli.context.search.model import KINDS
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import hold_lease
 from ktx_cli.project.state import open_for_writing
@@ -124,6 +126,10 @@ def test_what_cannot_be_asked(project: Path, ktx: Run, words: tuple[str, ...], c
     answer = ktx(*words, "--json")
     assert answer.code == code
     assert answer.envelope["error"]["hint"]
+
+
+def test_every_kind_can_be_asked_for() -> None:
+    assert {kind.value for kind in Kind} == set(KINDS)
 
 
 def test_no_project(work: Path, ktx: Run) -> None:

@@ -138,10 +138,11 @@ def _register_write(commands: typer.Typer) -> None:
     ) -> Result:
         """Write a page, new or again: what is not given stays as it is. Nothing is committed.
 
-        The page is checked first, as a page of an agent is: its references, its length, and what `ktx wiki lint` finds.
+        The page is checked first, as a page of an agent is: a reference that leads nowhere, too long a text and what
+        looks like a secret keep it from being written; what else `ktx wiki lint` would find in it is a warning.
         """
         from ktx_cli.context.wiki.writing import Revision
-        from ktx_cli.jobs.wiki import scope_of, write_page
+        from ktx_cli.jobs.wiki import scope_of, warnings_of, write_page
 
         layout, config = project_of(session)
         lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
@@ -149,6 +150,7 @@ def _register_write(commands: typer.Typer) -> None:
         fields |= {} if summary is None else {"summary": summary}
         revision = Revision(fields, _content(content, file))
         done = write_page(layout, config, key, revision, scope_of(user))
+        session.warn(*warnings_of(done.notes))
         what = "created" if done.created else "changed" if done.changed else "unchanged"
         return Result(done.to_json(), [Fields(((what, done.page.path),))], None, ["ktx index"] if done.changed else [])
 

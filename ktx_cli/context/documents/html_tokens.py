@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -50,7 +50,7 @@ def tokens(source: str) -> Iterator[Token]:
         position = yield from _markup(source, start)
 
 
-def _markup(source: str, at: int) -> Iterator[Token]:  # type: ignore[misc]
+def _markup(source: str, at: int) -> Generator[Token, None, int]:
     """Yield what stands at a `<`, and return where it ends."""
     for mark, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">")):
         if source.startswith(mark, at):
@@ -70,7 +70,7 @@ def _markup(source: str, at: int) -> Iterator[Token]:  # type: ignore[misc]
     return found.end()
 
 
-def _raw(source: str, at: int, name: str) -> Iterator[Token]:  # type: ignore[misc]
+def _raw(source: str, at: int, name: str) -> Generator[Token, None, int]:
     closing = re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE).search(source, at)
     start, end = closing.span() if closing else (len(source), len(source))
     yield text_token(html.unescape(source[at:start]))

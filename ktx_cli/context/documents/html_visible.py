@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -48,12 +49,31 @@ _HIDDEN_STYLE: Final = re.compile(
     r"|font-size\s*:\s*0(?:\.0+)?(?:px|pt|em|rem|%)?(?:[\s;!]|$)|(?:left|top|text-indent)\s*:\s*-[0-9]{4,}px",
     re.IGNORECASE,
 )
+_BLANKS: Final = re.compile(r"[ \t\r\n\f\v]{2,}")
 _LANGUAGE: Final = re.compile(r"(?:language|lang|brush:)[-\s]*([A-Za-z0-9_+#-]{1,30})")
 
 
 def visible(stream: Iterable[Token]) -> Iterator[Token]:
     """Yield the tokens a reader sees, every element closed, with the attributes that Markdown has a place for."""
-    return _Filter().read(stream)
+    return _without_blanks(_Filter().read(stream))
+
+
+def _without_blanks(stream: Iterable[Token]) -> Iterator[Token]:
+    """Yield texts that touch as one, with one blank for many, which mean nothing outside `pre`."""
+    preformatted = 0
+    for is_text, run in itertools.groupby(stream, key=lambda token: token.kind == "text"):
+        if is_text:
+            text = "".join(token.value for token in run)
+            yield text_token(text if preformatted else _BLANKS.sub(_one_blank, text))
+            continue
+        for token in run:
+            if token.name == "pre":
+                preformatted += 1 if token.kind == "start" else -1
+            yield token
+
+
+def _one_blank(found: re.Match[str]) -> str:
+    return "\n" if "\n" in found[0] else " "
 
 
 class _Filter:

@@ -50,6 +50,11 @@ class Scope:
     connection: str | None = None
     user: str | None = None
 
+    def has(self, kind: str, connection: str, owner: str) -> bool:
+        """Say whether a document of that kind, connection and owner is in the scope."""
+        of_connection = self.connection is None or connection in ("", self.connection)
+        return of_connection and owner in ("", self.user) and (not self.kinds or kind in self.kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -129,7 +129,7 @@ def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
 
 
 def _count_repeated(build: Build, fact: str) -> exp.Select:
-    """Return the query of how many values the fact's grain has that are in several rows, whatever a question asks of."""
+    """Return the query of how many values of the fact's grain several of its rows have."""
     rows = Rows(build, fact)
     keys = [rows.own(name) for name in rows.fact.grain]
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))

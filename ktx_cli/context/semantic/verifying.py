@@ -19,13 +19,14 @@ from ktx_cli.connectors.port import Connector
 from ktx_cli.context.semantic.compiling.build import Build, column, identifier
 from ktx_cli.context.semantic.compiling.equality import null_safe
 from ktx_cli.context.semantic.compiling.filters import row_conditions
+from ktx_cli.context.semantic.compiling.ranked import needs_ranks
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
-from ktx_cli.context.semantic.expressions.aggregates import with_condition
+from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, placeholder
 from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import Span
-from ktx_cli.context.semantic.planning.plan import Leaf, Plan, TimeRange
+from ktx_cli.context.semantic.planning.plan import Leaf, TimeRange
 from ktx_cli.context.semantic.stretches import stretch
 from ktx_cli.context.semantic.time import DateOrTimestamp, later, literal
 from ktx_cli.core.clock import monotonic
@@ -75,7 +76,7 @@ class Verified:
 def verify(build: Build, rows: Sequence[Sequence[Any]], connector: Connector, *, sample: int = SAMPLE) -> Verified:
     """Compute up to `sample` rows of an answer again and compare; numbers may differ by 1e-9 of their size."""
     plan = build.plan
-    skipped = {each.name: why for each in plan.outputs if (why := _skipped(plan, each.formula)) is not None}
+    skipped = {each.name: why for each in plan.outputs if (why := _skipped(build, each.formula)) is not None}
     outputs = [(index, each) for index, each in enumerate(plan.outputs) if each.name not in skipped]
     chosen = _spread(rows, sample) if outputs else []
     started, done, wrong = monotonic(), 0, []
@@ -92,10 +93,12 @@ def verify(build: Build, rows: Sequence[Sequence[Any]], connector: Connector, *,
     return Verified(done, len(rows), skipped, tuple(wrong))
 
 
-def _skipped(plan: Plan, formula: exp.Expr) -> str | None:
+def _skipped(build: Build, formula: exp.Expr) -> str | None:
     """Return why a formula is not computed again, None where it is."""
     for place in formula.find_all(exp.Placeholder):
-        leaf = plan.leaves[int(place.name)]
+        leaf = build.plan.leaves[int(place.name)]
+        if needs_ranks(leaf.aggregate.tree, build.dialect):
+            return "a percentile, which the database has no aggregate for"
         if leaf.nested is not None:
             return "an aggregate of a measure"
         if leaf.treatment.semi_additive is not None:
@@ -151,9 +154,22 @@ def _leaf_query(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
             conditions.append(in_range(rows, moved))
     bound = [exp.paren(rows.bind(each), copy=False) for each in leaf.conditions]
     condition = exp.and_(*bound, copy=False) if bound else None
+    columns = distinct_columns(leaf.aggregate.tree)
+    if columns:
+        parts = [rows.bind(replace(leaf.aggregate, tree=each)) for each in columns]
+        return _combinations(rows, parts, [*conditions, *bound])
     aggregate = with_condition(rows.bind(leaf.aggregate), condition, build.dialect)
     query = rows.select([aggregate])
     return query.where(*conditions, copy=False)
+
+
+def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of how many combinations of values rows have, none of the values missing."""
+    selected = [exp.Alias(this=part, alias=identifier(f"c{number}")) for number, part in enumerate(parts)]
+    present = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
+    query = rows.select(selected).distinct(copy=False).where(*present, *conditions, copy=False)
+    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("combinations")))
+    return exp.select(exp.Count(this=exp.Star(), big_int=True), copy=False).from_(relation, copy=False)
 
 
 def _of_details(rows: Rows, dimensions: Sequence[int], keys: tuple[Any, ...]) -> exp.Expr:

@@ -6,8 +6,10 @@ submodules and files of LFS are named as skipped.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,10 +103,10 @@ def _from_folder(folder: Path, context: FetchContext, wanted: Wanted, origin: Or
         limit = wanted(path)
         if not limit:
             continue
-        reason = _why_not(folder, place, limit)
+        reason = _why_not(folder, path, place, limit)
         content = None if reason else read_bytes(place)
         if content is None:
-            skipped.append(Skipped(path, reason or "it is gone", retry=reason is None))
+            skipped.append(Skipped(_shown(path), reason or "it is gone", retry=reason is None))
         else:
             files[path] = RawFile(path, hashlib.sha256(content).hexdigest(), len(content), _reader(place))
     return _snapshot(files, skipped, context, origin=str(folder))
@@ -133,17 +135,28 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
             yield (place / each).relative_to(folder).as_posix(), place / each
 
 
-def _why_not(folder: Path, place: Path, limit: int) -> str | None:
+def _why_not(folder: Path, path: str, place: Path, limit: int) -> str | None:
     """Return why a file is not read, None where it is."""
-    if place.is_symlink() and not place.resolve().is_relative_to(folder):
+    if place.is_symlink() and not Path(os.path.realpath(place)).is_relative_to(folder):
         return "it is a link that leads out of the folder"
     try:
-        size = place.stat().st_size
-    except FileNotFoundError:
-        return "it is a link to nothing"
+        found = place.stat()
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return "it is a link to nothing"
         raise storage_error(place, error, "read") from error
-    return _too_large(size, limit)
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no regular file"
+    return _odd_name(path) or _too_large(found.st_size, limit)
+
+
+def _odd_name(path: str) -> str | None:
+    return None if path.isprintable() else "its name has characters that are not printable, or is not UTF-8"
+
+
+def _shown(path: str) -> str:
+    """Return a path as a report can hold it."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _too_large(size: int, limit: int) -> str | None:
@@ -176,9 +189,9 @@ def _read(
     chosen: list[Entry] = []
     for entry in entries:
         limit = wanted(entry.path) if _is_wanted_place(entry.path) else 0
-        reason = _strange(entry.mode) or _too_large(entry.size, limit)
+        reason = _strange(entry.mode) or _odd_name(entry.path) or _too_large(entry.size, limit)
         if limit and reason:
-            skipped.append(Skipped(entry.path, reason))
+            skipped.append(Skipped(_shown(entry.path), reason))
         elif limit:
             chosen.append(entry)
     contents = copy.contents(entry.blob for entry in chosen)

@@ -23,8 +23,8 @@ _FORMAT: Final = 1
 class FileStatus(StrEnum):
     """What became of a raw file.
 
-    `failed`: its work did not land, so it counts as new. `waiting`: no model has read it, so it counts as new once there
-    is one. `skipped`: it was found not to be worth work.
+    `failed`: its work did not land, so it counts as new. `waiting`: no model has read it, so it counts as new once
+    there is one. `skipped`: it was found not to be worth work.
     """
 
     DONE = "done"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +21,7 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.project import edit
 
 _NAME: Final[Steps] = ("name",)
+_COMMENTS: Final = re.compile(rb"(?:#[^\r\n]*\n)*")
 _ORIGINS: Final = (("table",), ("sql",))
 
 
@@ -153,4 +155,8 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
         return None
     if text is None or not before:
         return (text or b"") + yaml.dump(after).encode("utf-8")
+    comments = _COMMENTS.match(text)
+    head = comments[0] if comments else b""
+    if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
+        return head + yaml.dump(after).encode("utf-8")
     return edit.set_value(text, (), after, where=where)

@@ -24,7 +24,8 @@ class FetchContext:
     `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty: fetch everything.
     `cursor`: what that fetch left to go on from. `stopped`: whether the run has been asked to end; a fetch of many
     requests looks at it between two of them and raises `CancelledError`. `cache`: where copies of repositories are;
-    None: in the project's own, a dry run has another.
+    None: in the project's own, a dry run has another. `models`: the semantic layers of databases whose history is read,
+    as the run has them.
     """
 
     connection: str
@@ -34,6 +35,7 @@ class FetchContext:
     cursor: str | None = None
     previous: Mapping[str, str] = field(default_factory=dict)
     cache: Path | None = None
+    models: Mapping[str, Model] = field(default_factory=dict)
     emit: Emit = ignore_events
     stopped: Callable[[], bool] = lambda: False
 

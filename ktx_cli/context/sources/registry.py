@@ -23,10 +23,15 @@ _SOURCES: Final = {
 DRIVERS: Final = tuple(_SOURCES)
 """The drivers of context sources."""
 
+QUERY_HISTORY: Final = "query-history"
+"""The source a database has of its own: what people asked it. No driver: it belongs to the database's connection."""
+
+_ALL: Final = {**_SOURCES, QUERY_HISTORY: f"{_PACKAGE}.query_history.source:QueryHistorySource"}
+
 
 def source_for(driver: str) -> Source:
-    """Return the source of a `driver`; raises `NotSupportedError` for one that has no code."""
-    place = _SOURCES.get(driver)
+    """Return the source of a driver, or of the query history; raises `NotSupportedError` for one that has no code."""
+    place = _ALL.get(driver)
     if place is None:
         near = did_you_mean(driver, DRIVERS)
         raise NotSupportedError(

@@ -76,12 +76,13 @@ def model_without_ours(context: ProjectContext, connection: str) -> Model:
 
     What is imported into it then does not depend on the last import.
     """
+    before, folder = context.models[connection], f"{Layout.context_paths(connection)[0]}/"
+    ours = [path for path in context.owned if path.startswith(folder) and f"/{SCHEMA_NAME}/" not in path]
+    if not ours:
+        return before
     bare = Workspace(context.workspace)
-    folder = f"{Layout.context_paths(connection)[0]}/"
-    for path, items in context.owned.items():
-        if path.startswith(folder) and f"/{SCHEMA_NAME}/" not in path and items:
-            _take_out(bare, path, items)
-    before = context.models[connection]
+    for path in ours:
+        _take_out(bare, path, context.owned[path])
     return load_tree(bare, connection, before.dialect, before.calendar)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ktx_cli.context.tools.limits import LONGEST
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.limits import LONGEST, RESERVE, shortened
 from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core.errors import KtxError
 from ktx_cli.llm.tools import RuntimeTool, ToolOutput
 
@@ -55,9 +57,12 @@ def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
     try:
         output = _locked(tool, session, value)
     except KtxError as error:
+        if error.code == "cancelled":
+            raise
+        told = _told(error)
         if tool.target is not None:
-            session.pending.failed(target, tool.name, error.message)
-        raise
+            session.pending.failed(target, tool.name, told)
+        raise Refused(told) from error
     except Exception as error:
         session.pending.failed(target, tool.name, type(error).__name__)
         raise
@@ -67,6 +72,11 @@ def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
         log.warning("the result of %s had %s characters", tool.name, len(given.markdown))
         return ToolOutput(f"{given.markdown[: tool.longest - 100]}\n\n(cut: ask for less at once)", given.structured)
     return given
+
+
+def _told(error: KtxError) -> str:
+    """Return what a model reads of a refusal; names in it may be anybody's."""
+    return shortened(visible(error.message + (f" ({error.hint})" if error.hint else "")), LONGEST - RESERVE)
 
 
 def _locked(tool: Tool, session: ToolSession, value: Any) -> ToolOutput | str:

@@ -14,10 +14,10 @@ from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import member_id, source_id, sources_of
-from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
+from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined, shortened
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.source_text import column_line, headline, rest_lines
-from ktx_cli.context.tools.untrusted import wrapped
+from ktx_cli.context.tools.untrusted import visible, wrapped
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import did_you_mean, listing, one_line
 from ktx_cli.llm.tools import ToolOutput
@@ -28,6 +28,10 @@ _SECTIONS: Final = (
     ("Columns", ("column",), "entity_details"),
 )
 """Heading, kinds of hits, and the tools that show more of them."""
+
+
+_LONGEST_MISSES: Final = 4_000
+"""Characters on names that nothing has."""
 
 
 class Discover(Input):
@@ -97,19 +101,22 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     wanted, missed = _resolved(shown, value.targets)
-    parts = Parts()
+    parts = Parts(LONGEST - RESERVE - _LONGEST_MISSES)
     left = 0
     for source, columns in wanted.items():
         text, left_out = _source(session, shown, source, columns, parts)
         left += left_out
         if text:
             parts.add(text)
-    misses = [_miss(shown, target) for target in missed]
+    misses = Parts(_LONGEST_MISSES)
+    for target in missed:
+        misses.add(_miss(shown, target))
+    told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
     note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
     if not wanted:
-        raise Refused("\n".join(misses))
+        raise Refused(told)
     body = wrapped(parts.text(), f"structure of {connection}")
-    return ToolOutput(joined(body, "\n".join(misses[:20]), note), {"success": not missed, "missed": missed})
+    return ToolOutput(joined(body, visible(told), note), {"success": not missed, "missed": missed})
 
 
 def _resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
@@ -188,15 +195,16 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
 def _miss(shown: Shown, target: str) -> str:
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []
+    target = one_line(target, 100)
     if owners:
         known = [each.name for each in shown.columns(owners[0])]
         near = did_you_mean(column, known)
         advice = f"did you mean `{owners[0].name}.{near}`?" if near else f"its columns are: {listing(known, 20)}"
-        return f"`{target}`: `{owners[0].name}` has no such column; {advice}"
+        return f"`{target}`: `{owners[0].name}` has no such column; {shortened(advice, 500)}"
     names = [each.name for each in shown.sources()]
     near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)
     advice = f"did you mean `{near}`?" if near else "look for it with discover_data"
-    return f"`{one_line(target, 100)}`: no source or table of `{shown.model.connection}` has that name; {advice}"
+    return f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}"
 
 
 TOOLS: Final = (

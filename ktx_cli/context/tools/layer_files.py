@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,9 @@ def _own(tree: Tree, connection: str) -> Iterator[OwnFile]:
             yield OwnFile(path, content, document)
 
 
+@functools.lru_cache(maxsize=2_000)
 def _document(content: bytes, path: str) -> Mapping[str, Any] | None:
+    """Return the mapping in a file, None for anything else; nobody changes it."""
     try:
         found = yaml.load(content, where=path)
     except ConfigError:

@@ -1,11 +1,16 @@
-"""The semantic layer of each connection as an overlay has it now, read again only where a file of it changed."""
+"""The semantic layer of each connection as an overlay has it now, read again only where a file of it changed.
+
+What was read is remembered for the whole process: the loops of a run begin with the same files.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
-from typing import TypeVar
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
 
 from ktx_cli.context.scan.shards import Shard, parse_shard
 from ktx_cli.context.semantic.checking import check_model
@@ -14,44 +19,72 @@ from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
 
+MOST_KEPT: Final = 24
+"""How many models are remembered: those of a few loops side by side, before and after a write each."""
+
+_Key = tuple[str, str, CalendarSettings, str]
 _Kept = TypeVar("_Kept")
 
 
-@functools.lru_cache(maxsize=64)
-def parse_once(content: bytes, where: str) -> Shard:
-    """Parse a shard once for all sessions of a run; nobody changes the document."""
-    return parse_shard(content, where)
+class _Recent(Generic[_Kept]):
+    """The values that were used last, by key. Two that ask for the same at once may both make it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
+        """Return the value of a key, made where it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        made = make()
+        with self._lock:
+            self._values[key] = made
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return made
+
+
+_MODELS: Final[_Recent[Model]] = _Recent(MOST_KEPT)
+_PROBLEMS: Final[_Recent[tuple[Problem, ...]]] = _Recent(MOST_KEPT)
 
 
 class Layers:
-    """Models and their problems by connection and content: what was read of the same files is not read again."""
+    """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model."""
 
     def __init__(self, dialects: Mapping[str, str], calendar: CalendarSettings) -> None:
         self.dialects = dialects
         self._calendar = calendar
-        self._models: dict[tuple[str, str], Model] = {}
-        self._problems: dict[tuple[str, str], tuple[Problem, ...]] = {}
 
     def model(self, tree: Tree, connection: str) -> Model:
         """Return the semantic layer of a connection as the tree has it."""
-        return self._model(tree, (connection, digest(tree, connection)))
+        return self._model(tree, self._key(tree, connection))
 
     def problems(self, tree: Tree, connection: str) -> tuple[Problem, ...]:
         """Return everything that is wrong in a connection's files: as they were read, then as they were checked."""
-        key = (connection, digest(tree, connection))
-        if key not in self._problems:
-            model = self._model(tree, key)
-            self._problems = _newest(self._problems, connection)
-            self._problems[key] = (*model.problems, *check_model(model))
-        return self._problems[key]
+        key = self._key(tree, connection)
 
-    def _model(self, tree: Tree, key: tuple[str, str]) -> Model:
-        connection, _ = key
-        if key not in self._models:
-            model = load_tree(tree, connection, self.dialects[connection], self._calendar, parse=parse_once)
-            self._models = _newest(self._models, connection)
-            self._models[key] = model
-        return self._models[key]
+        def check() -> tuple[Problem, ...]:
+            model = self._model(tree, key)
+            return (*model.problems, *check_model(model))
+
+        return _PROBLEMS.get(key, check)
+
+    def _key(self, tree: Tree, connection: str) -> _Key:
+        return connection, self.dialects[connection], self._calendar, digest(tree, connection)
+
+    def _model(self, tree: Tree, key: _Key) -> Model:
+        connection, dialect, calendar, _ = key
+        return _MODELS.get(key, lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once))
+
+
+@functools.lru_cache(maxsize=64)
+def parse_once(content: bytes, where: str) -> Shard:
+    """Return a shard, parsed once for all loops of a run; nobody changes the document. Raises as `parse_shard`."""
+    return parse_shard(content, where)
 
 
 def digest(tree: Tree, connection: str) -> str:
@@ -72,9 +105,3 @@ def new_problems(before: tuple[Problem, ...], after: tuple[Problem, ...]) -> lis
 
 def _same(problem: Problem) -> tuple[str | None, ...]:
     return problem.severity, problem.code, problem.message, problem.place.path, problem.source
-
-
-def _newest(kept: dict[tuple[str, str], _Kept], connection: str) -> dict[tuple[str, str], _Kept]:
-    """Return what is kept without the older entries of a connection: one before and one after a write are enough."""
-    own = [key for key in kept if key[0] == connection]
-    return {key: value for key, value in kept.items() if key not in own[:-3]}

@@ -10,7 +10,7 @@ from ktx_cli.context.tools.ledger import refusal_of
 from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.page_names import dangling, missing_pages, page_needs
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, place_of
+from ktx_cli.context.tools.wiki_reading import keys_of
 from ktx_cli.context.wiki.links import hosts_in
 from ktx_cli.context.wiki.lint import LONGEST_BODY, lint_page
 from ktx_cli.context.wiki.loading import load_wiki
@@ -72,12 +72,6 @@ def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] |
             except KtxError:  # a file that is gone names no host; reading it by a tool says what is wrong
                 continue
     return found
-
-
-def keys_of(session: ToolSession) -> set[str]:
-    """Return the keys of everybody's pages, from the paths of their files alone."""
-    places = map(place_of, session.workspace.paths(f"{FOLDER}{GLOBAL}/"))
-    return {place[1] for place in places if place is not None}
 
 
 def links_of(session: ToolSession, key: str) -> list[str]:

@@ -37,7 +37,7 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
         if (each.kind, each.written, each.field) not in before:
             missing = resolver.missing(each)
             if missing is not None:
-                told.append(f"{missing.message} ({missing.hint})")
+                told.append(missing.message + ("" if missing.hint.startswith("ktx ") else f" ({missing.hint})"))
     return list(dict.fromkeys(told))
 
 

@@ -44,6 +44,8 @@ def _execute(session: ToolSession, value: Execute) -> ToolOutput:
     try:
         result = session.run_sql(connection, value.sql, value.row_limit)
     except KtxError as error:
+        if error.code == "cancelled":
+            raise
         return ToolOutput(_failed(session, error, value.sql, model), {"success": False, "code": error.code})
     with session.lock:
         _note(session, model, named)

@@ -13,11 +13,11 @@ from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, cut_lines, joined
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.untrusted import visible, wrapped
-from ktx_cli.context.wiki.keys import suggested_key
-from ktx_cli.context.wiki.loading import load_wiki, no_such_page, read_page
+from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, place_of, suggested_key
+from ktx_cli.context.wiki.loading import load_wiki, read_page
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.core import yaml
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import did_you_mean, one_line, plural
 from ktx_cli.llm.tools import ToolOutput
 
 
@@ -54,14 +54,25 @@ def _search(session: ToolSession, value: Search) -> ToolOutput:
 def _read(session: ToolSession, value: ReadPage) -> ToolOutput:
     found = the_page(session, value.key)
     if found is None:
-        error = no_such_page(value.key, load_wiki(session.workspace))
-        known = error.details.get("candidates") or []
-        near = suggested_key(value.key)
-        raise Refused(error.message + (f"; did you mean `{near}`?" if near in known else ": look with wiki_search"))
+        raise no_page(session, value.key)
     if isinstance(found, Finding):
         raise Refused(f"the page `{value.key}` cannot be read: {found.message}")
     markdown, structured = page_text(found, value.start_line)
     return ToolOutput(markdown, structured)
+
+
+def no_page(session: ToolSession, key: str) -> Refused:
+    """Return the refusal of a key no page has."""
+    keys = keys_of(session)
+    near = next((each for each in (suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
+    advice = f"did you mean `{near}`?" if near else "look with wiki_search"
+    return Refused(f"there is no page `{one_line(key, 120)}`; {advice}")
+
+
+def keys_of(session: ToolSession) -> set[str]:
+    """Return the keys of everybody's pages, from the paths of their files alone."""
+    places = map(place_of, session.workspace.paths(f"{FOLDER}{GLOBAL}/"))
+    return {place[1] for place in places if place is not None}
 
 
 def the_page(session: ToolSession, key: str) -> Page | Finding | None:

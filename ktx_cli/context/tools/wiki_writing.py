@@ -9,10 +9,10 @@ from pydantic import Field
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.limits import joined
-from ktx_cli.context.tools.page_checking import check_page, keys_of, links_of
+from ktx_cli.context.tools.page_checking import check_page, links_of
 from ktx_cli.context.tools.records import Action
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.wiki_reading import page_text, the_page
+from ktx_cli.context.tools.wiki_reading import keys_of, no_page, page_text, the_page
 from ktx_cli.context.wiki.editing import Replacement, replaced, with_newlines
 from ktx_cli.context.wiki.keys import check_key, same_but_for_case, suggested_key
 from ktx_cli.context.wiki.lint import LONGEST_BODY, LONGEST_SUMMARY
@@ -132,7 +132,7 @@ def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     raw_paths = session.raw_paths(value.raw_paths)
     found = the_page(session, value.key)
     if found is None:
-        raise Refused(f"there is no page `{value.key}`: look with wiki_search")
+        raise no_page(session, value.key)
     path = found.path
     readers = links_of(session, value.key)
     session.workspace.delete(path)

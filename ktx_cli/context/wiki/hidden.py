@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from ktx_cli.context.wiki.markdown import inline_code, without, without_fences
 from ktx_cli.context.wiki.spots import Spot
 
 _INVISIBLE: Final = re.compile(
@@ -23,10 +24,13 @@ _COMMENT: Final = re.compile(r"<!--")
 _UNSEEN_DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]*\]:[ \t]*(?:#|<>)[ \t]*[\"'(]", re.MULTILINE)
 _TAG: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9-]*)\b([^<>]*)>")
 _ACTIVE: Final = re.compile(
-    "applet|audio|base|body|button|canvas|dialog|embed|form|frame|frameset|head|html|iframe|input|link|math|meta|noscript"
-    "|object|option|param|picture|script|select|source|style|svg|template|textarea|title|track|video",
+    "applet|embed|frame|frameset|iframe|math|noscript|plaintext|script|style|svg|template|textarea|xmp", re.IGNORECASE
+)
+_WITH_ATTRIBUTE: Final = re.compile(
+    "audio|base|body|button|canvas|dialog|form|head|html|input|link|meta|object|option|param|select|source|track|video",
     re.IGNORECASE,
 )
+"""Without an attribute they do nothing, and may be placeholders: `<source>`."""
 _ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
 
 
@@ -42,7 +46,11 @@ def hidden_characters(text: str) -> Iterator[Spot]:
 
 
 def hidden_markup(text: str) -> Iterator[Spot]:
-    """Yield comments and HTML that a rendered page does not show, or that does something."""
+    """Yield comments and HTML outside code that a rendered page does not show, or that does something."""
+    if "<" not in text and "[" not in text:
+        return
+    plain = without_fences(text)
+    text = without(plain, inline_code(plain))
     for found in _COMMENT.finditer(text):
         yield Spot(
             found.start(), "html_comment", "a comment, which readers do not see", "delete it, or write it as text"
@@ -50,7 +58,7 @@ def hidden_markup(text: str) -> Iterator[Spot]:
     for found in _UNSEEN_DEFINITION.finditer(text):
         yield Spot(found.start(), "html_comment", "a definition that only hides a text", "delete it")
     for found in _TAG.finditer(text):
-        if _ACTIVE.fullmatch(found[1]) or _ACTIVE_ATTRIBUTE.search(found[2]):
+        if _acts(found[1], found[2]):
             message = f"the HTML tag <{found[1][:20]}>, which hides something or does something"
             yield Spot(found.start(), "html", message, "write it in Markdown")
 
@@ -58,6 +66,13 @@ def hidden_markup(text: str) -> Iterator[Spot]:
 def without_hidden(text: str) -> str:
     """Return a text without characters that show nothing; lines stay where they are."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def _acts(tag: str, attributes: str) -> bool:
+    """Whether an HTML tag hides something or does something."""
+    if _ACTIVE.fullmatch(tag) or _ACTIVE_ATTRIBUTE.search(attributes):
+        return True
+    return "=" in attributes and _WITH_ATTRIBUTE.fullmatch(tag) is not None
 
 
 def _what(run: str) -> str:

@@ -38,9 +38,9 @@ RULES: Final = (
         "ignore|disregard|forget|override|bypass|overrule|neglect",
         rf"""\b{_IGNORE}\s+(?:
             (?:(?:all|any|every|each|of|the|your|my|these|those|previous|prior|above|earlier|preceding|existing|former
-                |other|system|safety|given)\s+){{0,6}}(?:instructions?|prompts?|directives?)\b
+                |other|system|safety|given)\s+){{0,6}}instructions?\b
             | (?:(?:all|any|of|the|these|those)\s+){{0,3}}(?:your|previous|prior|above|earlier|preceding|system|safety)
-                \s+(?:\w+\s+){{0,2}}(?:rules?|guidelines?|directions?|safeguards?|constraints?)\b
+                \s+(?:\w+\s+){{0,2}}(?:prompts?|directives?|rules?|guidelines?|directions?|safeguards?|constraints?)\b
             | (?:everything|anything|all|what)\s+(?:(?:that|you|was|were|is|has|have|been|of)\s+)*
                 (?:above|said|told|so\s+far|know)\b)""",
         "asks to set rules aside",
@@ -64,8 +64,9 @@ RULES: Final = (
         "speaks to an agent",
     ),
     _rule(
-        "prompt|system message|developer m|jailbreak|do anything now",
-        r"""\b(?:(?:system|developer|hidden)\s+(?:prompt|message)s?|developer\s+mode|jailbreak\w*|do\s+anything\s+now)\b""",
+        "prompt|developer m|jailbreak|do anything now",
+        r"""\b(?:(?:your|new|updated|hidden|developer|initial)\s+(?:system\s+)?prompts?
+            |developer\s+mode|jailbreak\w*|do\s+anything\s+now)\b | \bsystem\s+prompt\s*:""",
         "speaks of an agent's prompt",
     ),
     _rule(

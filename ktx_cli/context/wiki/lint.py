@@ -17,6 +17,9 @@ LONGEST_SUMMARY: Final = 200
 LONGEST_BODY: Final = 4000
 """Characters; a page of more is two pages."""
 
+NOTES: Final = frozenset({"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri"})
+"""Codes of what a person should look at; everything else keeps a page from being saved."""
+
 NamedHosts = Callable[[Page], Collection[str] | None]
 """The hosts the sources of a page name; None where they are not known, so that links are not judged."""
 

@@ -57,15 +57,21 @@ def problems_of(
     tree: Tree,
     models: Mapping[str, Model],
     *,
+    old: Page | None = None,
     named_hosts: Collection[str] | None = None,
     pending: Collection[str] = (),
 ) -> list[Finding]:
-    """Return what keeps a page from being saved: what gates and lint would say of it.
+    """Return what gates and lint say of a page, by line; what its file said before (`old`) is not held against it.
 
-    `pending`: codes that are looked at later, as `dangling_page` is where pages are still being written.
+    Those with a code of `NOTES` need not keep it from being saved. `pending`: codes that are looked at later, as
+    `dangling_page` is where pages are still being written.
     """
-    found = [*Checker(tree, models).page(page), *lint_page(page, named_hosts)]
-    kept = {each for each in found if each.code not in pending}
+    checker = Checker(tree, models)
+    found = {*checker.page(page), *lint_page(page, named_hosts)}
+    if old is not None:
+        before = {(each.code, each.message) for each in (*checker.page(old), *lint_page(old, named_hosts))}
+        found = {each for each in found if (each.code, each.message) not in before}
+    kept = [each for each in found if each.code not in pending]
     return sorted(kept, key=lambda each: (each.line, each.code, each.message))
 
 

@@ -16,7 +16,7 @@ Exceeded = Callable[[KtxError], None]
 class Spending:
     """Tokens and US dollars at list prices so far, and the most there may be (None: no limit).
 
-    A unit without a price counts in tokens alone.
+    A call without a price uses a limit in dollars up: it could not be kept.
     """
 
     most_usd: float | None = None
@@ -30,7 +30,7 @@ class Spending:
         """Count what a call took."""
         self.usd += fact.cost.usd or 0.0
         self.tokens += fact.usage.total
-        said = self._over()
+        said = self._over() or self._unpriced(fact)
         if said is not None and self.exceeded is None:
             self.exceeded = KtxError(
                 f"the budget of this run is used up: {said}",
@@ -40,6 +40,12 @@ class Spending:
             )
             for listener in self.listeners:
                 listener(self.exceeded)
+
+    def _unpriced(self, fact: UsageFact) -> str | None:
+        """Return why a limit in dollars cannot be kept."""
+        if self.most_usd is None or fact.cost.usd is not None:
+            return None
+        return f"the model `{fact.model}` has no price, so --max-usd cannot be kept; --max-tokens can"
 
     def _over(self) -> str | None:
         if self.most_tokens is not None and self.tokens >= self.most_tokens:

@@ -225,7 +225,7 @@ class PostgresConnection(Server):
         None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
     )
     max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
 
     @model_validator(mode="after")
     def _has_address(self) -> PostgresConnection:

@@ -1,4 +1,4 @@
-"""Connections to documents: Notion, Confluence, a folder of files. None has code in this version."""
+"""Connections to documents: Notion, Confluence, a folder of files."""
 
 from __future__ import annotations
 

@@ -62,10 +62,10 @@ class Embeddings(Block):
 class WorkUnits(Block):
     """The pieces a run is cut into, each one agent loop."""
 
-    step_budget: int = setting(40, "Model turns one work unit may take.", alias="stepBudget", status="later", gt=0)
+    step_budget: int = setting(40, "Model turns one work unit may take.", alias="stepBudget", gt=0)
     max_concurrency: int = setting(1, "Work units at the same time.", alias="maxConcurrency", gt=0)
     failure_mode: Literal["abort", "continue"] = setting(
-        "continue", "What a failed work unit does to the run.", alias="failureMode", status="later"
+        "continue", "What a failed work unit does to the run.", alias="failureMode"
     )
 
 

@@ -1,4 +1,4 @@
-"""Connections to context sources: BI tools, dbt, documents. None has code in this version."""
+"""Connections to context sources: BI tools, dbt, documents."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ WebAddress = Annotated[
 class MetabaseSelections(Block):
     """What of Metabase is read."""
 
-    collections: list[Any] = setting([], "Collections, by id.")
-    items: list[Any] = setting([], "Cards and dashboards, by id.")
+    collections: list[Any] = setting([], "Collections, by id; `root`: those in no other.")
+    items: list[Any] = setting([], "Cards and dashboards: `12`, `card:12`, `dashboard:12`.")
 
 
 def _database_ids(value: Any) -> Any:
@@ -62,7 +62,7 @@ class MetabaseMappings(Block):
     sync_enabled: Any = setting(
         None, "Whether to read, by database id of Metabase.", alias="syncEnabled", example={"1": True}
     )
-    sync_mode: str = setting("ALL", "`ALL`, or only the selections.", alias="syncMode")
+    sync_mode: str = setting("ALL", "`ALL`, `ONLY` the selections, or all `EXCEPT` them.", alias="syncMode")
     selections: MetabaseSelections = setting(MetabaseSelections, "What is read.")
     default_tag_names: list[str] = setting([], "Tags given to what comes from here.", alias="defaultTagNames")
 

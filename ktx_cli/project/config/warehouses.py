@@ -139,7 +139,7 @@ class SnowflakeConnection(Database):
     max_connections: int = setting(4, "Most sessions at the same time.", alias="maxConnections", gt=0)
     schema_names: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["MART"])
     schema_name: str | None = setting(None, "One schema to read.", example="MART")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
 
 
 class BigQueryConnection(Database):
@@ -163,4 +163,4 @@ class BigQueryConnection(Database):
     )
     dataset_ids: list[str] | None = setting(None, "Datasets to read.", example=["mart"])
     dataset_id: str | None = setting(None, "One dataset to read.", example="mart")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.", status="later")
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")

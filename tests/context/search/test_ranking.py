@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.context.search.model import Document, Field
+from ktx_cli.context.search.model import KINDS, Document, Field
 from ktx_cli.context.search.ranking import Index
 
 
@@ -58,6 +58,27 @@ def test_a_name_counts_more_than_a_measure_and_that_more_than_a_description() ->
     ).search("sales")
     assert [hit.id for hit in found.hits] == ["sales", "b", "a"]
     assert [hit.matched_on for hit in found.hits] == [("name",), ("measures",), ("description",)]
+
+
+def test_of_two_that_fit_as_well_the_governed_one_comes_first() -> None:
+    kinds = ("column", "page", "measure", "source")
+    found = Index([document(f"{kind}.income", kind=kind, order=KINDS.index(kind)) for kind in kinds]).search("income")
+    assert len({hit.score for hit in found.hits}) == 1
+    assert [hit.kind for hit in found.hits] == ["source", "measure", "page", "column"]
+
+
+def test_the_beginning_of_the_last_word_is_enough() -> None:
+    assert ids("ticket resol")[0] == "tickets.resolution_hours"
+    assert "tickets.resolution_hours" not in ids("resol country")
+
+
+def test_a_word_most_documents_have_finds_them_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.context.search.ranking._FREQUENT", 1)
+    documents = [document(f"a.n{number}", f"common {'rare' if number == 3 else 'word'}") for number in range(20)]
+    index = Index(documents)
+    assert len(index.search("common").hits) == 20
+    assert [hit.id for hit in index.search("common rare", 1).hits] == ["a.n3"]
+    assert len(index.search("common rare", 20).hits) == 20
 
 
 def test_more_words_that_fit_come_first() -> None:

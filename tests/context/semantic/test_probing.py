@@ -112,6 +112,39 @@ def test_a_join_to_several_said_to_be_one_is_asked(shop: Connector) -> None:
     assert ask(wrong(Relationship.ONE_TO_MANY), query, shop, attributes=ATTRIBUTES, now=NOW).rows
 
 
+def with_grain(*grain: str) -> Model:
+    """Return the shop with customers told apart by other columns."""
+    model = shop_model()
+    return replace(model, sources={**model.sources, "customers": replace(model.sources["customers"], grain=grain)})
+
+
+@pytest.mark.table(
+    "query",
+    [
+        {"measures": ["customers.customers"], "dimensions": ["orders.status"]},
+        {"measures": ["customers.customers"], "filters": ["orders.id IS NULL"]},
+        {"dimensions": ["customers.name"], "filters": ["orders.status = 'paid'"]},
+        {"measures": ["orders.orders", "customers.customers"], "dimensions": ["orders.status"]},
+    ],
+)
+def test_a_grain_several_rows_have_is_refused_where_it_tells_them_apart(query: dict[str, Any], shop: Connector) -> None:
+    tiers = [row[list(TABLES["customers"][0]).index("tier")] for row in CUSTOMERS.values()]
+    with pytest.raises(SemanticError) as caught:
+        ask(with_grain("tier"), query, shop, attributes=ATTRIBUTES, now=NOW)
+    error = caught.value
+    repeated = sum(tiers.count(tier) > 1 for tier in set(tiers))
+    assert (error.code, error.details) == (
+        "cardinality",
+        {"fact": "customers", "grain": ["tier"], "repeated": repeated},
+    )
+    assert ask(with_grain("tier", "id"), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+
+
+def test_a_grain_that_is_not_needed_is_not_looked_at(shop: Connector) -> None:
+    query = {"measures": ["customers.customers"], "dimensions": ["customers.tier"]}
+    assert ask(with_grain("tier"), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+
+
 def test_a_fact_a_policy_restricts_is_counted_with_it(shop: Connector) -> None:
     allowed = sum(row[3] <= ATTRIBUTES["grade"] for row in TABLES["tickets"][1])  # type: ignore[operator]
     assert probed(shop, {"measures": ["tickets.tickets"]}, "tickets").rows == allowed

@@ -93,6 +93,47 @@ def test_members_that_are_left_out_are_told(shop: Connector) -> None:
     assert "include_empty" in receipt["notes"][0]
 
 
+@pytest.mark.table(
+    ("grain", "offset", "said"),
+    [
+        ("day", "1 month", ["months differ in length: by day, values 1 month earlier"]),
+        ("hour", "1 year", ["months differ in length: by hour, values 1 year earlier"]),
+        ("week", "1 year", ["periods of a week do not lie 1 year apart", "52 weeks"]),
+        ("month", "28 days", ["periods of a month do not lie 28 days apart"]),
+        ("month", "1 year", []),
+        ("day", "7 days", []),
+        ("week", "52 weeks", []),
+    ],
+)
+def test_what_does_not_line_up_is_told(grain: str, offset: str, said: list[str], shop: Connector) -> None:
+    query = {
+        "measures": ["orders.revenue"],
+        "dimensions": [{"field": "orders.placed_at", "granularity": grain}],
+        "time_range": {"start": "2024-02-01", "end": "2024-03-01"},
+        "comparison": {"offset": offset},
+    }
+    notes = [each for each in told(shop, query)["notes"] if "see fill" not in each]
+    assert len(notes) == min(1, len(said))
+    assert all(part in notes[0] for part in said)
+
+
+@pytest.mark.table(
+    ("filters", "said"),
+    [
+        ([], []),
+        (["stock.day < '2024-02-01'"], []),
+        (
+            ["stock.day < '2024-02-01'", "stock.pieces > 1"],
+            ["the last day", "`stock.pieces > 1` holds after that", "conditions on day alone"],
+        ),
+    ],
+)
+def test_what_holds_after_the_last_day_is_told(filters: list[str], said: list[str], shop: Connector) -> None:
+    notes = told(shop, {"measures": ["stock.on_hand"], "filters": filters})["notes"]
+    assert len(notes) == min(1, len(said))
+    assert all(part in notes[0] for part in said)
+
+
 def test_the_values_and_the_clock_are_told(shop: Connector) -> None:
     query = {"measures": ["spenders.spent"], "parameters": {"least": 20}, "timezone": "Asia/Tokyo"}
     receipt = told(shop, query)

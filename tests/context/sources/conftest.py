@@ -72,6 +72,8 @@ class WebSite:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet an answer: two would wait for each other
+    disable_nagle_algorithm = True
 
     def _answer(self) -> None:
         address = urlsplit(self.path)

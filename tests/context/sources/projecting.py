@@ -64,10 +64,6 @@ class MemoryTree(dict[str, bytes]):
         return [path for path in sorted(self) if path.startswith(prefix)]
 
 
-def tree(**files: str) -> MemoryTree:
-    return MemoryTree({path: text.encode() for path, text in files.items()})
-
-
 def snapshot(files: Files) -> Snapshot:
     return Snapshot({path: raw(path, files[path].encode()) for path in sorted(files)})
 

@@ -176,6 +176,7 @@ def test_links_submodules_and_lfs_are_named_and_not_followed(
     (tmp_path / "secret.yml").write_text("secret: 1\n")
     (repository.folder / "link.yml").symlink_to(tmp_path / "secret.yml")
     (repository.folder / "inside").symlink_to(tmp_path)
+    (repository.folder / os.fsdecode(b"odd\xff.yml")).touch()
     repository.commit({"big.yml": "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "huge.yml": "x" * 2000})
     commit = git(repository.folder, "rev-parse", "HEAD").strip()
     git(repository.folder, "update-index", "--add", "--cacheinfo", f"160000,{commit},sub.yml")
@@ -187,6 +188,7 @@ def test_links_submodules_and_lfs_are_named_and_not_followed(
         "big.yml": "it is kept in git LFS, which ktx does not fetch",
         "huge.yml": "it has 2,000 bytes, and 1,000 are read",
         "link.yml": "it is a link, which is not followed",
+        "odd\\udcff.yml": "its name has characters that are not printable, or is not UTF-8",
         "sub.yml": "it is a submodule, which is not fetched",
     }
 
@@ -315,11 +317,17 @@ def test_a_folder_as_it_is(tmp_path: Path, context: FetchContext) -> None:
     (folder / "in.yml").symlink_to(folder / "a.yml")
     (folder / "gone.yml").symlink_to(folder / "nothing")
     (folder / "up").symlink_to(tmp_path)
+    (folder / "loop.yml").symlink_to(folder / "loop.yml")
+    (folder / "odd\nname.yml").touch()
+    os.mkfifo(folder / "pipe.yml")
     found = fetch_files(Origin("connections.analytics", folder="dbt"), context, yaml_files)
     assert texts(found) == {"a.yml": "a.yml", "in.yml": "a.yml", "models/b.yml": "models/b.yml"}
     assert {each.what: each.reason for each in found.skipped} == {
         "gone.yml": "it is a link to nothing",
+        "loop.yml": "it is a link to nothing",
+        "odd\nname.yml": "its name has characters that are not printable, or is not UTF-8",
         "out.yml": "it is a link that leads out of the folder",
+        "pipe.yml": "it is no regular file",
     }
     with pytest.raises(ConfigError, match="leads out of"):
         fetch_files(Origin("connections.analytics", folder="dbt", path="up"), context, yaml_files)

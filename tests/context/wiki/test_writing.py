@@ -96,6 +96,7 @@ def test_a_page_is_checked_before_it_is_saved(
     found = problems_of(page, files, models, named_hosts=())
     assert [each.code for each in found] == codes
     assert problems_of(page, files, models, named_hosts=(), pending=codes) == []
+    assert problems_of(page, files, models, named_hosts=(), old=page) == []
     if found:
         error = refused(page, found)
         assert (error.code, error.exit_code) == ("wiki_problems", 1)

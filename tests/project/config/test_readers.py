@@ -19,6 +19,7 @@ import pytest
 import ktx_cli
 from ktx_cli.project.config.base import Block, settings_of
 from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.query_history import ConnectionContext
 from ktx_cli.project.config.reference import driver_entries
 from ktx_cli.project.config.root import KtxConfig
 
@@ -26,7 +27,10 @@ PACKAGE = Path(ktx_cli.__file__).parent
 ROOT_NAMES = ("config",)
 """What a configuration is called where it is used."""
 
-OTHER_NAMES = {("context/scan/relationships", "settings"): "relationships"}
+OTHER_NAMES = {
+    ("context/scan/relationships", "settings"): "relationships",
+    ("context/sources/query_history", "settings"): "query_history",
+}
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
 
 READERS = dict.fromkeys(SUPPORTED_DRIVERS, ("connectors",))
@@ -104,7 +108,10 @@ def declared_pairs(
 
 
 PAIRS = [row for row in declared_pairs(KtxConfig, ("",)) if row[1] != "connections"]
-USED_FIELDS = sorted({(d, e.setting.key) for d in READERS for e in driver_entries(d) if e.status == "used"})
+USED_FIELDS = sorted(
+    {(d, e.setting.key) for d in READERS for e in driver_entries(d) if e.status == "used" and e.keys[0] != "context"}
+)
+HISTORY_PAIRS = sorted(row[:2] for row in declared_pairs(ConnectionContext, ("", "context")))
 UNUSED_FIELDS = sorted(
     {(key, e.setting.attribute) for d in READERS for e in driver_entries(d) if e.status != "used" for key in e.keys}
 )
@@ -128,6 +135,11 @@ def test_a_used_field_of_a_connection_has_a_reader(driver: str, key: str) -> Non
     assert any(key in texts(folder) for folder in READERS[driver]), f"no connector reads `{key}`"
 
 
+@pytest.mark.table(("parent", "attribute"), HISTORY_PAIRS)
+def test_a_setting_of_the_query_history_has_a_reader(parent: str, attribute: str) -> None:
+    assert (parent, attribute) in attribute_pairs(), f"nothing reads `{parent}.{attribute}`"
+
+
 @pytest.mark.table(("key", "attribute"), UNUSED_FIELDS)
 def test_a_field_without_effect_has_no_reader(key: str, attribute: str) -> None:
     assert key not in keys_looked_up() - {key for _, key in USED_FIELDS}, f"`{key}` is read: mark it `used`"
@@ -149,6 +161,6 @@ def test_the_search_finds_what_is_there() -> None:
     assert ("storage", "git", "used", "storage.git") in PAIRS
     assert ("run_research", "enabled", "dead", "agent.run_research.enabled") in PAIRS
     assert ("query_policy", "query_policy") not in UNUSED_FIELDS
-    assert ("queryHistory", "window_days") in UNUSED_FIELDS
+    assert ("query_history", "window_days") in HISTORY_PAIRS
     assert set(READERS) == set(SUPPORTED_DRIVERS)
     assert all(model_of(driver) for driver in DRIVERS)

@@ -101,6 +101,25 @@ CASES = [
         "the data end with June: of 27 June to 3 July four days have a row",
     ),
     Case(
+        "cut-filled-to-a-moment",
+        DAILY,
+        ask(
+            "r7",
+            "total",
+            fill=True,
+            time_range={"field": "daily.day", "start": "2024-05-30", "end": "2024-07-01T12:00:00"},
+        ),
+        [(MAY, 7, 2), (date(2024, 6, 1), 7, 30), (date(2024, 7, 1), 6, None)],
+        "half a day of July is asked for, so July is shown; 25 to 30 June are in its window, no day of July is",
+    ),
+    Case(
+        "cut-hours-filled-to-a-moment",
+        DAILY,
+        hours("volume", fill=True, time_range={"start": "2024-01-01T09:30:00", "end": "2024-01-01T11:01:00"}),
+        [(datetime(2024, 1, 1, 9), 2), (datetime(2024, 1, 1, 10), 4), (datetime(2024, 1, 1, 11), None)],
+        "a minute of the hour from 11:00 is asked for",
+    ),
+    Case(
         "cut-distinct",
         DAILY,
         ask("who3", "pairs3"),

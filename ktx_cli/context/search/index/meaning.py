@@ -39,14 +39,14 @@ def nearest(
         what = f"searched by words alone: the index has vectors of {vectors.dimensions} numbers, the model {len(asked)}"
         return [], [ResultWarning("no_vectors", what, hint="ktx index")]
     warnings = []
-    among: list[int] | None = None
+    among = vectors.within(scope)
     if vectors.too_many:
         among = [each.row.number for each in ranking.documents if each.place[0] == 0]
         what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
         warnings.append(ResultWarning("vectors_bounded", what, hint="pip install numpy"))
-    elif scope != Scope() or store.removed or store.has_owned:
-        among = store.within(vectors.numbers, scope)
-    numbers = vectors.nearest(asked, among, max(_NEAREST, 2 * limit))
+    wanted = max(_NEAREST, 2 * limit)
+    found = vectors.nearest(asked, among, wanted + len(store.removed))
+    numbers = [number for number in found if number not in store.removed][:wanted]
     hidden = own_pages([store], scope)
     rows = {row.number: row for row in store.rows(numbers) if not is_shadowed(row, hidden)}
     return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in numbers if number in rows], warnings

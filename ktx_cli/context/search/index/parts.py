@@ -21,6 +21,7 @@ from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import FOLDER
+from ktx_cli.project.files import storage_error
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
 
@@ -205,7 +206,10 @@ def files_between(unit: str, was: str, now: str) -> set[str]:
 
 
 def signatures_below(root: Path, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings."""
+    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
+
+    Links to folders are not followed. Raises `StorageError` for a folder that cannot be read.
+    """
     found: dict[str, str] = {}
     folders = [folder]
     while folders:
@@ -213,14 +217,23 @@ def signatures_below(root: Path, folder: str, endings: tuple[str, ...]) -> dict[
         try:
             with os.scandir(root / here) as entries:
                 for entry in entries:
-                    if entry.is_dir():
+                    if entry.is_dir(follow_symlinks=False):
                         folders.append(f"{here}/{entry.name}")
-                    elif entry.name.endswith(endings):
-                        stat = entry.stat()
-                        found[f"{here}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
-        except (FileNotFoundError, NotADirectoryError):  # it went while it was looked at, and has no files
+                    elif entry.name.endswith(endings) and entry.is_file():
+                        found[f"{here}/{entry.name}"] = _signature(entry)
+        except (FileNotFoundError, NotADirectoryError):  # there is none
             continue
-    return found
+        except OSError as error:
+            raise storage_error(root / here, error, "read") from error
+    return {path: signature for path, signature in found.items() if signature}
+
+
+def _signature(entry: os.DirEntry[str]) -> str:
+    try:
+        stat = entry.stat()
+    except FileNotFoundError:  # it went while the folder was read
+        return ""
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def _hash(parts: Iterable[str]) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.search.index.file import Identity, identity, open_index
+from ktx_cli.context.search.index.meaning import fused, nearest, no_vectors
 from ktx_cli.context.search.index.parts import Contents, files_between
 from ktx_cli.context.search.index.store import Store
-from ktx_cli.context.search.index.meaning import fused, nearest, no_vectors
 from ktx_cli.context.search.index.vectors import EMBEDDED, Vectors, nobody
 from ktx_cli.context.search.index.writing import digest_of
 from ktx_cli.context.search.model import Document, Found, Scope
@@ -27,7 +27,9 @@ from ktx_cli.project.tree import Tree
 
 HINT: Final = "ktx index"
 LOOK_SECONDS: Final = 1.0
-"""How long a process takes the files of a project for unchanged after it looked at them."""
+"""How long a process takes the files of a project for unchanged after it looked at them, at least."""
+_LOOKS: Final = 0.02
+"""How much of its time a process looks at files at most."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Searcher:
     embedder: Callable[[], Embedder | None] = nobody
     look_seconds: float = LOOK_SECONDS
     _base: _Base | None = None
-    _looked: float | None = None
+    _look_at: float = 0.0
     _view: tuple[list[Store], list[ResultWarning]] = field(default_factory=lambda: ([], []))
     _delta_of: tuple[Identity | None, Mapping[str, str]] | None = None
     _overlay: tuple[object, list[Store]] = field(default_factory=lambda: (None, []))
@@ -96,7 +98,7 @@ class Searcher:
         """Close the index."""
         if self._base is not None:
             self._base.database.close()
-        self._base, self._looked, self._delta_of, self._overlay = None, None, None, (None, [])
+        self._base, self._look_at, self._delta_of, self._overlay = None, 0.0, None, (None, [])
 
     def _overlaid(self, tree: Tree, changed: Collection[str]) -> list[Store]:
         contents = self.contents()
@@ -117,12 +119,12 @@ class Searcher:
         self.close()
 
     def _current(self) -> tuple[list[Store], list[ResultWarning]]:
-        now = monotonic()
         known = None if self._base is None else self._base.identity
-        fresh = self._looked is not None and now - self._looked < self.look_seconds
-        if not fresh or identity(self.path) != known:
+        if monotonic() >= self._look_at or identity(self.path) != known:
+            started = monotonic()
             self._view = self._looked_at()
-            self._looked = now
+            ended = monotonic()
+            self._look_at = ended + max(self.look_seconds, (ended - started) / _LOOKS) if self.look_seconds else 0.0
         return self._view
 
     def _looked_at(self) -> tuple[list[Store], list[ResultWarning]]:

@@ -70,11 +70,6 @@ class Store:
         """How long all documents are together, in words by their weight."""
         return float(get_meta(self.database, "length") or 0)
 
-    @functools.cached_property
-    def has_owned(self) -> bool:
-        """Whether some document is not everybody's."""
-        return self.database.execute("SELECT 1 FROM docs WHERE owner <> '' LIMIT 1").fetchone() is not None
-
     def having(self, term: str) -> int:
         """Return how many documents have a stem; what was removed counts too."""
         if term not in self._having:
@@ -152,25 +147,10 @@ class Store:
         summary, fields = self.database.execute("SELECT summary, fields FROM docs WHERE id = ?", (number,)).fetchone()
         return summary, fields
 
-    def within(self, numbers: Sequence[int], scope: Scope) -> list[int]:
-        """Return those of some documents that are in a scope, in their order."""
-        facts: dict[int, tuple[str, str, str]] = {}
-        for start in range(0, len(numbers), _AT_ONCE):
-            part = numbers[start : start + _AT_ONCE]
-            marks = ", ".join("?" for _ in part)
-            rows = self.database.execute(f"SELECT id, kind, connection, owner FROM docs WHERE id IN ({marks})", part)
-            facts.update({number: (kind, connection, owner) for number, kind, connection, owner in rows})
-        return [each for each in numbers if each in facts and each not in self.removed and _is_in(scope, *facts[each])]
-
     def owned(self, user: str) -> set[str]:
         """Return the names of the pages of a user."""
         rows = self.database.execute("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
         return {name for number, name in rows if number not in self.removed}
-
-
-def _is_in(scope: Scope, kind: str, connection: str, owner: str) -> bool:
-    of_connection = scope.connection is None or connection in ("", scope.connection)
-    return of_connection and owner in ("", scope.user) and (not scope.kinds or kind in scope.kinds)
 
 
 def in_memory() -> sqlite3.Connection:

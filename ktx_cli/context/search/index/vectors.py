@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import functools
+import heapq
 import math
 import operator
 import sqlite3
@@ -17,12 +18,13 @@ from typing import Any, Final
 
 from ktx_cli.context.search.index.schema import get_meta, set_meta
 from ktx_cli.context.search.index.writing import unpacked
+from ktx_cli.context.search.model import Scope
 from ktx_cli.core.events import Emit, StepProgress
 from ktx_cli.llm.embeddings.port import Embedder
 
 EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
 """The kinds that get a vector: values of rows are never given to a model."""
-PLAIN_BOUND: Final = 2_000_000
+PLAIN_BOUND: Final = 5_000_000
 """How many numbers Python alone compares for a query (about 0.2 s)."""
 TEXT_LIMIT: Final = 2000
 """How many characters of a document its vector is made from."""
@@ -87,34 +89,53 @@ def unpack(blob: bytes) -> array.array[float]:
 
 
 class Vectors:
-    """The vectors of an index, read once."""
+    """The vectors of an index, read once, with what tells the scope of each."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
-        rows = database.execute("SELECT doc, vector FROM vectors ORDER BY doc").fetchall()
-        self.numbers = [number for number, _ in rows]
-        self._blobs = [blob for _, blob in rows]
+        rows = database.execute(
+            "SELECT v.doc, v.vector, d.kind, d.connection, d.owner FROM vectors AS v JOIN docs AS d ON d.id = v.doc"
+            " ORDER BY v.doc"
+        ).fetchall()
+        self.numbers = [row[0] for row in rows]
+        self._blobs = [row[1] for row in rows]
+        self._facts = [row[2:] for row in rows]
         self.dimensions = len(rows[0][1]) // 4 if rows else 0
+        self._within: tuple[object, list[int]] = (None, [])
 
     @property
     def too_many(self) -> bool:
         """Whether they cannot all be compared here."""
         return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
 
-    def nearest(self, query: Sequence[float], among: Iterable[int] | None, wanted: int) -> list[int]:
-        """Return the documents nearest in direction, at most `wanted`, the nearest first. `among` None: of all."""
-        asked = unpack(packed(query))
-        places = range(len(self.numbers)) if among is None else self._places(among)
-        scored = sorted(
-            zip(self._similarities(asked, places), places, strict=True), key=lambda each: (-each[0], each[1])
-        )
-        return [self.numbers[place] for similarity, place in scored[:wanted] if similarity > 0]
+    def within(self, scope: Scope) -> list[int]:
+        """Return the documents of a scope; those of the last one asked for are remembered."""
+        key = (tuple(scope.kinds), scope.connection, scope.user)
+        if self._within[0] != key:
+            found = [number for number, facts in zip(self.numbers, self._facts, strict=True) if scope.has(*facts)]
+            self._within = (key, found)
+        return self._within[1]
 
-    def _similarities(self, asked: array.array[float], places: Sequence[int]) -> list[float]:
+    def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
+        """Return those of some documents that are nearest in direction, at most `wanted`, the nearest first."""
+        asked = unpack(packed(query))
+        places = range(len(self.numbers)) if len(among) == len(self.numbers) else self._places(among)
+        compared = self._by_python if _numpy() is None else self._by_numpy
+        return [self.numbers[place] for place in compared(asked, places, wanted)]
+
+    def _by_python(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
+        similar = (sum(map(operator.mul, asked, unpack(self._blobs[place]))) for place in places)
+        scored = zip((-each for each in similar), places, strict=True)
+        return [place for distance, place in heapq.nsmallest(wanted, scored) if distance < 0]
+
+    def _by_numpy(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
         numpy = _numpy()
-        if numpy is not None and len(places):
-            chosen = self._matrix if len(places) == len(self.numbers) else self._matrix[list(places)]
-            return (chosen @ numpy.asarray(asked, dtype="<f4")).tolist()  # type: ignore[no-any-return]
-        return [sum(map(operator.mul, asked, unpack(self._blobs[place]))) for place in places]
+        chosen = self._matrix if len(places) == len(self.numbers) else self._matrix[list(places)]
+        similar = chosen @ numpy.asarray(asked, dtype="<f4")
+        best = range(len(similar))
+        if wanted < len(similar):
+            best = numpy.argpartition(-similar, wanted)[:wanted].tolist()
+        ordered = sorted((-float(similar[each]), places[each]) for each in best)
+        return [place for distance, place in ordered if distance < 0]
 
     @functools.cached_property
     def _matrix(self) -> Any:

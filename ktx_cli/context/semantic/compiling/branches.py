@@ -167,7 +167,7 @@ class BranchBuilder:
     def _ranged(self) -> list[exp.Expr]:
         """Return the condition that a row is in the time the branch is about.
 
-        A period that the question's range cuts is cut for an earlier value too, so that rows add up to their total.
+        A period that the question's range cuts is cut for an earlier value too.
         """
         window, asked = self._window(), self.plan.time_range
         moved = window.range() if window is not None else None if asked is None else self._moved(asked)

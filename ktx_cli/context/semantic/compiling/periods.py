@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlglot import exp
 
@@ -12,7 +13,8 @@ from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import counted_by, cut, in_range, is_time_of
 from ktx_cli.context.semantic.expressions.names import Name
 from ktx_cli.context.semantic.model import DAY
-from ktx_cli.context.semantic.time import DateOrTimestamp, literal, overflow, shift, spine, truncate
+from ktx_cli.context.semantic.planning.ranges import instant
+from ktx_cli.context.semantic.time import DateOrTimestamp, literal, overflow, period_of, spine
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,8 @@ def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bo
     if asked is not None:
         value = asked.end if last else asked.start
         if value is not None:
-            rows_bound = literal(value, kind, build.dialect)
-            if last:
-                rows_bound = shift(rows_bound, -1, counted_by(grain), kind, build.dialect)
-            return truncate(rows_bound, grain, kind, build.clock(None))
+            moment = instant(value) - timedelta(microseconds=1) if last else instant(value)
+            return literal(period_of(moment, grain, build.names.model.calendar), kind, build.dialect)
     pick = exp.Max if last else exp.Min
     query = exp.select(pick(this=column("period", seen))).from_(named(seen))
     return exp.Subquery(this=query)

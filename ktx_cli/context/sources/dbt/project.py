@@ -63,12 +63,12 @@ class Node:
 
 @dataclass(slots=True)
 class Project:
-    """`nodes` in the order of the files. `yaml_files`: path -> text of what may define something."""
+    """`nodes` in the order of the files. `semantic_files`: path -> text of what may hold semantic models or metrics."""
 
     texts: Texts
     nodes: list[Node] = field(default_factory=list)
     exposures: list[Item] = field(default_factory=list)
-    yaml_files: dict[str, str] = field(default_factory=dict)
+    semantic_files: dict[str, str] = field(default_factory=dict)
 
 
 def read_project(snapshot: Snapshot, report: Report) -> Project:
@@ -81,7 +81,7 @@ def read_project(snapshot: Snapshot, report: Report) -> Project:
         if path.endswith(".md"):
             blocks |= doc_blocks(text)
     project = Project(Texts(blocks, variables_of(settings)))
-    project.yaml_files = {path: text for path, text in texts.items() if _is_yaml(path)}
+    project.semantic_files = {path: texts[path] for path in documents if _may_define(path, texts[path])}
     package, known = read_reduced(snapshot.files.get(PATH))
     reader = _Reader(project, settings, {_key(each): each for each in _own_last(known, package)}, report)
     for path, file in documents.items():
@@ -93,6 +93,10 @@ def read_project(snapshot: Snapshot, report: Report) -> Project:
 
 def _is_yaml(path: str) -> bool:
     return path.endswith((".yml", ".yaml"))
+
+
+def _may_define(path: str, text: str) -> bool:
+    return PurePosixPath(path).stem == PROJECT or "semantic_model" in text or "metrics" in text
 
 
 def _load(path: str, text: str, report: Report) -> SourceFile | None:

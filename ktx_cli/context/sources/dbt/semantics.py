@@ -26,7 +26,7 @@ def want_semantics(
     """
     reports: list[tuple[Fidelity, ...]] = []
     used = sorted({table.connection for table in tables.values()})
-    if not used:
+    if not files or not used:
         return list(import_dbt(files, None, tables={}, properties=False).report)
     for connection in used:
         here = {relation: table.text for relation, table in tables.items() if table.connection == connection}

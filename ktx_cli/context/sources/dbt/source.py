@@ -71,7 +71,7 @@ class DbtSource:
                 facts.add(node, found[node.relation])
         add_joins(references, found, context.owned, wanted, report)
         broken: list[ResultWarning] = []
-        semantics = want_semantics(project.yaml_files, found, context, wanted, broken)
+        semantics = want_semantics(project.semantic_files, found, context, wanted, broken)
         for exposure in project.exposures:
             report.dropped(f"exposure `{exposure.text('name') or '?'}`", EXPOSURE, exposure.place)
         written = write(wanted, context, TOOL)
@@ -163,7 +163,7 @@ def _named_by_semantic_models(project: Project) -> set[Relation]:
     """Return what `model:` of semantic models refers to."""
     from ktx_cli.context.semantic.interchange.dbt.documents import read_documents
 
-    documents = read_documents(project.yaml_files, Report(), rest=False)
+    documents = read_documents(project.semantic_files, Report(), rest=False)
     named = (item.values.get("model") for item in documents.semantic_models)
     return {relation for text in named if isinstance(text, str) and (relation := relation_of(text)) is not None}
 

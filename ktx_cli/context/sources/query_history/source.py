@@ -66,7 +66,11 @@ class QueryHistorySource:
         """Read the history and stage it; what a statement holds besides its structure is never kept."""
         settings: QueryHistory = entry.context.query_history
         dialect = dialect_of(entry.driver) or entry.driver
-        model = self.model or load_model(context.layout, context.connection, dialect)
+        model = (
+            self.model
+            or context.models.get(context.connection)
+            or load_model(context.layout, context.connection, dialect)
+        )
         gathering = _gathering(entry, settings, model, context.connection)
         opens = self.connect or (lambda: _opened(entry, context))
         place = readers.Place(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ktx_cli.context.sources.manifest import manifest_path, parse_manifest
 from ktx_cli.context.sources.port import Source
-from ktx_cli.context.sources.registry import source_for
+from ktx_cli.context.sources.registry import QUERY_HISTORY, source_for
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.targets import Target
@@ -14,9 +14,6 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.config.connections import Database
 from ktx_cli.project.config.query_history import ConnectionContext
 from ktx_cli.project.tree import Tree
-
-QUERY_HISTORY = "query-history"
-"""The source a database has of its own: what people asked it."""
 
 
 def choose_sources(config: KtxConfig, targets: Sequence[Target], base: Tree, *, model: bool) -> list[SourceWork]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.sources.manifest import compare
 from ktx_cli.context.sources.port import FetchContext
 from ktx_cli.context.sources.raw_store import RawStore
@@ -41,12 +42,14 @@ def fetch_all(
     earlier: Mapping[tuple[str, str], Fetched],
     model: bool,
     scratch: Path | None,
+    models: Mapping[str, Model],
     emit: Emit,
     stopped: Callable[[], bool],
 ) -> None:
     """Fill snapshot and changes of every work, or its error.
 
-    `model`: whether one reads the files. `scratch`: a folder for what is fetched, in place of those of the project.
+    `model`: whether one reads the files. `models`: the semantic layers of databases whose history is read. `scratch`: a
+    folder for what is fetched, in place of those of the project.
     """
     raw = RawStore(scratch or layout.raw_store)
 
@@ -60,6 +63,7 @@ def fetch_all(
             known.cursor,
             known.files or {},
             None if scratch is None else scratch / "cache",
+            models,
             emit,
             stopped,
         )

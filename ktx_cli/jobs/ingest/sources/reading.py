@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.sources.port import Projection
+from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.choosing import choose_sources
 from ktx_cli.jobs.ingest.sources.fetching import Fetched, fetch_all
 from ktx_cli.jobs.ingest.sources.projecting import project_all
 from ktx_cli.jobs.ingest.sources.remembering import Of
+from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.semantic.layers import load_layer_in
 from ktx_cli.project.tree import Tree
 from ktx_cli.project.workspace import Workspace
@@ -40,6 +42,7 @@ def read_sources(
         earlier=fetches,
         model=run.asks_model,
         scratch=scratch,
+        models=_asked(run, works),
         emit=request.emit,
         stopped=lambda: False,
     )
@@ -50,6 +53,12 @@ def read_sources(
             work.units = work.source.units(work.entry, work.snapshot, work.changes, said)
         run.warnings.extend(work.snapshot.warnings)
         run.warnings.extend(() if work.projection is None else work.projection.warnings)
+
+
+def _asked(run: Run, works: Iterable[SourceWork]) -> Mapping[str, Model]:
+    """Return the semantic layers of the databases whose query history is read."""
+    ids = [work.connection for work in works if work.kind == QUERY_HISTORY]
+    return {each: load_layer_in(run.workspace, run.config, each) for each in ids}
 
 
 def models_in(run: Run, workspace: Workspace) -> Mapping[str, Model]:

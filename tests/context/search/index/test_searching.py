@@ -257,6 +257,22 @@ def test_an_index_that_cannot_be_used_is_told_and_built_again(project: Project, 
     assert project.search("turnover of customers") == Answer(good)
 
 
+def test_a_run_that_fails_leaves_the_index_as_it_was(project: Project) -> None:
+    project.refresh()
+    before = traces(project.root)
+    project.stamp, project.passages = "2", (1 / 0 for _ in range(1))  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        project.refresh()
+    assert traces(project.root) == before
+
+
+def test_links_to_folders_and_to_nothing_are_no_pages(project: Project) -> None:
+    (project.root / "wiki/global/loop").symlink_to(project.root / "wiki")
+    (project.root / "wiki/global/dangling.md").symlink_to(project.root / "nothing")
+    pages = [path for path in project.contents().signatures() if path.startswith("wiki/")]
+    assert sorted(pages) == sorted(f"wiki/{name}.md" for name in PAGES)
+
+
 def test_the_file_is_its_owners_alone(project: Project) -> None:
     project.refresh()
     assert project.path.stat().st_mode & 0o777 == 0o600
@@ -293,6 +309,17 @@ def test_a_value_withheld_from_now_on_is_not_found_and_leaves_the_file(project: 
     assert project.ids("shipped") == []
     project.refresh()
     assert b"shipped" not in project.path.read_bytes()
+
+
+def test_files_are_not_looked_at_for_every_query(project: Project) -> None:
+    project.refresh()
+    searcher = Searcher(project.path, project.contents, WorkingTree(project.root), look_seconds=3600)
+    assert searcher.search("attrition").found.hits == ()
+    project.write("wiki/global/new.md", "# New\n\nAttrition.\n")
+    assert searcher.search("attrition").found.hits == ()
+    project.refresh()
+    assert [hit.id for hit in searcher.search("attrition").found.hits] == ["new"], "a new index is seen at once"
+    searcher.close()
 
 
 def test_an_overlay_is_searched_as_it_is(project: Project) -> None:

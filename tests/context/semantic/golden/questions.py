@@ -92,6 +92,23 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "dimensions": [_MONTH, "orders.gift"],
         "time_range": {"start": "2024-01-01", "end": "2024-04-01"},
     },
+    "cut_months": {
+        "measures": ["orders.revenue_28", "orders.revenue_before"],
+        "dimensions": [_MONTH],
+        "time_range": {"start": "2024-01-10", "end": "2024-02-20T12:00:00"},
+    },
+    "days_compared": {
+        "measures": ["orders.revenue"],
+        "dimensions": [_by("orders.placed_at", "day")],
+        "time_range": {"start": "2024-03-28", "end": "2024-03-31T18:00:00"},
+        "comparison": {"offset": "1 month"},
+    },
+    "weeks_compared": {
+        "measures": ["orders.revenue"],
+        "dimensions": [_by("orders.placed_at", "week")],
+        "time_range": {"start": "2024-02-26", "end": "2024-03-20"},
+        "comparison": {"offset": "1 month"},
+    },
     "compared": {
         "measures": ["orders.revenue"],
         "time_range": {"start": "2024-02-01", "end": "2024-03-01"},
@@ -106,6 +123,16 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "measures": ["stock.on_hand", "stock.usual"],
         "dimensions": [_by("stock.day", "month"), "products.name"],
         "filters": ["products.price < 20"],
+    },
+    "last_before_a_day": {
+        "measures": ["stock.on_hand"],
+        "dimensions": ["products.name"],
+        "filters": ["stock.day < '2024-02-01'", "stock.pieces > 1"],
+    },
+    "members_without_details": {
+        "measures": ["orders.orders"],
+        "dimensions": ["customers.name"],
+        "filters": ["tickets.id IS NULL"],
     },
     "all_members": {
         "measures": ["orders.orders", "orders.revenue"],

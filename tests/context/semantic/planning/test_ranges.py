@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.model import Span
-from ktx_cli.context.semantic.planning.ranges import asked_range, length
+from ktx_cli.context.semantic.planning.ranges import asked_range, differs_in_length, length, lines_up
 from ktx_cli.context.semantic.query import AskedRange
 
 NOW = datetime(2024, 3, 31, 23, 59)
@@ -48,6 +48,44 @@ def test_what_is_no_stretch_of_time(asked: AskedRange) -> None:
     with pytest.raises(SemanticError) as caught:
         asked_range(asked, NOW)
     assert caught.value.hint
+
+
+@pytest.mark.table(
+    ("span", "grain", "wanted"),
+    [
+        (Span(1, "year"), "month", True),
+        (Span(1, "year"), "fiscal_quarter", True),
+        (Span(4, "quarter"), "year", True),
+        (Span(1, "month"), "quarter", False),
+        (Span(28, "day"), "month", False),
+        (Span(1, "year"), "week", False),
+        (Span(52, "week"), "week", True),
+        (Span(14, "day"), "week", True),
+        (Span(10, "day"), "week", False),
+        (Span(1, "month"), "day", True),
+        (Span(1, "month"), "hour", True),
+        (Span(3, "day"), "hour", True),
+        (Span(90, "minute"), "hour", False),
+        (Span(7200, "second"), "hour", True),
+        (Span(36, "hour"), "day", False),
+    ],
+)
+def test_which_periods_lie_so_far_apart(span: Span, grain: str, wanted: bool) -> None:
+    assert lines_up(span, grain) is wanted
+
+
+@pytest.mark.table(
+    ("span", "grain", "wanted"),
+    [
+        (Span(1, "month"), "day", True),
+        (Span(1, "year"), "hour", True),
+        (Span(1, "year"), "month", False),
+        (Span(1, "year"), "week", False),
+        (Span(30, "day"), "day", False),
+    ],
+)
+def test_where_several_periods_have_the_same_before_them(span: Span, grain: str, wanted: bool) -> None:
+    assert differs_in_length(span, grain) is wanted
 
 
 @pytest.mark.table(

@@ -216,6 +216,16 @@ def test_a_join_of_ours_goes_when_the_test_goes() -> None:
     assert made.files[SHARD].decode() == SHOP
 
 
+def test_a_join_of_ours_makes_way_for_one_somebody_named() -> None:
+    files = {"models/schema.yml": relation("ref('customers')")}
+    made, _ = run(files)
+    join = '{to: customers, on: "customer_id = buyer.id", relationship: many_to_one, alias: buyer}'
+    named = f"name: orders\njoins:\n  - {join}\n"
+    made.files["semantic-layer/shop/orders.yaml"] = named.encode()
+    made.run(DbtSource(), files)
+    assert made.files[SHARD].decode() == SHOP and made.owned == {}
+
+
 @pytest.mark.parametrize(
     ("model", "why"),
     [

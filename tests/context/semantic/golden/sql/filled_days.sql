@@ -22,10 +22,8 @@ WITH "orders__1" AS (
     ends.first_period + CAST(d5.digit * 10000 + d4.digit * 1000 + d3.digit * 100 + d2.digit * 10 + d1.digit AS INT) AS "period"
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(CAST('2024-01-15' AS DATE) + (
-        -1
-      ) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -289,20 +287,8 @@ WITH "orders__1" AS (
     ) AS "period"
   FROM (
     SELECT
-      DATE(
-        CASE
-          WHEN TYPEOF('2024-01-01') <> 'text'
-          THEN DATE('2024-01-01', 'unixepoch')
-          ELSE SUBSTR('2024-01-01', 1, 10)
-        END
-      ) AS first_period,
-      DATE(
-        CASE
-          WHEN TYPEOF(DATE('2024-01-15', '-1 days')) <> 'text'
-          THEN DATE(DATE('2024-01-15', '-1 days'), 'unixepoch')
-          ELSE SUBSTR(DATE('2024-01-15', '-1 days'), 1, 10)
-        END
-      ) AS last_period
+      '2024-01-01' AS first_period,
+      '2024-01-14' AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -540,8 +526,8 @@ WITH "orders__1" AS (
     ) AS DATE) AS "period"
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(CAST(CAST('2024-01-15' AS DATE) + INTERVAL '-1 DAY' AS DATE) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -789,10 +775,8 @@ WITH `orders__1` AS (
     ) AS `period`
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATE_ADD(CAST('2024-01-15' AS DATE), INTERVAL (
-        -1
-      ) DAY) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -1030,8 +1014,8 @@ WITH "orders__1" AS (
     ) AS "period"
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATEADD(DAY, -1, CAST('2024-01-15' AS DATE)) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -1259,10 +1243,8 @@ WITH `orders__1` AS (
     ) AS `period`
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATE_ADD(CAST('2024-01-15' AS DATE), INTERVAL (
-        -1
-      ) DAY) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -1500,8 +1482,8 @@ WITH [orders__1] AS (
     ) AS [period]
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATEADD(DAY, -1, CAST('2024-01-15' AS DATE)) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -1738,8 +1720,8 @@ WITH "orders__1" AS (
     addDays(ends.first_period, numbers.number) AS "period"
   FROM (
     SELECT
-      toDate32(toDate32('2024-01-01')) AS first_period,
-      toDate32(addDays(toDate32('2024-01-15'), -1)) AS last_period
+      toDate32('2024-01-01') AS first_period,
+      toDate32('2024-01-14') AS last_period
   ) AS ends
   CROSS JOIN numbers(100000) AS numbers
   WHERE
@@ -1800,8 +1782,8 @@ WITH "orders__1" AS (
     ) AS DATE) AS "period"
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(CAST(DATEADD(DAY, -1, CAST('2024-01-15' AS DATE)) AS DATE) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -2035,8 +2017,8 @@ WITH `orders__1` AS (
     ) AS `period`
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATE_ADD(CAST('2024-01-15' AS DATE), -1) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT
@@ -2261,8 +2243,8 @@ WITH "orders__1" AS (
     ) AS "period"
   FROM (
     SELECT
-      CAST(CAST('2024-01-01' AS DATE) AS DATE) AS first_period,
-      CAST(DATE_ADD('DAY', -1, CAST('2024-01-15' AS DATE)) AS DATE) AS last_period
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
   ) AS ends
   CROSS JOIN (
     SELECT

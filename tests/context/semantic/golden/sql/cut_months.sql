@@ -1,0 +1,1144 @@
+-- {"measures": ["orders.revenue_28", "orders.revenue_before"], "dimensions": [{"field": "orders.placed_at", "granularity": "month"}], "time_range": {"start": "2024-01-10", "end": "2024-02-20T12:00:00"}}
+
+-- duckdb
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-10 00:00:00' AS TIMESTAMP)
+      AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+    )
+    AND NOT CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) < CAST("orders__periods"."period" + INTERVAL 1 MONTH AS DATE)
+    AND (
+      (
+        "orders__periods"."period" < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) >= CAST("orders__periods"."period" + INTERVAL 1 MONTH AS DATE) + (
+          -28
+        )
+      )
+      OR (
+        "orders__periods"."period" = CAST('2024-02-01' AS DATE)
+        AND CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-23 12:00:00' AS TIMESTAMP)
+      )
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) = CAST(DATE_TRUNC(
+      'MONTH',
+      CAST(CAST("orders__periods"."period" + INTERVAL (
+        -1
+      ) MONTH AS DATE) AS DATE)
+    ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-10 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-01-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;
+
+-- sqlite
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    DATE(
+      DATE(
+        DATETIME(
+          CASE
+            WHEN TYPEOF("orders"."placed_at") <> 'text'
+            THEN DATETIME("orders"."placed_at", 'unixepoch')
+            WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+            THEN "orders"."placed_at"
+            WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+            THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+            ELSE SUBSTR("orders"."placed_at", 1, 19)
+          END
+        )
+      ),
+      'start of month'
+    ) AS "period"
+  FROM "orders" AS "orders"
+  WHERE
+    (
+      DATETIME(
+        CASE
+          WHEN TYPEOF("orders"."placed_at") <> 'text'
+          THEN DATETIME("orders"."placed_at", 'unixepoch')
+          WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+          THEN "orders"."placed_at"
+          WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+          THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+          ELSE SUBSTR("orders"."placed_at", 1, 19)
+        END
+      ) >= '2024-01-10 00:00:00'
+      AND DATETIME(
+        CASE
+          WHEN TYPEOF("orders"."placed_at") <> 'text'
+          THEN DATETIME("orders"."placed_at", 'unixepoch')
+          WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+          THEN "orders"."placed_at"
+          WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+          THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+          ELSE SUBSTR("orders"."placed_at", 1, 19)
+        END
+      ) < '2024-02-20 12:00:00'
+    )
+    AND NOT DATE(
+      DATE(
+        DATETIME(
+          CASE
+            WHEN TYPEOF("orders"."placed_at") <> 'text'
+            THEN DATETIME("orders"."placed_at", 'unixepoch')
+            WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+            THEN "orders"."placed_at"
+            WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+            THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+            ELSE SUBSTR("orders"."placed_at", 1, 19)
+          END
+        )
+      ),
+      'start of month'
+    ) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON DATE(
+      DATETIME(
+        CASE
+          WHEN TYPEOF("orders"."placed_at") <> 'text'
+          THEN DATETIME("orders"."placed_at", 'unixepoch')
+          WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+          THEN "orders"."placed_at"
+          WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+          THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+          ELSE SUBSTR("orders"."placed_at", 1, 19)
+        END
+      )
+    ) < MIN(
+      DATE("orders__periods"."period", '+1 months'),
+      DATE("orders__periods"."period", 'start of month', '+2 months', '-1 days')
+    )
+    AND (
+      (
+        "orders__periods"."period" < '2024-02-01'
+        AND DATE(
+          DATETIME(
+            CASE
+              WHEN TYPEOF("orders"."placed_at") <> 'text'
+              THEN DATETIME("orders"."placed_at", 'unixepoch')
+              WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+              THEN "orders"."placed_at"
+              WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+              THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+              ELSE SUBSTR("orders"."placed_at", 1, 19)
+            END
+          )
+        ) >= DATE(
+          MIN(
+            DATE("orders__periods"."period", '+1 months'),
+            DATE("orders__periods"."period", 'start of month', '+2 months', '-1 days')
+          ),
+          '-28 days'
+        )
+      )
+      OR (
+        "orders__periods"."period" = '2024-02-01'
+        AND DATETIME(
+          CASE
+            WHEN TYPEOF("orders"."placed_at") <> 'text'
+            THEN DATETIME("orders"."placed_at", 'unixepoch')
+            WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+            THEN "orders"."placed_at"
+            WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+            THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+            ELSE SUBSTR("orders"."placed_at", 1, 19)
+          END
+        ) >= '2024-01-23 12:00:00'
+      )
+    )
+  WHERE
+    DATETIME(
+      CASE
+        WHEN TYPEOF("orders"."placed_at") <> 'text'
+        THEN DATETIME("orders"."placed_at", 'unixepoch')
+        WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+        THEN "orders"."placed_at"
+        WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+        THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+        ELSE SUBSTR("orders"."placed_at", 1, 19)
+      END
+    ) < '2024-02-20 12:00:00'
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON DATE(
+      DATE(
+        DATETIME(
+          CASE
+            WHEN TYPEOF("orders"."placed_at") <> 'text'
+            THEN DATETIME("orders"."placed_at", 'unixepoch')
+            WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+            THEN "orders"."placed_at"
+            WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+            THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+            ELSE SUBSTR("orders"."placed_at", 1, 19)
+          END
+        )
+      ),
+      'start of month'
+    ) = DATE(
+      DATE(
+        CASE
+          WHEN TYPEOF(
+            MIN(
+              DATE("orders__periods"."period", '-1 months'),
+              DATE("orders__periods"."period", 'start of month', '+0 months', '-1 days')
+            )
+          ) <> 'text'
+          THEN DATE(
+            MIN(
+              DATE("orders__periods"."period", '-1 months'),
+              DATE("orders__periods"."period", 'start of month', '+0 months', '-1 days')
+            ),
+            'unixepoch'
+          )
+          ELSE SUBSTR(
+            MIN(
+              DATE("orders__periods"."period", '-1 months'),
+              DATE("orders__periods"."period", 'start of month', '+0 months', '-1 days')
+            ),
+            1,
+            10
+          )
+        END
+      ),
+      'start of month'
+    )
+  WHERE
+    DATETIME(
+      CASE
+        WHEN TYPEOF("orders"."placed_at") <> 'text'
+        THEN DATETIME("orders"."placed_at", 'unixepoch')
+        WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+        THEN "orders"."placed_at"
+        WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+        THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+        ELSE SUBSTR("orders"."placed_at", 1, 19)
+      END
+    ) >= '2023-12-10 00:00:00'
+    AND DATETIME(
+      CASE
+        WHEN TYPEOF("orders"."placed_at") <> 'text'
+        THEN DATETIME("orders"."placed_at", 'unixepoch')
+        WHEN SUBSTR("orders"."placed_at", 20, 1) <> '.'
+        THEN "orders"."placed_at"
+        WHEN "orders"."placed_at" GLOB '*[+-]??:??'
+        THEN SUBSTR("orders"."placed_at", 1, 19) || SUBSTR("orders"."placed_at", -6)
+        ELSE SUBSTR("orders"."placed_at", 1, 19)
+      END
+    ) < '2024-01-20 12:00:00'
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC NULLS LAST
+LIMIT 1001;
+
+-- postgres
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-10 00:00:00' AS TIMESTAMP)
+      AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+    )
+    AND NOT CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) < CAST("orders__periods"."period" + INTERVAL '1 MONTH' AS DATE)
+    AND (
+      (
+        "orders__periods"."period" < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) >= CAST(CAST("orders__periods"."period" + INTERVAL '1 MONTH' AS DATE) + INTERVAL '-28 DAY' AS DATE)
+      )
+      OR (
+        "orders__periods"."period" = CAST('2024-02-01' AS DATE)
+        AND CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-23 12:00:00' AS TIMESTAMP)
+      )
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) = CAST(DATE_TRUNC(
+      'MONTH',
+      CAST(CAST("orders__periods"."period" + INTERVAL '-1 MONTH' AS DATE) AS DATE)
+    ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-10 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-01-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1" AS "orders__1"
+  CROSS JOIN "orders__1_2" AS "orders__1_2"
+  WHERE
+    FALSE
+  UNION ALL
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;
+
+-- mysql
+WITH `orders__periods` AS (
+  SELECT DISTINCT
+    DATE_ADD(
+      CAST('0001-01-01' AS DATE),
+      INTERVAL (
+        TIMESTAMPDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST(`orders`.`placed_at` AS DATE))
+      ) MONTH
+    ) AS `period`
+  FROM `shop`.`orders` AS `orders`
+  WHERE
+    (
+      `orders`.`placed_at` >= CAST('2024-01-10 00:00:00' AS DATETIME)
+      AND `orders`.`placed_at` < CAST('2024-02-20 12:00:00' AS DATETIME)
+    )
+    AND NOT DATE_ADD(
+      CAST('0001-01-01' AS DATE),
+      INTERVAL (
+        TIMESTAMPDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST(`orders`.`placed_at` AS DATE))
+      ) MONTH
+    ) IS NULL
+), `orders__1` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m0`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(`orders`.`placed_at` AS DATE) < DATE_ADD(`orders__periods`.`period`, INTERVAL 1 MONTH)
+    AND (
+      (
+        `orders__periods`.`period` < CAST('2024-02-01' AS DATE)
+        AND CAST(`orders`.`placed_at` AS DATE) >= DATE_ADD(DATE_ADD(`orders__periods`.`period`, INTERVAL 1 MONTH), INTERVAL (
+          -28
+        ) DAY)
+      )
+      OR (
+        `orders__periods`.`period` = CAST('2024-02-01' AS DATE)
+        AND `orders`.`placed_at` >= CAST('2024-01-23 12:00:00' AS DATETIME)
+      )
+    )
+  WHERE
+    `orders`.`placed_at` < CAST('2024-02-20 12:00:00' AS DATETIME)
+  GROUP BY
+    `orders__periods`.`period`
+), `orders__1_2` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m1`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON DATE_ADD(
+      CAST('0001-01-01' AS DATE),
+      INTERVAL (
+        TIMESTAMPDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST(`orders`.`placed_at` AS DATE))
+      ) MONTH
+    ) = DATE_ADD(
+      CAST('0001-01-01' AS DATE),
+      INTERVAL (
+        TIMESTAMPDIFF(
+          MONTH,
+          CAST('0001-01-01' AS DATE),
+          CAST(DATE_ADD(`orders__periods`.`period`, INTERVAL (
+            -1
+          ) MONTH) AS DATE)
+        )
+      ) MONTH
+    )
+  WHERE
+    `orders`.`placed_at` >= CAST('2023-12-10 00:00:00' AS DATETIME)
+    AND `orders`.`placed_at` < CAST('2024-01-20 12:00:00' AS DATETIME)
+  GROUP BY
+    `orders__periods`.`period`
+), `stacked` AS (
+  SELECT
+    `orders__1`.`d0` AS `d0`,
+    `orders__1`.`m0` AS `m0`,
+    NULL AS `m1`
+  FROM `orders__1` AS `orders__1`
+  UNION ALL
+  SELECT
+    `orders__1_2`.`d0` AS `d0`,
+    NULL AS `m0`,
+    `orders__1_2`.`m1` AS `m1`
+  FROM `orders__1_2` AS `orders__1_2`
+), `combined` AS (
+  SELECT
+    `stacked`.`d0` AS `d0`,
+    MAX(`stacked`.`m0`) AS `m0`,
+    MAX(`stacked`.`m1`) AS `m1`
+  FROM `stacked` AS `stacked`
+  GROUP BY
+    `stacked`.`d0`
+)
+SELECT
+  `combined`.`d0` AS `placed_at_month`,
+  `combined`.`m0` AS `revenue_28`,
+  `combined`.`m1` AS `revenue_before`
+FROM `combined` AS `combined`
+ORDER BY
+  CASE WHEN `combined`.`d0` IS NULL THEN 1 ELSE 0 END, `combined`.`d0` ASC
+LIMIT 1001;
+
+-- snowflake
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    DATEADD(
+      MONTH,
+      DATEDIFF(
+        MONTH,
+        CAST('0001-01-01' AS DATE),
+        CAST(CAST("orders"."placed_at" AS TIMESTAMPNTZ) AS DATE)
+      ),
+      CAST('0001-01-01' AS DATE)
+    ) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMPNTZ) >= CAST('2024-01-10 00:00:00' AS TIMESTAMPNTZ)
+      AND CAST("orders"."placed_at" AS TIMESTAMPNTZ) < CAST('2024-02-20 12:00:00' AS TIMESTAMPNTZ)
+    )
+    AND NOT DATEADD(
+      MONTH,
+      DATEDIFF(
+        MONTH,
+        CAST('0001-01-01' AS DATE),
+        CAST(CAST("orders"."placed_at" AS TIMESTAMPNTZ) AS DATE)
+      ),
+      CAST('0001-01-01' AS DATE)
+    ) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMPNTZ) AS DATE) < DATEADD(MONTH, 1, "orders__periods"."period")
+    AND (
+      (
+        "orders__periods"."period" < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST("orders"."placed_at" AS TIMESTAMPNTZ) AS DATE) >= DATEADD(DAY, -28, DATEADD(MONTH, 1, "orders__periods"."period"))
+      )
+      OR (
+        "orders__periods"."period" = CAST('2024-02-01' AS DATE)
+        AND CAST("orders"."placed_at" AS TIMESTAMPNTZ) >= CAST('2024-01-23 12:00:00' AS TIMESTAMPNTZ)
+      )
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMPNTZ) < CAST('2024-02-20 12:00:00' AS TIMESTAMPNTZ)
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON DATEADD(
+      MONTH,
+      DATEDIFF(
+        MONTH,
+        CAST('0001-01-01' AS DATE),
+        CAST(CAST("orders"."placed_at" AS TIMESTAMPNTZ) AS DATE)
+      ),
+      CAST('0001-01-01' AS DATE)
+    ) = DATEADD(
+      MONTH,
+      DATEDIFF(
+        MONTH,
+        CAST('0001-01-01' AS DATE),
+        CAST(DATEADD(MONTH, -1, "orders__periods"."period") AS DATE)
+      ),
+      CAST('0001-01-01' AS DATE)
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMPNTZ) >= CAST('2023-12-10 00:00:00' AS TIMESTAMPNTZ)
+    AND CAST("orders"."placed_at" AS TIMESTAMPNTZ) < CAST('2024-01-20 12:00:00' AS TIMESTAMPNTZ)
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;
+
+-- bigquery
+WITH `orders__periods` AS (
+  SELECT DISTINCT
+    DATE_TRUNC(CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE), MONTH) AS `period`
+  FROM `shop`.`orders` AS `orders`
+  WHERE
+    (
+      CAST(`orders`.`placed_at` AS DATETIME) >= CAST('2024-01-10 00:00:00' AS DATETIME)
+      AND CAST(`orders`.`placed_at` AS DATETIME) < CAST('2024-02-20 12:00:00' AS DATETIME)
+    )
+    AND NOT DATE_TRUNC(CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE), MONTH) IS NULL
+), `orders__1` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    sum(`orders`.`amount`) AS `m0`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE) < DATE_ADD(`orders__periods`.`period`, INTERVAL 1 MONTH)
+    AND (
+      (
+        `orders__periods`.`period` < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE) >= DATE_ADD(DATE_ADD(`orders__periods`.`period`, INTERVAL 1 MONTH), INTERVAL (
+          -28
+        ) DAY)
+      )
+      OR (
+        `orders__periods`.`period` = CAST('2024-02-01' AS DATE)
+        AND CAST(`orders`.`placed_at` AS DATETIME) >= CAST('2024-01-23 12:00:00' AS DATETIME)
+      )
+    )
+  WHERE
+    CAST(`orders`.`placed_at` AS DATETIME) < CAST('2024-02-20 12:00:00' AS DATETIME)
+  GROUP BY
+    `orders__periods`.`period`
+), `orders__1_2` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    sum(`orders`.`amount`) AS `m1`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON DATE_TRUNC(CAST(CAST(`orders`.`placed_at` AS DATETIME) AS DATE), MONTH) = DATE_TRUNC(CAST(DATE_ADD(`orders__periods`.`period`, INTERVAL (
+      -1
+    ) MONTH) AS DATE), MONTH)
+  WHERE
+    CAST(`orders`.`placed_at` AS DATETIME) >= CAST('2023-12-10 00:00:00' AS DATETIME)
+    AND CAST(`orders`.`placed_at` AS DATETIME) < CAST('2024-01-20 12:00:00' AS DATETIME)
+  GROUP BY
+    `orders__periods`.`period`
+), `stacked` AS (
+  SELECT
+    `orders__1`.`d0` AS `d0`,
+    `orders__1`.`m0` AS `m0`,
+    NULL AS `m1`
+  FROM `orders__1` AS `orders__1`
+  UNION ALL
+  SELECT
+    `orders__1_2`.`d0` AS `d0`,
+    NULL AS `m0`,
+    `orders__1_2`.`m1` AS `m1`
+  FROM `orders__1_2` AS `orders__1_2`
+), `combined` AS (
+  SELECT
+    `stacked`.`d0` AS `d0`,
+    MAX(`stacked`.`m0`) AS `m0`,
+    MAX(`stacked`.`m1`) AS `m1`
+  FROM `stacked` AS `stacked`
+  GROUP BY
+    `stacked`.`d0`
+)
+SELECT
+  `combined`.`d0` AS `placed_at_month`,
+  `combined`.`m0` AS `revenue_28`,
+  `combined`.`m1` AS `revenue_before`
+FROM `combined` AS `combined`
+ORDER BY
+  `combined`.`d0` ASC NULLS LAST
+LIMIT 1001;
+
+-- tsql
+WITH [orders__periods] AS (
+  SELECT DISTINCT
+    DATEADD(
+      MONTH,
+      DATEDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST([orders].[placed_at] AS DATE)),
+      CAST('0001-01-01' AS DATE)
+    ) AS [period]
+  FROM [shop].[orders] AS [orders]
+  WHERE
+    (
+      [orders].[placed_at] >= CAST('2024-01-10 00:00:00' AS DATETIME2)
+      AND [orders].[placed_at] < CAST('2024-02-20 12:00:00' AS DATETIME2)
+    )
+    AND NOT DATEADD(
+      MONTH,
+      DATEDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST([orders].[placed_at] AS DATE)),
+      CAST('0001-01-01' AS DATE)
+    ) IS NULL
+), [orders__1] AS (
+  SELECT
+    [orders__periods].[period] AS [d0],
+    SUM([orders].[amount]) AS [m0]
+  FROM [shop].[orders] AS [orders]
+  INNER JOIN [orders__periods] AS [orders__periods]
+    ON CAST([orders].[placed_at] AS DATE) < DATEADD(MONTH, 1, [orders__periods].[period])
+    AND (
+      (
+        [orders__periods].[period] < CAST('2024-02-01' AS DATE)
+        AND CAST([orders].[placed_at] AS DATE) >= DATEADD(DAY, -28, DATEADD(MONTH, 1, [orders__periods].[period]))
+      )
+      OR (
+        [orders__periods].[period] = CAST('2024-02-01' AS DATE)
+        AND [orders].[placed_at] >= CAST('2024-01-23 12:00:00' AS DATETIME2)
+      )
+    )
+  WHERE
+    [orders].[placed_at] < CAST('2024-02-20 12:00:00' AS DATETIME2)
+  GROUP BY
+    [orders__periods].[period]
+), [orders__1_2] AS (
+  SELECT
+    [orders__periods].[period] AS [d0],
+    SUM([orders].[amount]) AS [m1]
+  FROM [shop].[orders] AS [orders]
+  INNER JOIN [orders__periods] AS [orders__periods]
+    ON DATEADD(
+      MONTH,
+      DATEDIFF(MONTH, CAST('0001-01-01' AS DATE), CAST([orders].[placed_at] AS DATE)),
+      CAST('0001-01-01' AS DATE)
+    ) = DATEADD(
+      MONTH,
+      DATEDIFF(
+        MONTH,
+        CAST('0001-01-01' AS DATE),
+        CAST(DATEADD(MONTH, -1, [orders__periods].[period]) AS DATE)
+      ),
+      CAST('0001-01-01' AS DATE)
+    )
+  WHERE
+    [orders].[placed_at] >= CAST('2023-12-10 00:00:00' AS DATETIME2)
+    AND [orders].[placed_at] < CAST('2024-01-20 12:00:00' AS DATETIME2)
+  GROUP BY
+    [orders__periods].[period]
+), [stacked] AS (
+  SELECT
+    [orders__1].[d0] AS [d0],
+    [orders__1].[m0] AS [m0],
+    [orders__1_2].[m1] AS [m1]
+  FROM [orders__1] AS [orders__1]
+  CROSS JOIN [orders__1_2] AS [orders__1_2]
+  WHERE
+    (1 = 0)
+  UNION ALL
+  SELECT
+    [orders__1].[d0] AS [d0],
+    [orders__1].[m0] AS [m0],
+    NULL AS [m1]
+  FROM [orders__1] AS [orders__1]
+  UNION ALL
+  SELECT
+    [orders__1_2].[d0] AS [d0],
+    NULL AS [m0],
+    [orders__1_2].[m1] AS [m1]
+  FROM [orders__1_2] AS [orders__1_2]
+), [combined] AS (
+  SELECT
+    [stacked].[d0] AS [d0],
+    MAX([stacked].[m0]) AS [m0],
+    MAX([stacked].[m1]) AS [m1]
+  FROM [stacked] AS [stacked]
+  GROUP BY
+    [stacked].[d0]
+)
+SELECT
+TOP 1001
+  [combined].[d0] AS [placed_at_month],
+  [combined].[m0] AS [revenue_28],
+  [combined].[m1] AS [revenue_before]
+FROM [combined] AS [combined]
+ORDER BY
+  CASE WHEN [combined].[d0] IS NULL THEN 1 ELSE 0 END, [combined].[d0] ASC;
+
+-- clickhouse
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    addMonths(
+      toDate32('1900-01-01'),
+      dateDiff(
+        'month',
+        toDate32('1900-01-01'),
+        toDate32(
+          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        )
+      )
+    ) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-10 00:00:00', 0, 'UTC')
+      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
+    )
+    AND NOT (
+      addMonths(
+        toDate32('1900-01-01'),
+        dateDiff(
+          'month',
+          toDate32('1900-01-01'),
+          toDate32(
+            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          )
+        )
+      ) IS NULL
+    )
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    sum("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  CROSS JOIN "orders__periods" AS "orders__periods"
+  WHERE
+    (
+      toDate32(
+        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      ) < addMonths("orders__periods"."period", 1)
+      AND (
+        (
+          "orders__periods"."period" < toDate32('2024-02-01')
+          AND toDate32(
+            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          ) >= addDays(addMonths("orders__periods"."period", 1), -28)
+        )
+        OR (
+          "orders__periods"."period" = toDate32('2024-02-01')
+          AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-23 12:00:00', 0, 'UTC')
+        )
+      )
+    )
+    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    sum("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  CROSS JOIN "orders__periods" AS "orders__periods"
+  WHERE
+    addMonths(
+      toDate32('1900-01-01'),
+      dateDiff(
+        'month',
+        toDate32('1900-01-01'),
+        toDate32(
+          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        )
+      )
+    ) = addMonths(
+      toDate32('1900-01-01'),
+      dateDiff('month', toDate32('1900-01-01'), toDate32(addMonths("orders__periods"."period", -1)))
+    )
+    AND (
+      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2023-12-10 00:00:00', 0, 'UTC')
+      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-01-20 12:00:00', 0, 'UTC')
+    )
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;
+
+-- redshift
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-10 00:00:00' AS TIMESTAMP)
+      AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+    )
+    AND NOT CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) < CAST(DATEADD(MONTH, 1, "orders__periods"."period") AS DATE)
+    AND (
+      (
+        "orders__periods"."period" < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE) >= CAST(DATEADD(DAY, -28, CAST(DATEADD(MONTH, 1, "orders__periods"."period") AS DATE)) AS DATE)
+      )
+      OR (
+        "orders__periods"."period" = CAST('2024-02-01' AS DATE)
+        AND CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2024-01-23 12:00:00' AS TIMESTAMP)
+      )
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-02-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP) AS DATE)) AS DATE) = CAST(DATE_TRUNC(
+      'MONTH',
+      CAST(CAST(DATEADD(MONTH, -1, "orders__periods"."period") AS DATE) AS DATE)
+    ) AS DATE)
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP) >= CAST('2023-12-10 00:00:00' AS TIMESTAMP)
+    AND CAST("orders"."placed_at" AS TIMESTAMP) < CAST('2024-01-20 12:00:00' AS TIMESTAMP)
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1" AS "orders__1"
+  CROSS JOIN "orders__1_2" AS "orders__1_2"
+  WHERE
+    FALSE
+  UNION ALL
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;
+
+-- databricks
+WITH `orders__periods` AS (
+  SELECT DISTINCT
+    CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) AS `period`
+  FROM `shop`.`orders` AS `orders`
+  WHERE
+    (
+      CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) >= CAST('2024-01-10 00:00:00' AS TIMESTAMP_NTZ)
+      AND CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) < CAST('2024-02-20 12:00:00' AS TIMESTAMP_NTZ)
+    )
+    AND NOT CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) IS NULL
+), `orders__1` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m0`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) < ADD_MONTHS(`orders__periods`.`period`, 1)
+    AND (
+      (
+        `orders__periods`.`period` < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) >= DATE_ADD(ADD_MONTHS(`orders__periods`.`period`, 1), -28)
+      )
+      OR (
+        `orders__periods`.`period` = CAST('2024-02-01' AS DATE)
+        AND CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) >= CAST('2024-01-23 12:00:00' AS TIMESTAMP_NTZ)
+      )
+    )
+  WHERE
+    CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) < CAST('2024-02-20 12:00:00' AS TIMESTAMP_NTZ)
+  GROUP BY
+    `orders__periods`.`period`
+), `orders__1_2` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m1`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) = CAST(DATE_TRUNC('MONTH', CAST(ADD_MONTHS(`orders__periods`.`period`, -1) AS DATE)) AS DATE)
+  WHERE
+    CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) >= CAST('2023-12-10 00:00:00' AS TIMESTAMP_NTZ)
+    AND CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) < CAST('2024-01-20 12:00:00' AS TIMESTAMP_NTZ)
+  GROUP BY
+    `orders__periods`.`period`
+), `stacked` AS (
+  SELECT
+    `orders__1`.`d0` AS `d0`,
+    `orders__1`.`m0` AS `m0`,
+    NULL AS `m1`
+  FROM `orders__1` AS `orders__1`
+  UNION ALL
+  SELECT
+    `orders__1_2`.`d0` AS `d0`,
+    NULL AS `m0`,
+    `orders__1_2`.`m1` AS `m1`
+  FROM `orders__1_2` AS `orders__1_2`
+), `combined` AS (
+  SELECT
+    `stacked`.`d0` AS `d0`,
+    MAX(`stacked`.`m0`) AS `m0`,
+    MAX(`stacked`.`m1`) AS `m1`
+  FROM `stacked` AS `stacked`
+  GROUP BY
+    `stacked`.`d0`
+)
+SELECT
+  `combined`.`d0` AS `placed_at_month`,
+  `combined`.`m0` AS `revenue_28`,
+  `combined`.`m1` AS `revenue_before`
+FROM `combined` AS `combined`
+ORDER BY
+  `combined`.`d0` ASC NULLS LAST
+LIMIT 1001;
+
+-- trino
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-10 00:00:00' AS TIMESTAMP(12))
+      AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-02-20 12:00:00' AS TIMESTAMP(12))
+    )
+    AND NOT DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) < DATE_ADD('MONTH', 1, "orders__periods"."period")
+    AND (
+      (
+        "orders__periods"."period" < CAST('2024-02-01' AS DATE)
+        AND CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) >= DATE_ADD('DAY', -28, DATE_ADD('MONTH', 1, "orders__periods"."period"))
+      )
+      OR (
+        "orders__periods"."period" = CAST('2024-02-01' AS DATE)
+        AND CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-23 12:00:00' AS TIMESTAMP(12))
+      )
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-02-20 12:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) = DATE_TRUNC('MONTH', CAST(DATE_ADD('MONTH', -1, "orders__periods"."period") AS DATE))
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2023-12-10 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-01-20 12:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_28",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -1,0 +1,251 @@
+"""Writers of the semantic layer: saved when everything is right, nothing changed by a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+ORDERS = "semantic-layer/shop/orders.yaml"
+MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
+SPLIT = "name: by_day\nsql: SELECT ordered_at, sum(amount) AS amount FROM orders GROUP BY ordered_at\n"
+SPLIT += "grain: [ordered_at]\ncolumns:\n  - {name: ordered_at, type: time}\n  - {name: amount, type: number}\n"
+SECRET = """\
+name: customers
+policies:
+  - {name: own, filter: "region = {{ user.region }}"}
+column_overrides:
+  - {name: email, visibility: hidden}
+measures:
+  - {name: customers, expr: count(*), visibility: internal}
+"""
+
+
+def test_a_source_is_written_once_all_it_names_was_looked_up(shop: Callable[..., Any]) -> None:
+    made = shop()
+    told = made.refused("sl_write_source", source="orders", yaml=MEASURE)
+    assert "Never looked up" in told
+    assert "`orders.status`" in told
+    assert "entity_details" in told
+    assert made.session.workspace.changes() == {}
+    made.ok("entity_details", targets=["orders"])
+    assert "updated" in made.ok("sl_write_source", source="orders", yaml=MEASURE)
+    assert "paid" in (made.text(ORDERS) or "")
+    (action,) = made.session.actions
+    assert (action.identity, action.kind, action.raw_paths) == ("sl:shop/orders", "updated", ("docs/a.md",))
+    assert made.session.failures(made.calls) == ()
+
+
+def test_one_refusal_lists_everything(shop: Callable[..., Any]) -> None:
+    text = "name: orders\nmeasures:\n  - {name: a, expr: sum(ghost)}\n"
+    text += "  - {name: b, expr: sum(amount), filter: \"status = 'x'\"}\n"
+    told = shop().refused("sl_write_source", source="orders", yaml=text)
+    assert "errors" in told
+    assert "ghost" in told
+    assert "`orders.status`" in told
+
+
+def test_what_a_file_named_before_needs_no_second_look(shop: Callable[..., Any]) -> None:
+    made = shop()
+    text = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount), descriptions: {user: Gross.}}\n"
+    made.ok("sl_write_source", source="orders", yaml=text)
+
+
+def test_comments_of_people_stay(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders"])
+    made.ok("sl_write_source", source="orders", yaml=MEASURE)
+    assert "# people's" in (made.text(ORDERS) or "")
+
+
+@pytest.mark.table(
+    ("yaml", "told"),
+    [
+        ("name: other\n", "must be the same"),
+        ("- a\n", "no mapping"),
+        ("name: [unclosed\n", "cannot be read"),
+        ("name: orders\nname: orders\n", "twice"),
+        ("name: orders\ntable: orders\n", "no source of its own may hide"),
+        ("name: orders\nmeasures: 3\n", "must be a list"),
+        ("name: orders\njoins: [{to: nobody, on: customer_id = nobody.id, relationship: many_to_one}]\n", "nobody"),
+        ("name: orders\nmeasures: [{name: a, expr: 'sum('}]\n", "cannot be read as an expression"),
+        ("name: orders\nmeasures: [{name: a, expr: sum(amout)}]\n", "amount"),
+    ],
+)
+def test_a_broken_definition_is_not_saved(yaml: str, told: str, shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders", "customers"])
+    assert told in made.refused("sl_write_source", source="orders", yaml=yaml)
+    assert made.session.workspace.changes() == {}
+    assert made.session.actions == []
+    assert [each.target for each in made.session.failures()] == ["sl:shop/orders"]
+
+
+def test_an_overlay_of_nothing_is_told_what_was_meant(shop: Callable[..., Any]) -> None:
+    told = shop().refused("sl_write_source", source="order", yaml="name: order\nmeasures: []\n")
+    assert "did you mean `orders`?" in told
+
+
+def test_a_source_of_its_own_needs_its_tables_looked_up(shop: Callable[..., Any]) -> None:
+    made = shop()
+    assert "`orders.ordered_at`" in made.refused("sl_write_source", source="by_day", yaml=SPLIT)
+    made.ok("sql_execution", sql="SELECT ordered_at, sum(amount) FROM orders GROUP BY ordered_at")
+    assert "created" in made.ok("sl_write_source", source="by_day", yaml=SPLIT)
+    assert "by_day" in made.ok("sl_discover", query="by_day")
+    made.ok("wiki_write", key="days", summary="Days.", content="See `by_day.amount`.")
+
+
+def test_an_invented_column_is_refused_until_the_database_has_it(shop: Callable[..., Any]) -> None:
+    made = shop()
+    text = "name: staged\ntable: staging\ngrain: [order_id]\ncolumns:\n  - {name: order_id, type: number}\n"
+    text += "  - {name: invented, type: string}\n"
+    made.ok("sql_execution", sql="SELECT count(order_id) FROM staging")
+    told = made.refused("sl_write_source", source="staged", yaml=text)
+    assert "`staging.invented`" in told
+    assert "order_id" not in told
+    assert "not answered" in made.ok("sql_execution", sql="SELECT count(invented) FROM staging")
+    made.refused("sl_write_source", source="staged", yaml=text)
+    made.ok("sql_execution", sql="SELECT count(note) FROM staging")
+    made.ok("sl_write_source", source="staged", yaml=text.replace("invented", "note"))
+    assert made.session.failures(made.calls) == ()
+
+
+def test_edits_are_made_all_or_none(shop: Callable[..., Any]) -> None:
+    made = shop()
+    before = made.text(ORDERS)
+    edits = [
+        {"old_text": "name: revenue", "new_text": "name: gross"},
+        {"old_text": "not there", "new_text": "x"},
+        {"old_text": "name", "new_text": "x"},
+    ]
+    told = made.refused("sl_edit_source", source="orders", edits=edits)
+    assert "edit 2" in told
+    assert "edit 3: `name` stands there 2 times" in told
+    assert made.text(ORDERS) == before
+    made.ok("sl_edit_source", source="orders", edits=edits[:1])
+    assert made.text(ORDERS) == (before or "").replace("name: revenue", "name: gross")
+
+
+@pytest.mark.table(
+    ("source", "edit", "told"),
+    [
+        ("customers", ("a", "b"), "generated alone"),
+        ("nothing", ("a", "b"), "look for it with sl_discover"),
+        ("orders", ("name: orders", "name: others"), "must be the same"),
+        ("orders", ("sum(amount)", "sum(amount"), "cannot be read"),
+        ("orders", ("sum(amount)", "amount"), "outside an aggregate"),
+    ],
+)
+def test_an_edit_that_makes_it_wrong_is_not_saved(
+    source: str, edit: tuple[str, str], told: str, shop: Callable[..., Any]
+) -> None:
+    made = shop()
+    edits = [{"old_text": edit[0], "new_text": edit[1]}]
+    assert told in made.refused("sl_edit_source", source=source, edits=edits)
+    assert made.session.workspace.changes() == {}
+
+
+def test_only_new_problems_count(shop: Callable[..., Any]) -> None:
+    broken = "name: customers\nmeasures: [{name: a, expr: sum(ghost)}]\n"
+    made = shop(files={"semantic-layer/shop/customers.yaml": broken})
+    made.ok("entity_details", targets=["orders"])
+    made.ok("sl_write_source", source="orders", yaml=MEASURE)
+
+
+def test_a_write_that_breaks_another_source_is_refused(shop: Callable[..., Any]) -> None:
+    made = shop(files={"semantic-layer/shop/by_day.yaml": SPLIT})
+    made.ok("entity_details", targets=["orders", "by_day"])
+    join = "name: orders\nmeasures: [{name: revenue, expr: sum(amount)}]\n"
+    join += "joins: [{to: by_day, on: ordered_at = by_day.ordered_at, relationship: many_to_one}]\n"
+    made.ok("sl_write_source", source="orders", yaml=join)
+    assert "by_day" in made.refused("sl_write_source", source="by_day", delete=True)
+
+
+def test_rollback_drops_what_was_written(shop: Callable[..., Any]) -> None:
+    made = shop()
+    before = made.text(ORDERS)
+    made.ok("entity_details", targets=["orders"])
+    made.ok("sl_write_source", source="orders", yaml=MEASURE)
+    made.ok("sl_rollback", source="orders")
+    assert made.text(ORDERS) == before
+    assert made.session.workspace.changes() == {}
+    assert made.session.actions == []
+    assert "nothing about `orders`" in made.refused("sl_rollback", source="orders")
+
+
+def test_rollback_brings_a_deleted_file_back(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("sl_write_source", source="orders", delete=True)
+    assert made.text(ORDERS) is None
+    assert [each.kind for each in made.session.actions] == ["removed"]
+    made.ok("sl_rollback", source="orders")
+    assert made.session.workspace.changes() == {}
+
+
+@pytest.mark.table(
+    ("source", "yaml", "told"),
+    [
+        ("customers", "name: customers\nmeasures: [{name: n, expr: count(*)}]\n", "policies of `customers`"),
+        ("customers", SECRET.replace("region = ", "region <> "), "policies of `customers`"),
+        ("customers", SECRET.replace("visibility: hidden", "visibility: public"), "`customers.email` is hidden"),
+        ("customers", SECRET.replace(", visibility: internal", ""), "`customers.customers` is internal"),
+        (
+            "customers",
+            SECRET + "  - {name: first, expr: min(email)}\n",
+            "measure `first` of `customers` reads a hidden column",
+        ),
+        (
+            "people",
+            "name: people\ntable: customers\ngrain: [id]\ncolumns: [{name: id, type: number}]\n",
+            "define it as an overlay of `customers`",
+        ),
+        (
+            "people",
+            "name: people\nsql: SELECT id FROM customers\ngrain: [id]\ncolumns: [{name: id, type: number}]\n",
+            "define it as an overlay of `customers`",
+        ),
+    ],
+)
+def test_who_sees_what_is_not_for_agents_to_change(source: str, yaml: str, told: str, shop: Callable[..., Any]) -> None:
+    made = shop(files={"semantic-layer/shop/customers.yaml": SECRET})
+    made.ok("entity_details", targets=["customers"])
+    assert told in made.refused("sl_write_source", source=source, yaml=yaml)
+
+
+def test_a_protected_source_can_be_added_to(shop: Callable[..., Any]) -> None:
+    made = shop(files={"semantic-layer/shop/customers.yaml": SECRET})
+    made.ok("entity_details", targets=["customers"])
+    made.ok("sl_write_source", source="customers", yaml=SECRET + "  - {name: regions, expr: count(distinct region)}\n")
+    made.refused("sl_write_source", source="customers", delete=True)
+
+
+@pytest.mark.table(
+    ("arguments", "told"),
+    [
+        ({"source": "orders", "yaml": "name: orders", "raw_paths": ["docs/b.md"]}, "not docs/b.md"),
+        ({"source": "orders", "yaml": "name: orders", "connection": "other"}, "not available here"),
+        ({"source": "orders"}, "give `yaml`, or `delete: true`"),
+        ({"source": "orders", "yaml": "x", "delete": True}, "give `yaml`, or `delete: true`"),
+        ({"source": "orders", "yaml": "x", "more": 1}, "more"),
+        ({"source": "customers", "delete": True}, "no file about `customers`"),
+    ],
+)
+def test_arguments_that_cannot_be(arguments: dict[str, Any], told: str, shop: Callable[..., Any]) -> None:
+    assert told in shop().refused("sl_write_source", **arguments)
+
+
+def test_a_dependency_is_no_file_a_write_comes_from(shop: Callable[..., Any]) -> None:
+    made = shop(names=())
+    assert "they are: none" in made.refused(
+        "sl_write_source", source="orders", yaml="name: orders", raw_paths=["docs/a.md"]
+    )
+
+
+def test_a_broken_file_may_be_written_anew(shop: Callable[..., Any]) -> None:
+    made = shop(files={ORDERS: "name: orders\nmeasures: [\n"})
+    told = made.refused("sl_write_source", source="orders", yaml=MEASURE)
+    assert "`orders.amount`" in told
+    made.ok("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
+    made.refused("entity_details", targets=["orders"])
+    assert "`orders`" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
