@@ -192,6 +192,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         "if last is None or self.asked is not None:",
     ),
     Mutation(
+        "a period of which a part is asked for is not filled",
+        "compiling/periods.py",
+        "instant(value) - timedelta(microseconds=1) if last",
+        "instant(value) - timedelta(days=1) if last",
+    ),
+    Mutation(
         "a window of minutes is held against whole hours",
         "compiling/windows.py",
         "DAY if self.periods.counted_by == DAY else SECOND",

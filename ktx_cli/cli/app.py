@@ -14,9 +14,11 @@ from ktx_cli.cli.commands import (
     connection,
     demo,
     doctor,
+    index,
     ingest,
     llm,
     scan,
+    search,
     setup,
     sl,
     sql,
@@ -75,5 +77,5 @@ def _root_signature() -> Any:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
-for module in (setup, status, doctor, connection, ingest, scan, sl, wiki, sql, llm, usage, config, demo, completion):
+for module in (setup, status, doctor, connection, ingest, scan, sl, wiki, search, index, sql, llm, usage, config, demo, completion):
     module.register(app)

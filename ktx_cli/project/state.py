@@ -108,7 +108,7 @@ def open_to_others(layout: Layout) -> list[Path]:
     """
     state = [layout.state.with_name(layout.state.name + suffix) for suffix in ("", "-wal", "-shm")]
     reports = sorted(layout.runs.glob("*.json")) if layout.runs.is_dir() else []
-    return [path for path in (layout.private, layout.runs, *state, *reports) if _is_open(path)]
+    return [path for path in (layout.private, layout.runs, layout.search_index, *state, *reports) if _is_open(path)]
 
 
 def _is_open(path: Path) -> bool:
@@ -128,7 +128,10 @@ def check_private_folder(layout: Layout) -> None:
 
     A symbolic link too: a repository could bring one along and have ktx write elsewhere.
     """
-    ours = (layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs, layout.replaced)
+    ours = (
+        *(layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs, layout.replaced),
+        *(layout.raw_store, layout.search_index),
+    )
     for path in ours:
         try:
             mode = path.lstat().st_mode

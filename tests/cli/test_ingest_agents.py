@@ -324,7 +324,7 @@ def test_authentication_lost_on_the_way_lands_what_is_finished(
     assert (again.of("refunds"), again.of("stock"), again.of("tax")) == (0, 4, 4)
 
 
-@pytest.mark.parametrize("flag", [("--max-tokens", "500"), ("--max-usd", "0.003")])
+@pytest.mark.parametrize("flag", [("--max-tokens", "500"), ("--max-usd", "0.002")])
 def test_a_budget_of_the_run_ends_it(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, flag: tuple[str, str]
 ) -> None:

@@ -68,8 +68,8 @@ def slug(text: str, limit: int = _SLUG) -> str:
 
 def _sections(markdown: str) -> Iterator[_Section]:
     """Yield the sections; one with nothing but its heading goes into the next."""
-    begun, headings = 0, ()
-    pending: list[str] = []
+    begun = 0
+    headings: tuple[str, ...] = ()
     lines = markdown.split("\n")
     stack: list[tuple[int, str]] = []
     for number, line in outside_fences(markdown):
@@ -77,8 +77,7 @@ def _sections(markdown: str) -> Iterator[_Section]:
             if _has_body(lines, begun, number, headed=bool(stack)):
                 yield _Section(headings, _joined(lines[begun:number], ended=True))
                 begun = number
-            pending = _below(stack, line)
-            headings = tuple(pending)
+            headings = _below(stack, line)
     rest = _joined(lines[begun:], ended=False)
     if rest.strip():
         yield _Section(headings, rest)
@@ -94,14 +93,14 @@ def _joined(lines: list[str], *, ended: bool) -> str:
     return "\n".join(lines) + ("\n" if ended else "")
 
 
-def _below(stack: list[tuple[int, str]], line: str) -> list[str]:
+def _below(stack: list[tuple[int, str]], line: str) -> tuple[str, ...]:
     """Take a heading in, and return the headings that what follows stands below."""
     mark = line.strip()
     level = len(mark) - len(mark.lstrip("#"))
     while stack and stack[-1][0] >= level:
         stack.pop()
     stack.append((level, one_line(mark.strip("#"))))
-    return [text for _, text in stack]
+    return tuple(text for _, text in stack)
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ktx_cli.context.documents.html_tokens import Token, tokens, written
 from ktx_cli.context.documents.html_visible import visible
+from ktx_cli.context.documents.markdown_text import fenced
 from ktx_cli.context.documents.model import Content
 from ktx_cli.core.text import one_line
 
@@ -26,27 +28,34 @@ def read_html(source: str) -> Content:
 
 def markdown_of(stream: Iterable[Token]) -> str:
     """Return visible tokens as Markdown."""
-    import markdownify
+    return str(_converter().convert(written(stream))).strip() + "\n"
 
-    converted = markdownify.markdownify(
-        written(stream),
+
+@functools.cache
+def _converter() -> Any:
+    from markdownify import MarkdownConverter
+
+    class Converter(MarkdownConverter):
+        def convert_pre(self, element: Any, text: str, parent_tags: Any) -> str:
+            """Return code in a fence that no line of it can end."""
+            return f"\n\n{fenced(text.strip(chr(10)), _language(element))}\n" if text.strip() else ""
+
+    return Converter(
         heading_style="ATX",
         bullets="-",
         escape_asterisks=False,
         escape_underscores=False,
         table_infer_header=True,
-        code_language_callback=_language,
     )
-    return str(converted).strip() + "\n"
 
 
-def _language(element: Any) -> str | None:
-    """Return the language of a block of code: its own class, or that of the `code` in it."""
+def _language(element: Any) -> str:
+    """Return the language of a block of code: its own class, or that of the `code` in it; empty for none."""
     for each in (element, element.find("code")):
         classes = each.get("class") if each is not None else None
         if classes:
             return str(classes[0]).removeprefix("language-")
-    return None
+    return ""
 
 
 def _title(found: Iterable[Token]) -> str:

@@ -23,6 +23,9 @@ SPAN_CHARACTERS: Final = 40_000
 GROUP_CHARACTERS: Final = 20_000
 """The longest texts of a unit of several documents, together."""
 
+_CONVERTED: Final = frozenset((".html", ".htm", ".pdf"))
+"""Endings of files whose lines are those of the Markdown made of them; of others a line is one of the file."""
+
 _EARLIEST_CUT: Final = 0.6
 _MOST_PEERS: Final = 100
 _SMALLEST_PACKED: Final = 8_000
@@ -128,7 +131,7 @@ def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iter
     for number, (first, last) in enumerate(spans, start=1):
         part = f"part {number} of {len(spans)}"
         notes = (
-            f"This is {part} of {raw.path}: work through lines {first} to {last} of its Markdown text. "
+            f"This is {part} of {raw.path}: work through its lines {first} to {last}, as read_raw_span counts them. "
             f"The other lines are the work of other agents; read them only where a line here needs them."
         )
         yield WorkUnit(
@@ -137,10 +140,12 @@ def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iter
 
 
 def _text(raw: RawFile) -> str:
-    """Return a document's text where it may be too long for one unit; what cannot be read is one unit."""
-    packed = raw.path.lower().endswith(".pdf")
-    if raw.size <= (_SMALLEST_PACKED if packed else SPAN_CHARACTERS):
+    """Return a document's text as agents read it, where it may be too long for a unit; empty for what is unreadable."""
+    suffix = PurePosixPath(raw.path).suffix.lower()
+    if raw.size <= (_SMALLEST_PACKED if suffix == ".pdf" else SPAN_CHARACTERS):
         return ""
+    if suffix not in _CONVERTED:
+        return raw.text()
     try:
         return read_document(raw).markdown
     except UnreadableDocumentError:
@@ -149,7 +154,7 @@ def _text(raw: RawFile) -> str:
 
 def _line_spans(text: str) -> list[tuple[int, int]]:
     """Return first and last lines, from 1, of parts that are cut at headings, else at blank lines, else anywhere."""
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     if len(text) <= SPAN_CHARACTERS:
         return [(1, len(lines))]
     headings = {number for number, line in outside_fences(text) if is_heading(line)}

@@ -143,10 +143,9 @@ def resolve(shown: Shown, target: str) -> list[tuple[Source, str | None]]:
     outer, dot, column = target.rpartition(".")
     if not dot:
         return []
-    visible = {(each.name, own.name) for each in shown.sources() for own in shown.columns(each)}
     plain = column.strip('"`')
     found = [(each, each.column(plain)) for each in named(shown, outer)]
-    return [(each, own.name) for each, own in found if own is not None and (each.name, own.name) in visible]
+    return [(each, own.name) for each, own in found if own is not None and own in shown.columns(each)]
 
 
 def named(shown: Shown, name: str) -> list[Source]:

@@ -9,7 +9,7 @@ from ktx_cli.context.semantic.model import Problem
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.layer_files import OwnFile, manifest_names
 from ktx_cli.context.tools.layer_names import source_needs
-from ktx_cli.context.tools.layer_protection import weakened
+from ktx_cli.context.tools.layer_protection import rewritten, weakened
 from ktx_cli.context.tools.ledger import refusal_of
 from ktx_cli.context.tools.limits import Parts, joined
 from ktx_cli.context.tools.models import new_problems
@@ -54,16 +54,24 @@ def check_write(
     found = new_problems(session.problems(session.workspace, connection), session.problems(trial, connection))
     errors = [each for each in found if each.severity == "error"]
     before, after = session.model(connection), session.layers.model(trial, connection)
+    lost = [] if new is None or name in after.sources else _about(session.problems(trial, connection), name)
     known = source_needs(before, name, None if old is None else old.document)
     needs = [need for shown, need in source_needs(after, name, new).items() if shown not in known]
     reasons = joined(
         problems_text("It would make these errors, so nothing was saved:", errors),
-        _protected(weakened(before, after, name)),
+        problems_text("It is not usable for these, so nothing was saved:", lost if not errors else []),
+        _protected(
+            [*weakened(before, after, name), *rewritten(before, name, None if old is None else old.document, new)]
+        ),
         refusal_of(session.ledger.missing(needs)),
     )
     if reasons:
         raise Refused(reasons)
     return found
+
+
+def _about(problems: tuple[Problem, ...], name: str) -> list[Problem]:
+    return [each for each in problems if each.source == name and each.severity == "error"]
 
 
 def problems_text(heading: str, problems: list[Problem]) -> str:

@@ -21,31 +21,27 @@ from ktx_cli.project.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class OwnFile:
-    """A file about a source beside the manifest: `document` None where it cannot be read."""
+    """A file about a source beside the manifest."""
 
     path: str
     content: bytes
-    document: Mapping[str, Any] | None
+    document: Mapping[str, Any]
 
 
 def own_file(tree: Tree, connection: str, name: str) -> OwnFile | None:
     """Return the file about a source, None where there is only the manifest or nothing; `Refused` for several."""
-    found = [each for each in _own(tree, connection) if each.document is not None and each.document["name"] == name]
+    found = [each for each in _own(tree, connection) if each.document["name"] == name]
     if len(found) > 1:
         raise Refused(f"several files are about `{name}`: {listing(each.path for each in found)}; people sort that out")
     if found:
         return found[0]
     path = _new_path(connection, name)
     content = tree.read(path)
-    return None if content is None else _at(path, content, name)
-
-
-def _at(path: str, content: bytes, name: str) -> OwnFile:
-    """Return what stands where a new file would be: a broken file that may be replaced; `Refused` for another's."""
-    document = _document(content, path)
-    if document is not None:
-        raise Refused(f"{path} is about `{document.get('name')}`, so nothing can be written about `{name}`")
-    return OwnFile(path, content, None)
+    if content is not None:
+        document = _document(content, path)
+        about = "broken" if document is None else f"about `{document.get('name')}`"
+        raise Refused(f"{path} is {about}, so nothing can be written about `{name}`; people sort that out")
+    return None
 
 
 def path_of(tree: Tree, connection: str, name: str) -> str:
@@ -83,7 +79,7 @@ def read_document(text: str, where: str) -> dict[str, Any]:
 def put_into(file: OwnFile | None, document: Mapping[str, Any], text: str, where: str) -> bytes:
     """Return the new text of a file: of one that is there only what differs is changed, comments stay."""
     fresh = text.strip("\n") + "\n"
-    if file is None or file.document is None:
+    if file is None:
         return fresh.encode("utf-8", "strict")
     try:
         return edit.apply(file.content, edit.diff(dict(file.document), dict(document), ()), where=where)

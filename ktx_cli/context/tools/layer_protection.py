@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ktx_cli.context.semantic.errors import SemanticError
@@ -24,6 +24,28 @@ def weakened(before: Model, after: Model, name: str) -> list[str]:
         found += _around(before, after, old, new)
         found += _hidden_read(after, old, new)
     return found
+
+
+def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
+    """Return why a file that says who sees what may not be written over while it has errors.
+
+    The model does not have its source then, so that nothing else could tell what is lost.
+    """
+    if old is None or name in before.sources or not _limits(old):
+        return []
+    if new is not None and _limits(new) == _limits(old):
+        return []
+    return [f"the file about `{name}` has errors, and says who sees what: people correct it"]
+
+
+def _limits(value: Any) -> list[Any]:
+    """Return everything a document says about policies and visibility, in its order."""
+    if isinstance(value, list):
+        return [each for item in value for each in _limits(item)]
+    if not isinstance(value, Mapping):
+        return []
+    own = [value[key] for key in ("policies", "visibility") if key in value]
+    return [*own, *(each for key, item in value.items() if key != "policies" for each in _limits(item))]
 
 
 def _policies(old: Source, new: Source | None) -> Iterator[str]:

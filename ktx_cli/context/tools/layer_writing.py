@@ -16,6 +16,7 @@ from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.records import Action, ActionKind
 from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.wiki.hidden import hidden_characters
 from ktx_cli.core.text import one_line
 from ktx_cli.llm.tools import ToolOutput
 
@@ -77,6 +78,7 @@ def _write(session: ToolSession, value: WriteSource) -> ToolOutput:
     if value.yaml is None:
         return _delete(session, connection, value.source, old, raw_paths)
     path = path_of(session.workspace, connection, value.source)
+    _check_visible(value.yaml)
     document = read_document(value.yaml, path)
     check_name(session, connection, value.source, document)
     content = put_into(old, document, value.yaml, path)
@@ -89,10 +91,19 @@ def _edit(session: ToolSession, value: EditSource) -> ToolOutput:
     old = own_file(session.workspace, connection, value.source)
     if old is None:
         raise Refused(_nothing_to_edit(session, connection, value.source))
+    _check_visible(*(each.new_text for each in value.edits))
     text = edited(old.content.decode("utf-8", "replace"), value.edits)
     document = read_document(text, old.path)
     check_name(session, connection, value.source, document)
     return _save(session, connection, value.source, old, document, old.path, text.encode("utf-8"), raw_paths)
+
+
+def _check_visible(*texts: str) -> None:
+    """Refuse a text with characters people do not see."""
+    for text in texts:
+        spot = next(hidden_characters(text), None)
+        if spot is not None:
+            raise Refused(f"the text holds {spot.message}: leave them out; nothing was saved")
 
 
 def edited(text: str, edits: list[YamlEdit]) -> str:

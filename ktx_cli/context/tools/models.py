@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 from ktx_cli.context.scan.shards import Shard, parse_shard
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
+from ktx_cli.context.tools.recent import Recent
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
 
@@ -23,33 +22,9 @@ MOST_KEPT: Final = 24
 """How many models are remembered: those of a few loops side by side, before and after a write each."""
 
 _Key = tuple[str, str, CalendarSettings, str]
-_Kept = TypeVar("_Kept")
 
-
-class _Recent(Generic[_Kept]):
-    """The values that were used last, by key. Two that ask for the same at once may both make it."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
-        """Return the value of a key, made where it is not there."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        made = make()
-        with self._lock:
-            self._values[key] = made
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return made
-
-
-_MODELS: Final[_Recent[Model]] = _Recent(MOST_KEPT)
-_PROBLEMS: Final[_Recent[tuple[Problem, ...]]] = _Recent(MOST_KEPT)
+_MODELS: Final[Recent[Model]] = Recent(MOST_KEPT)
+_PROBLEMS: Final[Recent[tuple[Problem, ...]]] = Recent(MOST_KEPT)
 
 
 class Layers:

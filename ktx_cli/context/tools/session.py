@@ -122,9 +122,12 @@ class ToolSession:
         return find_in(self.find or self._memory, self.workspace, self.connections, query, scope, limit)
 
     def raw_paths(self, named: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the raw files a write comes from: those named, else all to be worked through; `Refused` for others."""
+        """Return the raw files a write comes from; `Refused` for others than those to be worked through.
+
+        Where none are named they are all of them, in a loop over a whole run none.
+        """
         if named is None:
-            return self.files
+            return () if self.stage.units or self.stage.evictions else self.files
         paths = tuple(dict.fromkeys(named))
         others = [path for path in paths if path not in self.files]
         if others:

@@ -71,10 +71,10 @@ def _without(run: Run, changes: Mapping[str, bytes | None], held: frozenset[str]
 
     What a source wrote stays but where a scan may not write the file either; manifests do not claim what is held.
     """
-    scanned = {path for outcome in run.outcomes for path in outcome.files}
     allowed = {path: content for outcome in run.outcomes for path, content in outcome.without(held).items()}
-    own = {path for outcome in run.outcomes for path in outcome.files if allowed.get(path) == outcome.files[path]}
-    kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in scanned)}
+    asked = {path: content for outcome in run.outcomes for path, content in outcome.files.items()}
+    own = {path for path, content in allowed.items() if asked[path] == content}
+    kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in asked)}
     manifests = {path: text for path, text in manifests_without(run.works, held).items() if path in changes}
     return {path: allowed[path] for path in changes if path in allowed} | kept | manifests
 

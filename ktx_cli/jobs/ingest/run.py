@@ -40,6 +40,7 @@ from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
+from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import Lease, hold_lease
@@ -187,6 +188,17 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
     remember(run, now, database)
     remember_sources(run, database)
     forget_units(run, database)
+    _index(run)
+
+
+def _index(run: Run) -> None:
+    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands."""
+    try:
+        problem = refresh_index(run.layout, run.config, run.request.environ, emit=run.request.emit).error
+    except KtxError as error:
+        problem = error
+    if problem is not None:
+        run.warnings.append(ResultWarning("not_indexed", problem.message, hint=problem.hint))
 
 
 def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.context.documents.html_tokens import tokens
@@ -22,6 +22,7 @@ from ktx_cli.context.documents.read_html import read_html
         ("<ol><li>a</li><li>b</li></ol>", "1. a\n2. b"),
         ("<table><tr><th>a<th>b<tr><td>1<td>x|y</table>", "| a | b |\n| --- | --- |\n| 1 | x\\|y |"),
         ('<pre><code class="language-sql">a < b</code></pre>', "```sql\na < b\n```"),
+        ("<pre>\n```\n  x\n</pre>", "````\n```\n  x\n````"),
         ("a < b and c > d", "a < b and c > d"),
         ("<title>T</title><p>x", "x"),
         ('<a href="/x?a=1&amp;b">in</a> <a href="javascript:alert(1)">js</a> <a>none</a>', "[in](/x?a=1&b) js none"),
@@ -86,6 +87,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)  # the first page imports the converter
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_every_element_is_closed_and_nothing_is_deep(html: str) -> None:
     opened: list[str] = []
@@ -99,6 +101,7 @@ def test_every_element_is_closed_and_nothing_is_deep(html: str) -> None:
     read_html(html)
 
 
+@settings(deadline=None)  # the first page imports the converter
 @given(st.text(alphabet="<>/=\"'!-ab &;[]", max_size=80))
 def test_any_text_is_a_page(html: str) -> None:
     page = read_html(html)
@@ -107,6 +110,7 @@ def test_any_text_is_a_page(html: str) -> None:
         assert page.markdown.split() == html.split()
 
 
+@settings(deadline=None)  # the first page imports the converter
 @given(
     st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=20) | st.integers() | st.booleans(), max_size=4)
 )

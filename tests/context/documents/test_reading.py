@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.context.documents import model, read_html, read_pdf
@@ -197,6 +197,7 @@ def test_sql_becomes_prose_and_code(source: str, markdown: str) -> None:
     assert read("a.sql", source).markdown == markdown
 
 
+@settings(deadline=None)  # the first file of a kind imports its reader
 @given(st.sampled_from(sorted(SUFFIXES - {".pdf"})), st.text(max_size=300))
 def test_any_text_is_a_document_or_says_why_not(suffix: str, text: str) -> None:
     data = text.encode("utf-8", "replace")
@@ -209,6 +210,7 @@ def test_any_text_is_a_document_or_says_why_not(suffix: str, text: str) -> None:
     assert page.title
 
 
+@settings(deadline=None)  # the first file of a kind imports its reader
 @given(st.binary(max_size=300))
 def test_any_bytes_called_pdf_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(UnreadableDocumentError):

@@ -16,7 +16,7 @@ from ktx_cli.context.tools.stage import Stage, StagedUnit
 from ktx_cli.context.tools.toolset import BY_STAGE, tools_for
 
 WORDS = "revenue customers orders refunds gross net amount region churn margin " * 6
-TABLES, COLUMNS = 25, 120
+TABLES, COLUMNS = 60, 150
 
 
 def manifest() -> str:
@@ -24,7 +24,10 @@ def manifest() -> str:
     for table in range(TABLES):
         lines += [f"  revenue_{table}:", f"    table: revenue_{table}", f"    descriptions: {{db: {WORDS}}}"]
         lines += ["    columns:"]
-        lines += [f"      - {{name: revenue_{n}, type: number, descriptions: {{db: {WORDS}}}}}" for n in range(COLUMNS)]
+        lines += [
+            f"      - {{name: revenue_{n}, type: number, descriptions: {{db: {WORDS}}}}}"
+            for n in range(COLUMNS if table < 4 else 5)
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -35,10 +38,8 @@ def overlay() -> str:
 
 def pages() -> dict[str, str]:
     body = (WORDS * 10)[:3_900]
-    made = {
-        f"wiki/global/revenue-{n}.md": f"---\nsummary: {WORDS[:190]}\ntags: [revenue-tag-{n}-{'x' * 150}]\n---\n\n{body}\n"
-        for n in range(200)
-    }
+    head = f"---\nsummary: {WORDS[:190]}\ntags: [revenue-tag-"
+    made = {f"wiki/global/revenue-{n}.md": f"{head}{n}-{'x' * 250}]\n---\n\n{body}\n" for n in range(120)}
     long = "\n".join(f"line {n} {WORDS}" for n in range(400))
     return {**made, "wiki/global/long.md": f"---\nsummary: s\nintent: {WORDS}\n---\n\n{long}\n"}
 
@@ -64,7 +65,7 @@ CALLS: list[tuple[str, dict[str, Any], bool]] = [
     ("read_raw_span", {"path": "big.md", "start_line": 1, "end_line": 10**6}, True),
     ("read_raw_span", {"path": "one.json", "start_line": 1, "end_line": 1}, True),
     ("discover_data", {"query": "revenue", "limit": 50}, True),
-    ("entity_details", {"targets": [f"revenue_{n}" for n in range(TABLES)]}, True),
+    ("entity_details", {"targets": [f"revenue_{n}" for n in range(50)]}, True),
     ("entity_details", {"targets": ["revenue_0"]}, True),
     ("entity_details", {"targets": [*(f"nothing_{n}_{'z' * 300}" for n in range(49)), "revenue_1"]}, True),
     ("sql_execution", {"sql": "SELECT 1", "row_limit": 1000}, True),
@@ -108,9 +109,11 @@ CALLS: list[tuple[str, dict[str, Any], bool]] = [
         False,
     ),
 ]
+MANY = "".join(
+    f"  - {{name: m{n}, expr: sum(revenue_{n})}}\n  - {{name: g{n}, expr: sum(ghost_{n})}}\n" for n in range(100)
+)
 REFUSALS: list[tuple[str, dict[str, Any]]] = [
-    ("sl_write_source", {"source": "revenue_2", "yaml": "name: revenue_2\nmeasures:\n" + "".join(
-        f"  - {{name: m{n}, expr: sum(revenue_{n})}}\n  - {{name: g{n}, expr: sum(ghost_{n})}}\n" for n in range(100))}),
+    ("sl_write_source", {"source": "revenue_2", "yaml": "name: revenue_2\nmeasures:\n" + MANY}),
     ("wiki_write", {"key": "x", "summary": "s", "content": " ".join(f"`revenue_3.revenue_{n}`" for n in range(150))}),
     ("sl_edit_source", {"source": "revenue_0", "edits": [{"old_text": "zz" * 5000, "new_text": ""}] * 50}),
     ("entity_details", {"targets": [f"nothing_{n}_{'z' * 300}" for n in range(50)]}),

@@ -242,10 +242,33 @@ def test_a_dependency_is_no_file_a_write_comes_from(shop: Callable[..., Any]) ->
     )
 
 
-def test_a_broken_file_may_be_written_anew(shop: Callable[..., Any]) -> None:
-    made = shop(files={ORDERS: "name: orders\nmeasures: [\n"})
-    told = made.refused("sl_write_source", source="orders", yaml=MEASURE)
-    assert "`orders.amount`" in told
+@pytest.mark.table(
+    ("text", "told"),
+    [
+        ("name: orders\nmeasures: [\n", "is broken"),
+        ("name: other\n", "is about `other`"),
+        ("name: orders\nvisibility: hiden\nmeasures: 3\npolicies: [{name: a}]\n", "people correct it"),
+        ("name: orders\ncolumn_overrides: [{name: id, visibility: hidden, type: x}]\n", "`orders.id` is hidden"),
+    ],
+)
+def test_a_file_with_errors_that_hides_something_is_left_to_people(
+    text: str, told: str, shop: Callable[..., Any]
+) -> None:
+    made = shop(files={ORDERS: text})
     made.ok("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
-    made.refused("entity_details", targets=["orders"])
-    assert "`orders`" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
+    assert told in made.refused("sl_write_source", source="orders", yaml=MEASURE)
+    assert made.text(ORDERS) == text
+
+
+def test_a_source_other_files_keep_out_cannot_be_written(shop: Callable[..., Any]) -> None:
+    made = shop(files={ORDERS: None, "semantic-layer/shop/x.yaml": "name: orders\nmeasures: [\n"})
+    made.ok("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
+    assert "It is not usable" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
+
+
+def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
+    made = shop()
+    hidden = "name: orders\nmeasures: [{name: revenue, expr: sum(amount)}]\n# a\u200bb\n"
+    assert "characters that show nothing" in made.refused("sl_write_source", source="orders", yaml=hidden)
+    edits = [{"old_text": "revenue", "new_text": "rev\u202eenue"}]
+    assert "leave them out" in made.refused("sl_edit_source", source="orders", edits=edits)

@@ -129,3 +129,9 @@ def test_a_resolution_is_noted_once(run: Any) -> None:
             reason="the same",
         )
     assert len(run.session.records.resolutions) == 1
+
+
+def test_a_write_over_a_whole_run_comes_from_the_files_it_names(run: Any) -> None:
+    run.ok("wiki_write", key="a", summary="s", content="c")
+    run.ok("wiki_write", key="b", summary="s", content="c", raw_paths=["docs/a.md"])
+    assert [each.raw_paths for each in run.session.actions] == [(), ("docs/a.md",)]

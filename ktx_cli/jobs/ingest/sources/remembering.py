@@ -29,9 +29,13 @@ def next_manifest(work: SourceWork, workspace: Workspace) -> Manifest:
 
 
 def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
-    """Return the states; `failed`: raw files whose work did not land, so that they count as new."""
+    """Return the states; `failed`: raw files whose work did not land, so that they count as new.
+
+    A deleted file of which something came stays until somebody decided what becomes of that.
+    """
     came, unfinished = _artifacts(work), work.unfinished()
-    kept = {path: state for path, state in work.manifest.files.items() if path not in work.changes.deleted}
+    gone = {path for path in work.changes.deleted if work.evicted or not work.manifest.files[path].artifacts}
+    kept = {path: state for path, state in work.manifest.files.items() if path not in gone}
     files = {
         path: FileState(
             file.sha256,

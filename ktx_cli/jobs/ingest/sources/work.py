@@ -21,7 +21,7 @@ class SourceWork:
     """A source of a connection. `entry`: its settings. `error`: why nothing of it changes in this run.
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
-    this run.
+    this run. `evicted`: it was decided what becomes of what came of deleted files.
     """
 
     connection: str
@@ -34,6 +34,7 @@ class SourceWork:
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
+    evicted: bool = False
     seconds: float = 0.0
     error: KtxError | None = None
 

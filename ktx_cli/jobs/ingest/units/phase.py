@@ -70,6 +70,7 @@ def _take_over(run: Run, settled: Settled) -> None:
     for work in run.works:
         own = [each for each in settled.outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
         work.outcomes = tuple(own)
+        work.evicted = settled.reconciled.steps > 0 and not settled.reconciled.problem
     run.report.reconciled = settled.reconciled
     run.report.repaired = settled.repaired
 

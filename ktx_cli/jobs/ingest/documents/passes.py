@@ -1,0 +1,217 @@
+"""One pass of a curator: its loop on an overlay of its own, kept when it is done, gone on with when it was cut off."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktx_cli.context.documents.candidate_tools import Book, budget_used, mark_tool
+from ktx_cli.context.documents.candidates import NO_VERDICT, OVER_BUDGET, PASS_ERROR, RUN_ENDED, Candidate
+from ktx_cli.context.documents.curation import STEPS, Pass, curate_prompt
+from ktx_cli.context.documents.evidence import evidence_tools
+from ktx_cli.context.documents.library import Library
+from ktx_cli.context.prompts import Prompt
+from ktx_cli.context.sources.model import WorkUnit
+from ktx_cli.context.tools.session import PageBudget, ToolSession
+from ktx_cli.context.tools.stage import Stage
+from ktx_cli.context.tools.toolset import tools_for
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.events import Emit, WorkUnitFinished, WorkUnitStarted, WorkUnitStep
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.gates import Gates
+from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.jobs.ingest.units.driver import Stop
+from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, absorb, changes_of
+from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore
+from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.llm.types import LoopResult, Step
+from ktx_cli.project.merge import TextMerge
+from ktx_cli.project.workspace import Workspace
+
+OpenSession = Callable[[SourceWork, Workspace, Stage, tuple[str, ...]], ToolSession]
+"""Takes a source, an overlay to write to, what the loop sees of the run, and the raw files its writes may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A pass as it ended: `candidates` are those of its batch, each with a verdict; `budget`: what is left of it."""
+
+    outcome: UnitOutcome
+    candidates: tuple[Candidate, ...]
+    budget: PageBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What the passes of a run share. `version`: of prompts, skills and model, as units have it."""
+
+    runtime: LlmRuntime
+    store: UnitStore
+    session: OpenSession
+    library: Library
+    prompt: Prompt
+    gates: Gates
+    text_merge: TextMerge
+    stop: Stop
+    version: str
+    emit: Emit
+
+    async def run(self, workspace: Workspace, work: SourceWork, task: Pass, stage: Stage) -> Passed:
+        """Return how a pass ended; what it wrote is then in the overlay, all of it or nothing."""
+        unit = _unit(task)
+        key = self._key(work, task)
+        kept = self.store.outcome(key)
+        if kept is not None:
+            replayed = _replayed(work, unit, kept)
+            if not absorb(workspace, replayed.outcome, self.text_merge):
+                return replayed
+        self.emit(WorkUnitStarted(work.connection, unit.key, unit.label, len(unit.files)))
+        passed = await self._worked(workspace, work, task, stage, key)
+        if passed.outcome.status is UnitStatus.DONE:
+            self.store.keep(key, work.connection, work.kind, unit.key, _kept(passed))
+            absorb(workspace, passed.outcome, self.text_merge)
+        elif passed.outcome.status is UnitStatus.FAILED:
+            self.store.drop_steps(key)
+        self.emit(WorkUnitFinished(work.connection, unit.key, passed.outcome.status.value, passed.outcome.reason))
+        return passed
+
+    async def _worked(self, workspace: Workspace, work: SourceWork, task: Pass, stage: Stage, key: str) -> Passed:
+        session = self.session(work, workspace.child(), stage, task.files)
+        book = Book.of(task.batch, task.promoted)
+        session.budget = replace(task.budget)
+        session.extra = (*session.extra, *evidence_tools(session, self.library), mark_tool(session, book))
+        count = _Count(work.connection, _unit(task).key, self.emit)
+        try:
+            prompts = curate_prompt(session, self.prompt, task, self.library, work.source.skills)
+            result = await self.runtime.run_agent_loop(
+                prompts.prompt,
+                system=prompts.system,
+                tools=tools_for(session, "curate"),
+                step_budget=STEPS,
+                role="curator",
+                on_step_finish=count.step,
+                abort=self.stop.abort,
+                journal=self._journal(key, session, book),
+            )
+        except KtxError as error:
+            return self._broken(work, task, error)
+        if result.error is not None:
+            return self._broken(work, task, result.error)
+        return self._judged(workspace, work, task, (session, book), result)
+
+    def _journal(self, key: str, session: ToolSession, book: Book) -> UnitJournal:
+        def state() -> Mapping[str, Any]:
+            return {"session": session.state(), "candidates": book.to_json()}
+
+        def restore(stored: Mapping[str, Any]) -> None:
+            session.restore(stored["session"])
+            book.restore(stored["candidates"])
+
+        return UnitJournal(self.store, key, state=state, restore=restore)
+
+    def _broken(self, work: SourceWork, task: Pass, error: KtxError) -> Passed:
+        """Return a pass that did not come to its end: left where the whole run cannot go on."""
+        ends = self.stop.note(error) or error.code == "cancelled"
+        return unfinished(work, task, UnitStatus.LEFT if ends else UnitStatus.FAILED, error.message)
+
+    def _judged(
+        self, workspace: Workspace, work: SourceWork, task: Pass, at: tuple[ToolSession, Book], result: LoopResult
+    ) -> Passed:
+        session, book = at
+        changes = changes_of(session.workspace, workspace)
+        wrong = self.gates.definitions(session.workspace, changes)
+        if wrong:
+            return unfinished(work, task, UnitStatus.FAILED, f"definitions it wrote are wrong: {wrong[0]}")
+        left = session.budget or task.budget
+        candidates = tuple(_with_verdict(each, left) for each in book.candidates.values())
+        said = {name: value for name, value in session.state().items() if name in ("actions", "records")}
+        outcome = replace(
+            _outcome(work, _unit(task), UnitStatus.DONE),
+            changes=changes,
+            session={**said, "actions": _with_sources(said["actions"], candidates, task.files)},
+            steps=result.facts.steps,
+            tool_calls=result.facts.tool_calls,
+            budget_used=result.stop_reason == "budget",
+        )
+        return Passed(outcome, candidates, left)
+
+    def _key(self, work: SourceWork, task: Pass) -> str:
+        parts = [
+            self.version,
+            self.prompt.version,
+            work.connection,
+            work.kind,
+            task.number,
+            [each.to_json() for each in task.batch],
+            [task.budget.creates, task.budget.updates],
+            list(task.promoted),
+        ]
+        return hashlib.sha256(json.dumps(["curate", *parts], sort_keys=True).encode()).hexdigest()
+
+
+def unfinished(work: SourceWork, task: Pass, status: UnitStatus, reason: str) -> Passed:
+    """Return a pass of which nothing landed: its documents count as new in the next run."""
+    said = PASS_ERROR if status is UnitStatus.FAILED else RUN_ENDED
+    candidates = tuple(each.judged("rejected", said) for each in task.batch)
+    return Passed(_outcome(work, _unit(task), status, reason), candidates, task.budget)
+
+
+def _unit(task: Pass) -> WorkUnit:
+    label = f"{plural(len(task.batch), 'candidate')} of documents"
+    return WorkUnit(f"curate:{task.number}", label, task.files)
+
+
+def _outcome(work: SourceWork, unit: WorkUnit, status: UnitStatus, reason: str = "") -> UnitOutcome:
+    return UnitOutcome(work.connection, work.kind, unit, status, reason)
+
+
+def _with_verdict(candidate: Candidate, budget: PageBudget) -> Candidate:
+    """Return a candidate the curator said nothing of with the verdict that is true of it."""
+    if candidate.status != "pending":
+        return candidate
+    return candidate.judged("rejected", OVER_BUDGET if budget_used(budget) else NO_VERDICT)
+
+
+def _with_sources(
+    actions: Sequence[Mapping[str, Any]], candidates: Sequence[Candidate], files: tuple[str, ...]
+) -> list[Mapping[str, Any]]:
+    """Return actions with the raw files of the candidates that went into them, where the curator named no files."""
+    made: list[Mapping[str, Any]] = []
+    for each in actions:
+        identity = f"wiki:{each['key']}" if each["target"] == "wiki" else f"sl:{each['connection']}/{each['key']}"
+        paths = sorted({path for one in candidates if one.into == identity for path in one.paths})
+        named = set(each["raw_paths"]) != set(files)
+        made.append({**each, "raw_paths": sorted({*each["raw_paths"], *paths} if named else paths or files)})
+    return made
+
+
+def _kept(passed: Passed) -> dict[str, Any]:
+    budget = [passed.budget.creates, passed.budget.updates]
+    return {
+        **passed.outcome.kept(),
+        "candidates": [each.to_json() for each in passed.candidates],
+        "budget": budget,
+    }
+
+
+def _replayed(work: SourceWork, unit: WorkUnit, kept: Mapping[str, Any]) -> Passed:
+    outcome = UnitOutcome.of_kept(work.connection, work.kind, unit, kept)
+    candidates = tuple(Candidate.from_json(each) for each in kept["candidates"])
+    return Passed(outcome, candidates, PageBudget(*kept["budget"]))
+
+
+@dataclass(slots=True)
+class _Count:
+    """Tells the steps of a pass, with how many tools were called so far."""
+
+    connection: str
+    unit: str
+    emit: Emit
+    calls: int = 0
+
+    def step(self, step: Step) -> None:
+        self.calls += len(step.tool_names)
+        self.emit(WorkUnitStep(self.connection, self.unit, step.index, step.budget, self.calls))
