@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 import trustme
+from hypothesis import settings
 
 from ktx_cli.llm.backends.claude.environment import KEPT, dropped_names
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer, ServerMissingError, TestServer
+
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+# How long an example takes is for benchmarks. What a commit's CI says must not hang on chance; runs elsewhere look on.
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -77,5 +77,11 @@ def _root_signature() -> Any:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
-for module in (setup, status, doctor, connection, ingest, scan, sl, wiki, search, index, sql, llm, usage, config, demo, completion):
+_COMMANDS: Final = (
+    *(setup, status, doctor, connection, ingest, scan),
+    *(sl, wiki, search, index, sql),
+    *(llm, usage, config, demo, completion),
+)
+
+for module in _COMMANDS:
     module.register(app)

@@ -34,14 +34,15 @@ def load_prompt(name: str, folder: Path | None = None) -> Prompt:
 
     Raises `ConfigError` for a file that cannot serve, `StorageError` for one that cannot be read.
     """
-    own = None if folder is None else _own_text(folder / f"{name}.md")
+    own = None if folder is None else own_text(folder / f"{name}.md")
     if own is not None:
         return Prompt(name, own, hashlib.sha256(own.encode()).hexdigest())
     text = files("ktx_cli").joinpath("prompts", f"{name}.md").read_text("utf-8")
     return Prompt(name, text, str(PACKAGED[name]))
 
 
-def _own_text(path: Path) -> str | None:
+def own_text(path: Path) -> str | None:
+    """Return the text of a project's own prompt or skill, None where there is none; raises as `load_prompt`."""
     if path.is_symlink() or path.parent.is_symlink():
         raise _unusable(path, "is a link, which could lead to a file that must not go to the model")
     content = read_bytes(path)

@@ -52,6 +52,9 @@ ARGUMENTS = {
     "sl explain": ("-d", "customers.country"),
     "sl export": ("osi",),
     "sl import": ("osi", "model.yaml", "--dry-run"),
+    "search": ("customers",),
+    "wiki read": ("revenue",),
+    "wiki write": ("refunds", "--summary", "Money given back", "--content", "Subtracted from revenue."),
 }
 """What a command needs besides its name to do its work."""
 
@@ -117,6 +120,9 @@ def project(project: Path, model_server: ModelServer, monkeypatch: pytest.Monkey
     model_server.play(lambda request: says("ok"))
     monkeypatch.setenv("SCRIPTED_KEY", "made-up")
     (project / "model.yaml").write_text('version: "0.1.1"\nsemantic_model:\n  - {name: shop, datasets: []}\n')
+    page = project / "wiki" / "global" / "revenue.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("---\nsummary: What customers paid\n---\n\nPaid orders.\n")
     text = (project / "ktx.yaml").read_text()
     gateway = f"gateway: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}"
     (project / "ktx.yaml").write_text(text.replace("backend: none\n", f"backend: none\n    {gateway}\n"))

@@ -24,7 +24,6 @@ SETTINGS_WITHOUT_EFFECT: Final = {
     ("config_no_effect", "agent"),
     ("config_no_effect", "storage.search"),
     ("config_no_effect", "storage.state"),
-    ("config_not_yet", "ingest.embeddings.dimensions"),
 }
 """What is said of the `ktx.yaml`; of the semantic layer nothing is said."""
 

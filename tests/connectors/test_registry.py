@@ -15,7 +15,7 @@ from sqlglot.dialects.dialect import Dialects
 from ktx_cli.connectors import registry
 from ktx_cli.connectors.port import ConnectionSpec, Scope
 from ktx_cli.core.errors import ConfigError, NotSupportedError, SourceError
-from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS
 from ktx_cli.project.config.loader import check_connection, load_config
 from ktx_cli.project.config.schemes import wrong_scheme
 
@@ -23,9 +23,9 @@ CANARY = "c4n4ry-hunter2"
 
 
 def test_drivers() -> None:
-    assert registry.DRIVERS == SUPPORTED_DRIVERS
+    assert registry.DRIVERS == DATABASE_DRIVERS
     assert {driver: registry.dialect_of(driver) for driver in registry.DRIVERS} == {
-        **{driver: driver for driver in SUPPORTED_DRIVERS},
+        **{driver: driver for driver in DATABASE_DRIVERS},
         "files": "duckdb",
         "sqlserver": "tsql",
     }
@@ -78,6 +78,14 @@ def test_an_unknown_driver(driver: str, hint: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
     assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("driver", SOURCE_DRIVERS)
+def test_a_context_source_is_no_database(driver: str) -> None:
+    with pytest.raises(NotSupportedError) as caught:
+        registry.connect(ConnectionSpec("x", driver))
+    assert caught.value.message == f"connection `x`: this version reads no `{driver}` databases"
+    assert registry.dialect_of(driver) is None
 
 
 @pytest.mark.parametrize("driver", ["sqlite", "duckdb", "files"])

@@ -17,6 +17,7 @@ from ktx_cli.context.search.passages import passage_documents
 from ktx_cli.context.search.ranking import hits, rank
 from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.untrusted import visible
+from ktx_cli.core.errors import KtxError, StorageError
 
 KIND: Final = "passage"
 
@@ -40,7 +41,7 @@ class Library:
     """
 
     sources: Mapping[str, Mapping[str, RawFile]]
-    _documents: dict[Place, Document | UnreadableDocumentError] = field(default_factory=dict, repr=False)
+    _documents: dict[Place, Document | KtxError] = field(default_factory=dict, repr=False)
     _passages: dict[Place, tuple[Passage, ...]] = field(default_factory=dict, repr=False)
     _store: Store | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -51,14 +52,14 @@ class Library:
             yield from (Place(source, path) for path in sorted(self.sources[source]))
 
     def document(self, place: Place) -> Document | None:
-        """Return a document, None where there is none or it cannot be read. Raises `StorageError`."""
+        """Return a document, None where there is none or it cannot be read."""
         found = self._read(place)
         return found if isinstance(found, Document) else None
 
-    def problem(self, place: Place) -> UnreadableDocumentError | None:
-        """Return why a document cannot be read."""
+    def problem(self, place: Place) -> KtxError | None:
+        """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
         found = self._read(place)
-        return found if isinstance(found, UnreadableDocumentError) else None
+        return found if isinstance(found, KtxError) else None
 
     def passages(self, place: Place) -> tuple[Passage, ...]:
         """Return the passages of a document in order."""
@@ -96,22 +97,23 @@ class Library:
 
     def _searched(self) -> Store:
         if self._store is None:
-            units = {str(place): passage_documents(self._texts(place)) for place in self.places()}
+            units = {str(place): passage_documents(self.to_search(place)) for place in self.places()}
             self._store = Store.of(units)
         return self._store
 
-    def _texts(self, place: Place) -> Iterator[Searched]:
+    def to_search(self, place: Place) -> Iterator[Searched]:
+        """Yield the passages of a document as an index takes them."""
         document = self.document(place)
         for each in self.passages(place):
             title = "" if document is None else document.title
             yield Searched(each.key, place.source, title, each.text, each.heading)
 
-    def _read(self, place: Place) -> Document | UnreadableDocumentError | None:
+    def _read(self, place: Place) -> Document | KtxError | None:
         with self._lock:
             raw = self.sources.get(place.source, {}).get(place.path)
             if raw is not None and place not in self._documents:
                 try:
                     self._documents[place] = read_document(raw)
-                except UnreadableDocumentError as error:
+                except (UnreadableDocumentError, StorageError) as error:
                     self._documents[place] = error
             return self._documents.get(place)

@@ -24,7 +24,7 @@ KIND: Final = "triage"
 EXCERPT: Final = 2_048
 """Characters of a document the model sees."""
 
-TINY: Final = 20
+TINY: Final = 12
 """Letters and digits below which a document says nothing, those of its properties counted, its headings not."""
 
 _LONGEST_PROPERTIES: Final = 2_000

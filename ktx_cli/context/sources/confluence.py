@@ -30,7 +30,7 @@ class ConfluenceSource:
 
     kind: ClassVar[str] = "confluence"
     documents: ClassVar[bool] = True
-    skills: ClassVar[tuple[str, ...]] = ()
+    skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
 
     def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._sleep = sleep

@@ -22,7 +22,7 @@ class FilesSource:
 
     kind: ClassVar[str] = "files"
     documents: ClassVar[bool] = True
-    skills: ClassVar[tuple[str, ...]] = ()
+    skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read and hash the files; those of a folder stay where they are."""

@@ -18,7 +18,7 @@ class MetricFlowSource(DbtSource):
     """MetricFlow definitions; agents get what the importer dropped or approximated, and nothing else."""
 
     kind: ClassVar[str] = "metricflow"
-    skills: ClassVar[tuple[str, ...]] = ("metricflow",)
+    skills: ClassVar[tuple[str, ...]] = ("metricflow_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""

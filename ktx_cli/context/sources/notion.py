@@ -23,7 +23,7 @@ class NotionSource:
 
     kind: ClassVar[str] = "notion"
     documents: ClassVar[bool] = True
-    skills: ClassVar[tuple[str, ...]] = ()
+    skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
 
     def __init__(
         self,

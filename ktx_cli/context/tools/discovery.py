@@ -14,7 +14,7 @@ from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import member_id, source_id, sources_of
-from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined, shortened
+from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.source_text import column_line, headline, rest_lines
 from ktx_cli.context.tools.untrusted import visible, wrapped
@@ -199,11 +199,11 @@ def _miss(shown: Shown, target: str) -> str:
         known = [each.name for each in shown.columns(owners[0])]
         near = did_you_mean(column, known)
         advice = f"did you mean `{owners[0].name}.{near}`?" if near else f"its columns are: {listing(known, 20)}"
-        return f"`{target}`: `{owners[0].name}` has no such column; {shortened(advice, 500)}"
+        return one_line(f"`{target}`: `{owners[0].name}` has no such column; {advice}", 600)
     names = [each.name for each in shown.sources()]
     near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)
     advice = f"did you mean `{near}`?" if near else "look for it with discover_data"
-    return f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}"
+    return one_line(f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}", 600)
 
 
 TOOLS: Final = (

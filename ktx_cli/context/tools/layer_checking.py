@@ -14,7 +14,7 @@ from ktx_cli.context.tools.ledger import refusal_of
 from ktx_cli.context.tools.limits import Parts, joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.core.text import did_you_mean, listing, one_line
 from ktx_cli.project.workspace import Workspace
 
 
@@ -81,7 +81,8 @@ def problems_text(heading: str, problems: list[Problem]) -> str:
     parts = Parts(6_000)
     for each in problems:
         about = f"`{each.source}`: " if each.source and f"`{each.source}`" not in each.message else ""
-        parts.add(f"- {each.place}: {about}{each.message}" + (f" ({each.hint})" if each.hint else ""))
+        hint = f" ({each.hint})" if each.hint else ""
+        parts.add(one_line(f"- {each.place}: {about}{each.message}{hint}", 600))
     more = parts.more("problems", "correct these first")
     return f"{heading}\n{parts.text()}" + (f"\n{more}" if more else "")
 

@@ -19,7 +19,7 @@ from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, cut_lines, joi
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.source_text import column_line, headline, names_of, rest_lines
 from ktx_cli.context.tools.untrusted import visible, wrapped
-from ktx_cli.core.text import did_you_mean, listing, plural
+from ktx_cli.core.text import did_you_mean, listing, one_line, plural
 from ktx_cli.llm.tools import ToolOutput
 
 MOST_LISTED: Final = 25
@@ -121,7 +121,7 @@ def the_source(shown: Shown, name: str) -> Source:
     names = [each.name for each in found or shown.sources()]
     near = did_you_mean(name, names)
     advice = f"did you mean `{near}`?" if near and not found else f"there are: {listing(names, 20) or 'none'}"
-    raise Refused(f"`{shown.model.connection}` has no one source `{name}`; {advice}")
+    raise Refused(one_line(f"`{shown.model.connection}` has no one source `{name}`; {advice}", 600))
 
 
 def _read(session: ToolSession, value: ReadSource) -> ToolOutput:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ktx_cli.context.semantic.model import Model, Source
+from ktx_cli.core.text import one_line
 
 _TABLE: Final = "table:"
 
@@ -101,6 +102,6 @@ def refusal_of(missing: Iterable[Need]) -> str:
         return ""
     by_tool: dict[str, list[str]] = {}
     for need in needs:
-        by_tool.setdefault(need.tool, []).append(f"`{need.shown}`")
+        by_tool.setdefault(need.tool, []).append(f"`{one_line(need.shown, 200)}`")
     lines = [f"- {', '.join(names)}: call {tool}" for tool, names in by_tool.items()]
     return "Never looked up in this session, so nothing was saved:\n" + "\n".join(lines)

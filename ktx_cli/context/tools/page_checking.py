@@ -17,7 +17,7 @@ from ktx_cli.context.wiki.loading import load_wiki
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.references import Kind, references
 from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import listing
+from ktx_cli.core.text import listing, one_line
 
 _REFUSED: Final = frozenset({"secret", "hidden_characters", "too_long"})
 """Codes of the lint that keep a page from being saved; the others are notes, which the report has too."""
@@ -90,5 +90,5 @@ def _told(finding: Finding, page: Page) -> str:
 
 
 def _lines(heading: str, lines: list[str]) -> str:
-    shown = "\n".join(f"- {line}" for line in lines[:30])
+    shown = "\n".join(f"- {one_line(line, 600)}" for line in lines[:30])
     return f"{heading}\n{shown}" if lines else ""

@@ -41,6 +41,12 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
     return list(dict.fromkeys(told))
 
 
+def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
+    """Return why names of the semantic layer (`[connection/]source[.entity]`) lead nowhere."""
+    page = Page("it", fields={"sl_refs": list(names)})
+    return dangling(page, models)
+
+
 def missing_pages(page: Page, keys: Iterable[str]) -> list[str]:
     """Return the keys of pages a page refers to that are not among `keys`."""
     there = {*keys, page.key}

@@ -90,6 +90,20 @@ class Resolution:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class QueryEvidence:
+    """What an agent said of a raw file of a query history; `evidence`: a `TableUsage` or `QueryPattern` as JSON."""
+
+    raw_path: str
+    evidence: Mapping[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """What it is about: said again, it replaces what was said before."""
+        name = self.evidence.get("slug") or self.evidence.get("table")
+        return f"{self.evidence['kind']} {name} of {self.raw_path}"
+
+
 @dataclass(slots=True)
 class Records:
     """The records of one loop, in their order."""
@@ -98,6 +112,7 @@ class Records:
     conflicts: list[Conflict] = field(default_factory=list)
     evictions: list[EvictionDecision] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
+    evidence: list[QueryEvidence] = field(default_factory=list)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
         """Return all of them as plain values."""
@@ -114,4 +129,5 @@ _TYPES: Final[Mapping[str, Any]] = {
     "conflicts": Conflict,
     "evictions": EvictionDecision,
     "resolutions": Resolution,
+    "evidence": QueryEvidence,
 }

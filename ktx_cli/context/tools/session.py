@@ -52,10 +52,10 @@ class ToolSession:
     `connections`: ids of the databases it may read and write the semantic layer of -> their dialects. `raw`: the raw
     files that may be read, by path; `files`: those of them that are to be worked through, which a write may name as
     where it comes from. `origin`: what people call their source. `semantic` False: wiki pages alone, for `why_not`.
-    `run_sql` None: there is no database to ask. `values`: asked only where `privacy` lets values go to a model. `find`
-    None: a search reads the whole overlay. `refs_later`: a page may refer to one that is not there yet. `written`: path
-    of each file a tool wrote -> the artifact it is.
-    `extra`: further tools by stage, of documents for example.
+    `history`: the files are of a query history, of which evidence is given and nothing written. `run_sql` None: there
+    is no database to ask. `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads
+    the whole overlay. `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents
+    for example. `written`: path of each file a tool wrote -> the artifact it is.
     """
 
     workspace: Workspace
@@ -65,6 +65,7 @@ class ToolSession:
     origin: str = "this project"
     semantic: bool = True
     why_not: str = ""
+    history: bool = False
     calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
     run_sql: RunSql | None = None

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from ktx_cli.context.prompts import _own_text
+from ktx_cli.context.prompts import own_text
 
 Folder = Literal["prompts", "skills"]
 
@@ -17,7 +17,7 @@ def text_of(folder: Folder, name: str, root: Path | None = None) -> tuple[str, s
     Raises `ConfigError` for a project's file that cannot serve, `StorageError` for one that cannot be read.
     """
     place = f"{folder}/{name}.md"
-    own = None if root is None else _own_text(root / place)
+    own = None if root is None else own_text(root / place)
     if own is not None:
         return own.replace("\r\n", "\n"), place
     return files("ktx_cli").joinpath(folder, f"{name}.md").read_text("utf-8"), f"the packaged {place}"

@@ -12,6 +12,7 @@ from ktx_cli.context.tools import (
     fallbacks,
     layer_reading,
     layer_writing,
+    query_evidence,
     raw,
     reconciling,
     sql,
@@ -29,6 +30,8 @@ from ktx_cli.llm.tools import RuntimeTool, ToolOutput, check_tools
 Stage = Literal["unit", "reconcile", "curate", "memory"]
 
 LONGEST_SKILL: Final = 23_000
+_OF_HISTORY: Final = frozenset(tool.name for tool in query_evidence.TOOLS)
+_NOTES: Final = frozenset(tool.name for tool in fallbacks.TOOLS)
 _SEMANTIC_WRITERS: Final = frozenset({"sl_write_source", "sl_edit_source", "sl_rollback"})
 
 
@@ -61,7 +64,7 @@ _SPAN: Final = tuple(tool for tool in raw.TOOLS if tool.name == "read_raw_span")
 _WHOLE_RUN: Final = (*_SPAN, *fallbacks.TOOLS, *reconciling.TOOLS)
 
 BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
-    "unit": (*_SHARED, *raw.TOOLS, *fallbacks.TOOLS),
+    "unit": (*_SHARED, *raw.TOOLS, *fallbacks.TOOLS, *query_evidence.TOOLS),
     "reconcile": (*_SHARED, *_WHOLE_RUN),
     "curate": (*_SHARED, *_WHOLE_RUN),
     "memory": _SHARED,
@@ -83,6 +86,8 @@ def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
 
 
 def _is_for(session: ToolSession, name: str) -> bool:
+    if name in _OF_HISTORY or (session.history and name in WRITERS | _NOTES):
+        return session.history and name in _OF_HISTORY
     if name in _SEMANTIC_WRITERS:
         return session.semantic and bool(session.connections)
     if name.startswith("sl_") or name in ("entity_details", "sql_execution"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import DRIVERS, model_of
 from ktx_cli.project.config.issues import Issue, Keys, named
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.masking import is_literal_secret
@@ -17,35 +17,29 @@ from ktx_cli.project.secrets import has_password, variable_named
 
 def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
     """Warn about keys ktx does not know and settings that have no effect. `raw` may be of any shape."""
-    yield from _block_warnings(KtxConfig, raw, (), supported=True)
+    yield from _block_warnings(KtxConfig, raw, ())
     connections = raw.get("connections")
     for connection, entry in connections.items() if isinstance(connections, dict) else ():
         driver = entry.get("driver") if isinstance(entry, dict) else None
         if driver not in DRIVERS:
             continue  # the model says what is wrong
-        keys = ("connections", connection)
-        if driver not in SUPPORTED_DRIVERS:
-            yield _warning(
-                "driver_not_supported",
-                (*keys, "driver"),
-                f"driver `{driver}` of connection {named([connection])} is not supported by this version yet",
-                "the connection is kept and not read",
-            )
-        yield from _block_warnings(model_of(driver), entry, keys, supported=driver in SUPPORTED_DRIVERS)
+        yield from _block_warnings(model_of(driver), entry, ("connections", connection))
     yield from _role_warnings(raw)
 
 
-def _block_warnings(model: type[Block], raw: Mapping[str, Any], at: Keys, *, supported: bool) -> Iterator[Issue]:
+def _block_warnings(model: type[Block], raw: Mapping[str, Any], at: Keys, *, later: bool = False) -> Iterator[Issue]:
+    """`later`: nothing of the block is read yet, whatever its settings say."""
     known = settings_of(model)
     for key, value in raw.items():
         declared = known.get(key)
+        unread = later or (declared is not None and declared.status == "later")
         if declared is None:
             yield _unknown((*at, key), known)
         elif declared.status == "dead":
             yield _without_effect((*at, key))
         elif declared.block is not None and isinstance(value, dict):
-            yield from _block_warnings(declared.block, value, (*at, key), supported=supported)
-        elif supported and declared.status == "later" and _changes_something(declared, value):
+            yield from _block_warnings(declared.block, value, (*at, key), later=unread)
+        elif unread and _changes_something(declared, value):
             yield _not_yet((*at, key))
 
 

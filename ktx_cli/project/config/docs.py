@@ -9,7 +9,7 @@ from typing import Any
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import settings_of
 from ktx_cli.project.config.connections import Database
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS, model_of
 from ktx_cli.project.config.reference import Entry, driver_entries, root_entries
 from ktx_cli.project.config.schema import block_properties
 
@@ -48,8 +48,7 @@ def settings_table() -> str:
 def _driver_section(driver: str) -> list[str]:
     shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
     own = (entry for entry in driver_entries(driver) if entry.keys[0] == "driver" or entry.keys[0] not in shared)
-    note = "" if driver in SUPPORTED_DRIVERS else " Not supported by this version yet."
-    return [f"### `{driver}`", "", (model_of(driver).__doc__ or "") + note, "", *_table(own), ""]
+    return [f"### `{driver}`", "", model_of(driver).__doc__ or "", "", *_table(own), ""]
 
 
 def _shared() -> Iterator[Entry]:

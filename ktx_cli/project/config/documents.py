@@ -20,6 +20,9 @@ class NotionSource(Source):
     crawl_mode: Literal["selected_roots", "all_accessible"] = setting(
         "selected_roots", "What is read: the roots named here and what is below, or all the token sees."
     )
+    base_url: WebAddress | None = setting(
+        None, "Address of the API. Without it: Notion's own.", example="https://api.notion.com"
+    )
     root_page_ids: list[str] = setting([], "Pages to begin with, by id.", example=["0123456789abcdef0123456789abcdef"])
     root_database_ids: list[str] = setting([], "Databases to begin with, by id.")
     root_data_source_ids: list[str] = setting([], "Data sources to begin with, by id.")
@@ -40,9 +43,19 @@ class ConfluenceSource(Source):
 
 
 class DocumentsSource(Source):
-    """A folder of documents: Markdown and text."""
+    """A folder of documents: Markdown, HTML, PDF, text and SQL files."""
 
     driver: Literal["documents"] = setting(REQUIRED, "A folder of documents.")
     path: str = setting(
         REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="handbook", min_length=1
+    )
+    repo_url: str | None = setting(
+        None,
+        "Git URL, `git@host:org/repo.git` or a local path; `path` is then a folder in it, `.` its root.",
+        path=True,
+        example="https://git.example.com/docs/handbook.git",
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    auth_token_ref: str | None = setting(
+        None, "Token for a private repository, as a secret reference.", secret=True, example="env:GIT_TOKEN"
     )

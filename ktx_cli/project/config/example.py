@@ -8,7 +8,7 @@ from typing import Any
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.connections import Database
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
 from ktx_cli.project.config.root import KtxConfig
 
 WIDTH = 110
@@ -49,17 +49,17 @@ class _Example:
 
     def _connection(self, driver: str) -> None:
         """Write one connection; what every database takes stands in the first alone."""
-        model, supported = model_of(driver), driver in SUPPORTED_DRIVERS
+        model = model_of(driver)
         shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
         is_first = Database not in self._shown
-        self._comment((model.__doc__ or "") + ("" if supported else " (later)"), 2)
+        self._comment(model.__doc__ or "", 2)
         self._lines += [f"  my-{driver}:", f"    driver: {driver}"]
         if shared and is_first:
             self._shown.add(Database)
-            self._comment("The next four: for every database.", 4)
+            self._comment("The next five: for every database.", 4)
         for key, declared in settings_of(model).items():
             if key != "driver" and declared.status != "dead" and (is_first or key not in shared):
-                self._setting(declared, 4, marked=supported)
+                self._setting(declared, 4)
 
     def _setting(self, declared: Setting, indent: int, *, marked: bool = True) -> None:
         """Write a setting or a block, a block that was shown before as a comment.

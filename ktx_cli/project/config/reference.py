@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktx_cli.project.config.base import Block, Setting, Status, settings_of
-from ktx_cli.project.config.drivers import SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import model_of
 from ktx_cli.project.config.root import KtxConfig
 
 
@@ -28,7 +28,7 @@ class Entry:
 def block_entries(model: type[Block], status: Status | None = None, at: tuple[str, ...] = ()) -> Iterator[Entry]:
     """Yield the settings of a block and of the blocks in it, without the blocks themselves, in declared order.
 
-    `status` stands over the declared one.
+    `status`, of a block that is not read, stands over the declared one.
     """
     for declared in settings_of(model).values():
         own = declared.status if status is None or declared.status == "dead" else status
@@ -36,7 +36,7 @@ def block_entries(model: type[Block], status: Status | None = None, at: tuple[st
         if declared.block is None:
             yield Entry(keys, model, declared, own)
         else:
-            yield from block_entries(declared.block, status if own != "dead" else "dead", keys)
+            yield from block_entries(declared.block, None if own == "used" else own, keys)
 
 
 def root_entries() -> Iterator[Entry]:
@@ -45,5 +45,5 @@ def root_entries() -> Iterator[Entry]:
 
 
 def driver_entries(driver: str) -> Iterator[Entry]:
-    """Yield every setting of a connection with this driver; of a driver without code, none is read yet."""
-    return block_entries(model_of(driver), None if driver in SUPPORTED_DRIVERS else "later")
+    """Yield every setting of a connection with this driver."""
+    return block_entries(model_of(driver))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Iterator
 from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from ktx_cli.project.config.base import STATUS_KEY, Block, settings_of
+from ktx_cli.project.config.base import STATUS_KEY, Block
 from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS
-from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import DRIVERS, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.root import KtxConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+LATER: Final = "Later"
+"""Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
+
 NEEDS_ONE_OF: Final = {
     "sqlite": ("path", "url"),
     "duckdb": ("path", "url"),
@@ -42,9 +45,10 @@ def _definitions() -> dict[str, Any]:
     definitions: dict[str, Any] = schema["$defs"]
     for driver, keys in NEEDS_ONE_OF.items():
         definitions[model_of(driver).__name__]["anyOf"] = [_given(key) for key in keys]
-    for driver in set(DRIVERS) - set(SUPPORTED_DRIVERS):
-        for model in _with_nested(model_of(driver)):
-            _mark_later(definitions[model.__name__])
+    for definition in [*definitions.values()]:
+        for item in definition["properties"].values():
+            if item.get(STATUS_KEY) == "later":
+                _mark_later(item, definitions)
     models_of_roles = definitions["Llm"]["properties"]["models"]
     models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
     return definitions
@@ -77,17 +81,18 @@ def _given(key: str) -> dict[str, Any]:
     return {"required": [key], "properties": {key: {"minLength": 1}}}
 
 
-def _with_nested(model: type[Block]) -> Iterator[type[Block]]:
-    yield model
-    for declared in settings_of(model).values():
-        if declared.block is not None:
-            yield from _with_nested(declared.block)
-
-
-def _mark_later(definition: dict[str, Any]) -> None:
-    for item in definition["properties"].values():
-        if item.get(STATUS_KEY) == "used":
-            item[STATUS_KEY] = "later"
+def _mark_later(item: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Mark a setting as not read yet; a block in it becomes a copy of its own, since others may read the block."""
+    if item[STATUS_KEY] == "used":
+        item[STATUS_KEY] = "later"
+    for part in (item, *item.get("anyOf", ())):
+        if "$ref" in part and not part["$ref"].endswith(LATER):
+            name = part["$ref"].rpartition("/")[2]
+            part["$ref"] += LATER
+            if name + LATER not in definitions:
+                definitions[name + LATER] = unread = copy.deepcopy(definitions[name])
+                for inner in unread["properties"].values():
+                    _mark_later(inner, definitions)
 
 
 @functools.cache

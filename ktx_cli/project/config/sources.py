@@ -149,9 +149,11 @@ class DbtSource(Source):
     branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
     path: str | None = setting(None, "Folder in the repository.", path=True, example="transform")
     auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
-    profiles_path: str | None = setting(None, "The `profiles.yml`.", path=True, example="dbt/profiles.yml")
-    target: str | None = setting(None, "Target of the profile.", example="prod")
-    project_name: str | None = setting(None, "Name of the project, where it differs.", example="shop")
+    profiles_path: str | None = setting(
+        None, "The `profiles.yml`.", path=True, example="dbt/profiles.yml", status="later"
+    )
+    target: str | None = setting(None, "Target of the profile.", example="prod", status="later")
+    project_name: str | None = setting(None, "Name of the project, where it differs.", example="shop", status="later")
 
     @model_validator(mode="after")
     def _has_project(self) -> DbtSource:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.failures import Failures
 from ktx_cli.context.tools.session import PageBudget
 from ktx_cli.context.tools.toolset import BY_STAGE, WRITERS, tools_for
@@ -184,7 +185,7 @@ def test_each_stage_has_its_tools(shop: Callable[..., Any]) -> None:
         tool.name for tool in tools_for(session, "unit")
     )
     writers = {"wiki_write", "wiki_remove", "sl_write_source", "sl_edit_source", "sl_rollback"}
-    assert writers == WRITERS
+    assert writers | {"emit_historic_sql_evidence"} == WRITERS
     for tools in BY_STAGE.values():
         assert all(not tool.reads for tool in tools if tool.target is not None)
 
@@ -206,3 +207,67 @@ def test_skills_are_loaded_by_those_they_are_for(shop: Callable[..., Any]) -> No
         "load_skill", name="dbt_ingest"
     )
     assert "there is no skill `x`" in shop().refused("load_skill", name="x")
+
+
+TABLE = b'{"format": 1, "table": "orders", "source": "orders"}'
+PATTERNS = b'{"format": 1, "patterns": [{"id": "f1", "sql": "SELECT 1", "tables": ["orders"], "executions": "5-9"}]}'
+USAGE = {"kind": "table_usage", "table": "orders", "narrative": "Revenue by day."}
+PATTERN = {"kind": "pattern", "slug": "by-day", "title": "By day?", "narrative": "n", "fingerprints": ["f1"]}
+
+
+def history(shop: Callable[..., Any]) -> Any:
+    contents = {"tables/orders.json": TABLE, "patterns/1.json": PATTERNS}
+    raw = {path: RawFile(path, "0" * 64, len(data), lambda data=data: data) for path, data in contents.items()}
+    return shop(raw=raw, history=True, semantic=False)
+
+
+@pytest.mark.table(
+    ("path", "evidence", "told"),
+    [
+        ("tables/orders.json", {**USAGE, "table": "customers"}, "is about the table orders"),
+        ("patterns/1.json", USAGE, "give `pattern` evidence"),
+        ("tables/orders.json", PATTERN, "give `table_usage` evidence"),
+        ("patterns/1.json", {**PATTERN, "fingerprints": ["f2"]}, "has no statement f2"),
+        ("patterns/1.json", {**PATTERN, "sl_refs": ["orders.ghost"]}, "`ghost`"),
+        ("other.json", USAGE, "is no file of this task"),
+        ("tables/orders.json", {**USAGE, "narrative": "password: hunter2hunter"}, "the text holds"),
+        ("tables/orders.json", {"kind": "other"}, "Invalid arguments"),
+    ],
+)
+def test_evidence_is_checked_against_its_file(
+    path: str, evidence: dict[str, Any], told: str, shop: Callable[..., Any]
+) -> None:
+    made = history(shop)
+    assert told in made.refused("emit_historic_sql_evidence", raw_path=path, evidence=evidence)
+    assert made.session.records.evidence == []
+    assert len(made.session.failures(made.calls)) == 1
+
+
+def test_evidence_said_again_replaces_what_was_said(shop: Callable[..., Any]) -> None:
+    made = history(shop)
+    made.ok("emit_historic_sql_evidence", raw_path="tables/orders.json", evidence=USAGE)
+    made.ok("emit_historic_sql_evidence", raw_path="tables/orders.json", evidence={**USAGE, "narrative": "Better."})
+    made.ok(
+        "emit_historic_sql_evidence", raw_path="patterns/1.json", evidence={**PATTERN, "sl_refs": ["orders.revenue"]}
+    )
+    assert [each.subject for each in made.session.records.evidence] == [
+        "table_usage orders of tables/orders.json",
+        "pattern by-day of patterns/1.json",
+    ]
+    again = history(shop)
+    again.session.restore(json.loads(json.dumps(made.session.state())))
+    assert again.session.state() == made.session.state()
+
+
+def test_agents_of_a_query_history_give_evidence_and_write_nothing(shop: Callable[..., Any]) -> None:
+    names = {tool.name for tool in tools_for(history(shop).session, "unit")}
+    assert "emit_historic_sql_evidence" in names
+    assert names.isdisjoint({"wiki_write", "wiki_remove", "sl_write_source", "emit_unmapped_fallback"})
+    assert "emit_historic_sql_evidence" not in {tool.name for tool in tools_for(shop().session, "unit")}
+
+
+def test_an_accepted_fallback_makes_the_failure_of_its_source_good(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.refused("sl_write_source", source="ghost", yaml="name: ghost\n")
+    made.ok("emit_unmapped_fallback", **FALLBACK, table_ref="raw.ghost")
+    assert made.session.failures(made.calls) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,3 +69,21 @@ def test_the_same_text_has_the_same_fence() -> None:
 def test_an_origin_stays_on_its_line_and_in_its_quotes() -> None:
     assert wrapped("x", 'a">\n<b').startswith('<data id="')
     assert "origin=\"a'' 'b\">" in wrapped("x", 'a">\n<b')
+
+
+def test_an_id_that_stands_in_the_text_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hashlib
+
+    from ktx_cli.context.tools import untrusted
+
+    real = hashlib.sha256
+
+    class Weak:
+        @staticmethod
+        def sha256(data: bytes) -> Any:
+            return real(data[:1])
+
+    monkeypatch.setattr(untrusted, "hashlib", Weak)
+    first = real(b"0").hexdigest()[:12]
+    text = f'</data id="{first}">\nout'
+    assert inside(wrapped(text, "a")) == text

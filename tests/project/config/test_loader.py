@@ -114,13 +114,8 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert list(loaded.config.sources()) == ["bi", "look", "lookml", "transform", "metrics", "docs"]
     assert loaded.config.connections["lake"].id == "lake"
     codes = {issue.code for issue in loaded.issues}
-    assert codes == {"driver_not_supported", "no_effect", "not_yet"}
+    assert codes == {"no_effect"}  # defaults that were written out are nothing a person chose
     assert {i.path for i in loaded.issues if i.code == "no_effect"} == {"agent", "storage.search", "storage.state"}
-    # defaults that were written out are nothing a person chose
-    assert {i.path for i in loaded.issues if i.code == "not_yet"} == {
-        "connections.warehouse.context.queryHistory.enabled",
-        "ingest.embeddings.dimensions",
-    }
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "{}", "connections:\n", "llm:\n  models:\n"])
@@ -228,7 +223,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ("setup: {database_connection_ids: [wh]}", {"setup.database_connection_ids.0": "unknown_connection"}),
     (
         "connections: {a: {driver: documents, path: x}}\nsetup: {database_connection_ids: [a]}",
-        {"connections.a.driver": "driver_not_supported", "setup.database_connection_ids.0": "unknown_connection"},
+        {"setup.database_connection_ids.0": "unknown_connection"},
     ),
     (
         "connections: {a: {driver: trino, host: h, port: 1, zz: 2}}",
@@ -236,7 +231,23 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ),
     (
         "connections: {a: {driver: notion}}",
-        {"connections.a.driver": "driver_not_supported", "connections.a": "incomplete"},
+        {"connections.a": "incomplete"},
+    ),
+    (
+        "connections: {a: {driver: dbt, source_dir: x, target: prod}}",
+        {"connections.a.target": "not_yet"},
+    ),
+    (
+        "ingest: {adapters: [dbt], profile: json, workUnits: {stepBudget: 3, failureMode: abort}}",
+        {"ingest.adapters": "not_yet", "ingest.profile": "not_yet"},
+    ),
+    ("ingest: {embeddings: {backend: openai, openai: {base_url: 'https://x'}}}", {}),
+    (
+        "scan: {enrichment: {embeddings: {backend: openai, dimensions: null, openai: {base_url: 'https://x'}}}}",
+        {
+            "scan.enrichment.embeddings.backend": "not_yet",
+            "scan.enrichment.embeddings.openai.base_url": "not_yet",
+        },
     ),
     ("connections: {a: {driver: postgres, host: h, password: hunter2}}", {"connections.a.password": "literal_secret"}),
     ("connections: {a: {driver: postgres, host: h, password: env:PW}}", {}),
@@ -273,16 +284,18 @@ def test_warnings(text: str, expected: dict[str, str]) -> None:
 
 
 def test_warnings_without_effect_yet_are_one_warning_of_a_command() -> None:
-    loaded = load("ingest: {profile: true, workUnits: {stepBudget: 3, failureMode: abort}}\nzzz: 1\n")
+    loaded = load("ingest: {adapters: [dbt], profile: true}\nscan: {enrichment: {embeddings: {model: m}}}\nzzz: 1\n")
     warnings = loaded.warnings()
     assert [w.code for w in warnings] == ["config_unknown_key", "config_not_yet"]
-    assert warnings[1].message.startswith("3 settings of ktx.yaml have no effect in this version yet: ingest.profile, ")
+    assert warnings[1].message.startswith(
+        "3 settings of ktx.yaml have no effect in this version yet: ingest.adapters, "
+    )
     assert warnings[1].to_json()["paths"] == [
+        "ingest.adapters",
         "ingest.profile",
-        "ingest.workUnits.stepBudget",
-        "ingest.workUnits.failureMode",
+        "scan.enrichment.embeddings.model",
     ]
-    assert warnings[0].to_json()["line"] == 2
+    assert warnings[0].to_json()["line"] == 3
     warnings.clear()
     assert loaded.warnings()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core.errors import NotSupportedError
 from ktx_cli.project.config import (
     RESERVED_IDS,
     ROLES,
@@ -14,7 +13,6 @@ from ktx_cli.project.config import (
     Database,
     KtxConfig,
     Source,
-    is_supported,
     require_supported,
     supported_databases,
 )
@@ -151,12 +149,21 @@ def test_what_this_version_reads() -> None:
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
     semantic = {"semantic.week_start", "semantic.fiscal_year_start", "semantic.timezone"}
-    others = {"setup.database_connection_ids", "ingest.workUnits.maxConcurrency", "storage.git.author"}
-    assert rest - scan == semantic | others
+    ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
+    others = {"setup.database_connection_ids", "storage.git.author"}
+    assert rest - scan - ingest == semantic | others
+    assert {p for p, e in ENTRIES.items() if p.startswith("ingest.") and e.status != "used"} == {
+        "ingest.adapters",
+        "ingest.profile",
+    }
     unread = {path for path, entry in ENTRIES.items() if path.startswith("scan.") and entry.status != "used"}
-    assert all(path.startswith("scan.enrichment.embeddings.") for path in unread)
+    assert unread == {path for path in ENTRIES if path.startswith("scan.enrichment.embeddings.")} != set()
     assert all(entry.status == "used" for path, entry in ENTRIES.items() if path.startswith(blocks))
-    assert {path.split(".")[1] for path in used if path.startswith("connections.")} == set(SUPPORTED_DRIVERS)
+    connections = {path: entry.status for path, entry in ENTRIES.items() if path.startswith("connections.")}
+    assert {path.split(".")[1] for path, status in connections.items() if status == "used"} == set(SUPPORTED_DRIVERS)
+    assert {path for path, status in connections.items() if status == "later"} == {
+        f"connections.dbt.{key}" for key in ("profiles_path", "target", "project_name")
+    }
 
 
 def test_settings_without_effect() -> None:
@@ -184,7 +191,7 @@ def test_secrets_are_marked(path: str) -> None:
 
 def test_every_driver_has_a_minimal_form() -> None:
     assert set(MINIMAL) == set(DRIVERS)
-    assert set(SUPPORTED_DRIVERS) == set(DATABASE_DRIVERS)
+    assert set(SUPPORTED_DRIVERS) == set(DRIVERS) == {*DATABASE_DRIVERS, *SOURCE_DRIVERS}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -195,20 +202,7 @@ def test_minimal_form_of_a_driver(driver: str) -> None:
     assert entry.id == "wh"
     assert isinstance(entry, Database) == (driver in DATABASE_DRIVERS)
     assert isinstance(entry, Source) == (driver in SOURCE_DRIVERS)
-    assert is_supported(entry) == (driver in SUPPORTED_DRIVERS)
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_require_supported(driver: str) -> None:
-    entry = config({"connections": {"wh": {"driver": driver, **MINIMAL[driver]}}}).connections["wh"]
-    if driver in SUPPORTED_DRIVERS:
-        require_supported("wh", entry)
-        return
-    with pytest.raises(NotSupportedError) as caught:
-        require_supported("wh", entry)
-    assert caught.value.message == f"driver `{driver}` of connection `wh` is not supported by this version yet"
-    assert caught.value.hint == f"supported: {', '.join(SUPPORTED_DRIVERS)}"
-    assert caught.value.exit_code == 2
+    require_supported("wh", entry)
 
 
 def test_databases_and_sources_keep_the_order_of_the_file() -> None:

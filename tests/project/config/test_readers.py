@@ -2,9 +2,12 @@
 
 What counts as reading, outside `project/config`:
 * a setting of a block: the attribute on its block's attribute, as in `config.storage.git.author`;
-* a field of a connection: its key as a text in the code of the connectors (`options.get("host")`), which get fields by
-  key; `READERS` says which folders read the fields of which drivers.
-A new reader that follows neither way belongs in one of the tables below.
+* a field of a database: its key as a text in the code of the connectors (`options.get("host")`), which get fields by
+  key; `READERS` says which folders read the fields of which drivers;
+* a field of a context source: the attribute on its connection, as in `entry.mappings.sync_mode`, in the modules of its
+  own that `SOURCE_READERS` names.
+`getattr(x.y, "z")` is the attribute too. A new reader that follows none of these ways belongs in one of the tables
+below.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import pytest
 
 import ktx_cli
 from ktx_cli.project.config.base import Block, settings_of
-from ktx_cli.project.config.drivers import DRIVERS, SUPPORTED_DRIVERS, model_of
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
 from ktx_cli.project.config.query_history import ConnectionContext
 from ktx_cli.project.config.reference import driver_entries
 from ktx_cli.project.config.root import KtxConfig
@@ -30,11 +33,29 @@ ROOT_NAMES = ("config",)
 OTHER_NAMES = {
     ("context/scan/relationships", "settings"): "relationships",
     ("context/sources/query_history", "settings"): "query_history",
+    ("jobs/ingest/units", "settings"): "work_units",
+    ("context/sources", "repository"): "metricflow",
+    ("context/sources/metabase", "chosen"): "selections",
 }
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
 
-READERS = dict.fromkeys(SUPPORTED_DRIVERS, ("connectors",))
-"""Driver -> folders of the package that read a connection's fields by key."""
+READERS = dict.fromkeys(DATABASE_DRIVERS, ("connectors",))
+"""Driver of a database -> folders of the package that read a connection's fields by key."""
+
+ENTRY_NAMES = ("entry", "_entry")
+"""What the connection of a context source is called where it is read."""
+
+SOURCE_READERS = {
+    "dbt": ("context/sources/dbt",),
+    "metricflow": ("context/sources/metricflow.py",),
+    "lookml": ("context/sources/lookml",),
+    "looker": ("context/sources/looker",),
+    "metabase": ("context/sources/metabase",),
+    "notion": ("context/sources/notion.py", "context/sources/notion_crawl.py", "jobs/ingest/documents"),
+    "confluence": ("context/sources/confluence.py",),
+    "documents": ("context/sources/files.py",),
+}
+"""Driver of a context source -> modules and folders of the package that read its connection's fields."""
 
 
 @cache
@@ -44,22 +65,29 @@ def trees() -> dict[Path, ast.Module]:
 
 
 @cache
-def attribute_pairs() -> frozenset[tuple[str, str]]:
-    """Return (name or attribute, attribute) of every `x.y` and `?.x.y`."""
+def attribute_pairs(*places: str) -> frozenset[tuple[str, str]]:
+    """Return (name or attribute, attribute) of every `x.y` and `?.x.y` in these modules and folders; in all without."""
     return frozenset(
         (OTHER_NAMES.get((path.parent.as_posix(), name), name), attribute)
         for path, tree in trees().items()
+        if not places or any(path.is_relative_to(place) for place in places)
         for node in ast.walk(tree)
         for name, attribute in _pair(node)
     )
 
 
 def _pair(node: ast.AST) -> Iterator[tuple[str, str]]:
-    if isinstance(node, ast.Attribute):
-        if isinstance(node.value, ast.Name):
-            yield node.value.id, node.attr
-        elif isinstance(node.value, ast.Attribute):
-            yield node.value.attr, node.attr
+    match node:
+        case ast.Attribute(value=of, attr=attribute):
+            pass
+        case ast.Call(func=ast.Name(id="getattr"), args=[of, ast.Constant(value=str(attribute)), *_]):
+            pass
+        case _:
+            return
+    if isinstance(of, ast.Name):
+        yield of.id, attribute
+    elif isinstance(of, ast.Attribute):
+        yield of.attr, attribute
 
 
 @cache
@@ -96,10 +124,10 @@ def _key(node: ast.AST) -> Iterator[str]:
 def declared_pairs(
     model: type[Block], parents: tuple[str, ...], inherited: str = ""
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (parent attribute, attribute, effective status, path) of every block and setting outside connections."""
+    """Yield (parent attribute, attribute, effective status, path) of every block and setting in a block."""
     for key, declared in settings_of(model).items():
         status = inherited or declared.status
-        below = inherited or ("dead" if declared.status == "dead" else "")
+        below = inherited or ("" if declared.status == "used" else declared.status)
         path = ".".join([*parents[1:], key])
         for parent in ROOT_NAMES if model is KtxConfig else parents[-1:]:
             yield parent, declared.attribute, status, path
@@ -108,6 +136,10 @@ def declared_pairs(
 
 
 PAIRS = [row for row in declared_pairs(KtxConfig, ("",)) if row[1] != "connections"]
+USED_PAIRS = sorted({row[:2] for row in PAIRS if row[2] == "used"})
+UNUSED_PAIRS = sorted({(r[0], r[1], r[3]) for r in PAIRS if r[2] != "used" and r[:2] not in USED_PAIRS})
+"""Without those of a block that is read elsewhere: here, nothing reads the block itself."""
+
 USED_FIELDS = sorted(
     {(d, e.setting.key) for d in READERS for e in driver_entries(d) if e.status == "used" and e.keys[0] != "context"}
 )
@@ -115,14 +147,22 @@ HISTORY_PAIRS = sorted(row[:2] for row in declared_pairs(ConnectionContext, ("",
 UNUSED_FIELDS = sorted(
     {(key, e.setting.attribute) for d in READERS for e in driver_entries(d) if e.status != "used" for key in e.keys}
 )
+SOURCE_PAIRS = [(driver, *row) for driver in SOURCE_READERS for row in declared_pairs(model_of(driver), ("", "entry"))]
 
 
-@pytest.mark.table(("parent", "attribute"), [row[:2] for row in PAIRS if row[2] == "used"])
+def is_read_from_source(driver: str, parent: str, attribute: str) -> bool:
+    if attribute == "driver":
+        return ("entry", attribute) in attribute_pairs()  # what chooses the source, in no module of one
+    parents = ENTRY_NAMES if parent == "entry" else (parent,)
+    return any((name, attribute) in attribute_pairs(*SOURCE_READERS[driver]) for name in parents)
+
+
+@pytest.mark.table(("parent", "attribute"), USED_PAIRS)
 def test_a_used_setting_has_a_reader(parent: str, attribute: str) -> None:
     assert (parent, attribute) in attribute_pairs(), f"nothing reads `{parent}.{attribute}`: mark it `later`"
 
 
-@pytest.mark.table(("parent", "attribute", "path"), [(r[0], r[1], r[3]) for r in PAIRS if r[2] != "used"])
+@pytest.mark.table(("parent", "attribute", "path"), UNUSED_PAIRS)
 def test_a_setting_without_effect_has_no_reader(parent: str, attribute: str, path: str) -> None:
     assert (parent, attribute) not in attribute_pairs(), f"`{path}` is read: mark it `used`"
 
@@ -133,6 +173,16 @@ def test_a_used_field_of_a_connection_has_a_reader(driver: str, key: str) -> Non
         assert "driver" in {attribute for _, attribute in attribute_pairs()}
         return
     assert any(key in texts(folder) for folder in READERS[driver]), f"no connector reads `{key}`"
+
+
+@pytest.mark.table(("driver", "parent", "attribute", "path"), [(*r[:3], r[4]) for r in SOURCE_PAIRS if r[3] == "used"])
+def test_a_used_field_of_a_source_has_a_reader(driver: str, parent: str, attribute: str, path: str) -> None:
+    assert is_read_from_source(driver, parent, attribute), f"`{path}` of {driver} is not read: mark it `later`"
+
+
+@pytest.mark.table(("driver", "parent", "attribute", "path"), [(*r[:3], r[4]) for r in SOURCE_PAIRS if r[3] != "used"])
+def test_a_field_of_a_source_without_effect_has_no_reader(driver: str, parent: str, attribute: str, path: str) -> None:
+    assert not is_read_from_source(driver, parent, attribute), f"`{path}` of {driver} is read: mark it `used`"
 
 
 @pytest.mark.table(("parent", "attribute"), HISTORY_PAIRS)
@@ -148,7 +198,10 @@ def test_a_field_without_effect_has_no_reader(key: str, attribute: str) -> None:
 
 
 def test_the_search_finds_what_is_there() -> None:
-    tree = ast.parse("config.storage.git.author\nself.config.scan\noptions.get('host')\noptions['port']")
+    tree = ast.parse(
+        "config.storage.git.author\nself.config.scan\noptions.get('host')\noptions['port']\n"
+        "getattr(work.entry, 'path', None)"
+    )
     assert {pair for node in ast.walk(tree) for pair in _pair(node)} == {
         ("config", "storage"),
         ("storage", "git"),
@@ -156,11 +209,20 @@ def test_the_search_finds_what_is_there() -> None:
         ("self", "config"),
         ("config", "scan"),
         ("options", "get"),
+        ("work", "entry"),
+        ("entry", "path"),
     }
     assert {key for node in ast.walk(tree) for key in _key(node)} == {"host", "port"}
     assert ("storage", "git", "used", "storage.git") in PAIRS
     assert ("run_research", "enabled", "dead", "agent.run_research.enabled") in PAIRS
+    assert ("embeddings", "backend", "later", "scan.enrichment.embeddings.backend") in PAIRS
+    assert ("enrichment", "embeddings", "scan.enrichment.embeddings") in UNUSED_PAIRS
+    assert ("metabase", "selections", "collections", "used", "entry.mappings.selections.collections") in SOURCE_PAIRS
+    assert ("dbt", "entry", "target", "later", "entry.target") in SOURCE_PAIRS
+    assert not is_read_from_source("notion", "entry", "space_keys")
     assert ("query_policy", "query_policy") not in UNUSED_FIELDS
     assert ("query_history", "window_days") in HISTORY_PAIRS
-    assert set(READERS) == set(SUPPORTED_DRIVERS)
+    assert (set(READERS), set(SOURCE_READERS)) == (set(DATABASE_DRIVERS), set(SOURCE_DRIVERS))
+    for place in {place for places in SOURCE_READERS.values() for place in places}:
+        assert attribute_pairs(place), f"{place} is gone"
     assert all(model_of(driver) for driver in DRIVERS)

@@ -38,7 +38,7 @@ class DbtSource:
 
     kind: ClassVar[str] = "dbt"
     documents: ClassVar[bool] = False
-    skills: ClassVar[tuple[str, ...]] = ("dbt",)
+    skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the YAML and Markdown of the project, and of its compiled manifest what does not change by itself.

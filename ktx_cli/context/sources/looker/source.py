@@ -27,7 +27,7 @@ class LookerSource:
 
     kind: ClassVar[str] = "looker"
     documents: ClassVar[bool] = False
-    skills: ClassVar[tuple[str, ...]] = ("looker",)
+    skills: ClassVar[tuple[str, ...]] = ("looker_ingest",)
 
     def __init__(self, open_client: Open = open_http) -> None:
         self._open = open_client

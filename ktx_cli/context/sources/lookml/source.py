@@ -45,7 +45,7 @@ class LookMlSource:
 
     kind: ClassVar[str] = "lookml"
     documents: ClassVar[bool] = False
-    skills: ClassVar[tuple[str, ...]] = ("lookml",)
+    skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none.

@@ -27,7 +27,7 @@ class MetabaseSource:
 
     kind: ClassVar[str] = "metabase"
     documents: ClassVar[bool] = False
-    skills: ClassVar[tuple[str, ...]] = ("metabase",)
+    skills: ClassVar[tuple[str, ...]] = ("metabase_ingest",)
 
     def __init__(self, open_client: Open = open_http) -> None:
         self._open = open_client

@@ -60,7 +60,7 @@ class QueryHistorySource:
 
     kind: ClassVar[str] = KIND
     documents: ClassVar[bool] = False
-    skills: ClassVar[tuple[str, ...]] = ("query_history",)
+    skills: ClassVar[tuple[str, ...]] = ("historic_sql_table_digest", "historic_sql_patterns")
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the history and stage it; what a statement holds besides its structure is never kept."""

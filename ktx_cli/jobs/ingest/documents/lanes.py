@@ -12,11 +12,12 @@ from ktx_cli.context.documents.candidates import Candidate
 from ktx_cli.context.documents.extraction import Extraction, extract
 from ktx_cli.context.documents.library import Library, Place
 from ktx_cli.context.documents.model import Document
+from ktx_cli.context.documents.model import UnreadableDocumentError as Unreadable
 from ktx_cli.context.documents.prompts import DocumentPrompts
 from ktx_cli.context.documents.triage import Lane, Sorted, Triage, triage
 from ktx_cli.context.sources.model import WorkUnit
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted, ignore_events
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.sources.work import SourceWork
@@ -72,25 +73,28 @@ class Sorter:
 
     async def _sort(self, work: SourceWork) -> DocumentLanes:
         step = _Step("triage", work.connection, self.emit)
-        documents, unreadable = await asyncio.to_thread(self._read, work)
+        documents, problems = await asyncio.to_thread(self._read, work)
         found = await triage(documents, self._asking(), self.prompts.triage, step.progress)
+        unreadable = {path: each.message for path, each in problems.items() if isinstance(each, Unreadable)}
+        for path in problems.keys() - unreadable.keys():  # it is gone meanwhile: its unit will say so
+            found.lanes[path] = Sorted(path, Lane.FULL, problems[path].message)
         step.ended(_counts(found))
         light = [Place(work.connection, path) for path in found.of(Lane.LIGHT)]
         extraction = await self._extract(work, light)
         return _lanes(work, found, extraction, unreadable)
 
-    def _read(self, work: SourceWork) -> tuple[list[Document], dict[str, str]]:
+    def _read(self, work: SourceWork) -> tuple[list[Document], dict[str, KtxError]]:
         """Return the documents of a source's units, and path -> why one cannot be read."""
         documents: list[Document] = []
-        unreadable: dict[str, str] = {}
+        problems: dict[str, KtxError] = {}
         for path in sorted({path for unit in work.units for path in unit.files}):
             place = Place(work.connection, path)
             document, problem = self.library.document(place), self.library.problem(place)
             if document is not None:
                 documents.append(document)
             elif problem is not None:
-                unreadable[path] = problem.message
-        return documents, unreadable
+                problems[path] = problem
+        return documents, problems
 
     async def _extract(self, work: SourceWork, light: Sequence[Place]) -> Extraction:
         if not light:
@@ -136,8 +140,14 @@ def _lanes(work: SourceWork, found: Triage, extraction: Extraction, unreadable: 
 
 def units_of(units: Iterable[WorkUnit], full: frozenset[str]) -> tuple[WorkUnit, ...]:
     """Return the units with a file in the full lane, without their other files."""
-    kept = (replace(unit, files=tuple(path for path in unit.files if path in full)) for unit in units)
+    kept = (_narrowed(unit, tuple(path for path in unit.files if path in full)) for unit in units)
     return tuple(unit for unit in kept if unit.files)
+
+
+def _narrowed(unit: WorkUnit, files: tuple[str, ...]) -> WorkUnit:
+    if files == unit.files:
+        return unit
+    return replace(unit, files=files, label=f"{plural(len(files), 'document')}, of {unit.label}")
 
 
 def _warnings(work: SourceWork, sorting: Tally, taking: Tally, unreadable: dict[str, str]) -> Iterable[ResultWarning]:

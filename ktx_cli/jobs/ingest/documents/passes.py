@@ -82,6 +82,7 @@ class Passes:
         session = self.session(work, workspace.child(), stage, task.files)
         book = Book.of(task.batch, task.promoted)
         session.budget = replace(task.budget)
+        session.refs_later = False  # every page there will be is there, or is this loop's own to write first
         session.extra = (*session.extra, *evidence_tools(session, self.library), mark_tool(session, book))
         count = _Count(work.connection, _unit(task).key, self.emit)
         try:
@@ -131,7 +132,11 @@ class Passes:
         outcome = replace(
             _outcome(work, _unit(task), UnitStatus.DONE),
             changes=changes,
-            session={**said, "actions": _with_sources(said["actions"], candidates, task.files)},
+            session={
+                **said,
+                "actions": _with_sources(said["actions"], candidates, task.files),
+                "merged": _merged(candidates),
+            },
             steps=result.facts.steps,
             tool_calls=result.facts.tool_calls,
             budget_used=result.stop_reason == "budget",
@@ -186,6 +191,15 @@ def _with_sources(
         named = set(each["raw_paths"]) != set(files)
         made.append({**each, "raw_paths": sorted({*each["raw_paths"], *paths} if named else paths or files)})
     return made
+
+
+def _merged(candidates: Sequence[Candidate]) -> dict[str, list[str]]:
+    """Return artifacts that said it already -> the raw files that say it too."""
+    found: dict[str, set[str]] = {}
+    for each in candidates:
+        if each.status == "merged":
+            found.setdefault(each.into, set()).update(each.paths)
+    return {artifact: sorted(paths) for artifact, paths in sorted(found.items())}
 
 
 def _kept(passed: Passed) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.semantic.model import CalendarSettings
+from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill
 from ktx_cli.context.tools.stage import Stage
@@ -37,12 +38,13 @@ class Opener:
             origin=piece.work.name,
             semantic=unit.semantic,
             why_not=unit.why_not,
+            history=piece.work.kind == QUERY_HISTORY,
         )
 
     def reconcile(self, workspace: Workspace, stage: Stage) -> ToolSession:
         """Return the tools of the loop that looks over the whole run."""
         works = self.run.works
-        raw = {path: file for work in works for path, file in work.snapshot.files.items()}
+        raw = {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
         return self._session(workspace, raw=raw, files=tuple(raw), stage=stage)
 
     def _session(self, workspace: Workspace, **fields: object) -> ToolSession:
