@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ktx_cli.connectors.port import ConnectionSpec, Connector, Scope
 from ktx_cli.connectors.registry import connect, scope_from_options
-from ktx_cli.project.config import KtxConfig, connection_of, require_supported, resolve_options
+from ktx_cli.core.errors import NotSupportedError
+from ktx_cli.core.text import shell_words
+from ktx_cli.project.config import Database, KtxConfig, connection_of, resolve_options
 
 
 def open_connection(
@@ -19,7 +21,11 @@ def open_connection(
     package) or `SourceError`.
     """
     entry = connection_of(config, connection)
-    require_supported(connection, entry)
+    if not isinstance(entry, Database):
+        raise NotSupportedError(
+            f"connection `{connection}` is a context source ({entry.driver}), not a database",
+            hint=shell_words("ktx", "ingest", connection, "--dry-run"),
+        )
     options = resolve_options(entry, project_dir=project_dir, environ=environ)
     options["project_dir"] = str(project_dir)
     return connect(ConnectionSpec(connection, entry.driver, options)), scope_from_options(options)

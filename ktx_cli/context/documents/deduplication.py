@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ktx_cli.context.documents.candidates import Candidate
 from ktx_cli.context.search.words import folded, plain_words, words
@@ -103,20 +104,36 @@ def _embedded(embedder: Embedder, ordered: Sequence[Candidate]) -> Iterator[list
 
 
 class _ByMeaning:
-    """Compares vectors of length 1."""
+    """Compares vectors of length 1; numpy does where it is installed. Both round, so that they say the same."""
 
     def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
         self._vectors = vectors
         self._standing: list[int] = []
+        self._numpy = _numpy()
+        self._rows = None if self._numpy is None else self._numpy.empty((len(vectors), len(vectors[0])))
 
-    def near(self, number: int) -> Iterator[int]:
-        own = self._vectors[number]
-        for place in self._standing:
-            if sum(map(float.__mul__, own, self._vectors[place])) >= ALIKE:
-                yield place
+    def near(self, number: int) -> list[int]:
+        similar = zip(self._standing, self._similar(self._vectors[number]), strict=True)
+        return [place for place, cosine in similar if round(cosine, 6) >= ALIKE]
+
+    def _similar(self, own: Sequence[float]) -> list[float]:
+        if self._rows is not None:
+            found: list[float] = (self._rows[: len(self._standing)] @ self._numpy.asarray(own)).tolist()
+            return found
+        return [sum(map(operator.mul, own, self._vectors[place])) for place in self._standing]
 
     def add(self, number: int) -> None:
+        if self._rows is not None:
+            self._rows[len(self._standing)] = self._vectors[number]
         self._standing.append(number)
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:  # an option: `ktx-cli[embeddings]` brings it
+        return None
+    return numpy
 
 
 class _ByWords:

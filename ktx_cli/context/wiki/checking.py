@@ -21,6 +21,7 @@ from ktx_cli.context.wiki.model import FIELDS, USAGE_MODES, Finding, Page
 from ktx_cli.context.wiki.page import field_line
 from ktx_cli.context.wiki.references import Kind, Reference, line_of, references
 from ktx_cli.context.wiki.resolving import Resolver
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.layout import SEMANTIC_NAME
 from ktx_cli.project.tree import Tree
 
@@ -163,7 +164,7 @@ def _no_page(page: Page, reference: Reference) -> Finding:
 def _form(page: Page) -> Iterator[Finding]:
     problem = key_problem(page.key)
     if problem is not None:
-        hint = f"git mv {page.path} {page_path(page.scope, suggested_key(page.key))}"
+        hint = shell_words("git", "mv", page.path, page_path(page.scope, suggested_key(page.key)))
         yield Finding(page.path, 1, "key", f"`{page.key}` {problem}", hint)
     if not page.summary and not isinstance(page.fields.get("summary"), int | float | list | dict):
         hint = "write `summary: <one sentence>` between the --- lines it begins with"

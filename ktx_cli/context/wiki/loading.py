@@ -113,6 +113,10 @@ def _moving(path: str) -> str:
     return shell_words("git", "mv", path, page_path(scope, suggested_key("/".join(rest))))
 
 
+def _renaming(path: str) -> str:
+    return shell_words("git", "mv", path, path.removesuffix(".md") + "-2.md")
+
+
 def case_twins(pages: Iterable[Page]) -> Iterator[Finding]:
     """Yield a finding for every page some file systems cannot tell from one before it."""
     first: dict[str, str] = {}
@@ -120,4 +124,4 @@ def case_twins(pages: Iterable[Page]) -> Iterator[Finding]:
         other = first.setdefault(path.casefold(), path)
         if other != path:
             message = f"macOS and Windows take this file and {other} for one"
-            yield Finding(path, 1, "key", message, f"rename one of them, for example: git mv {path} ...")
+            yield Finding(path, 1, "key", message, f"rename one of them, for example: {_renaming(path)}")

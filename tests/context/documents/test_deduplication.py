@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from ktx_cli.context.documents import deduplication
 from ktx_cli.context.documents.candidates import Candidate, Scores
 from ktx_cli.context.documents.deduplication import Deduplicated, deduplicate
 from ktx_cli.core.errors import KtxError
@@ -87,7 +88,10 @@ class Vectors:
         return [[3 * math.cos(angle), 3 * math.sin(angle)] for angle in angles]
 
 
-def test_vectors_bring_other_words_together(candidate: Make) -> None:
+@pytest.mark.parametrize("numpy", [True, False])
+def test_vectors_bring_other_words_together(candidate: Make, monkeypatch: pytest.MonkeyPatch, numpy: bool) -> None:
+    if not numpy:
+        monkeypatch.setattr(deduplication, "_numpy", lambda: None)
     made = [candidate(topic, f"{topic} text.", score=score) for topic, score in (("A", 3), ("B", 2), ("C", 1))]
     near, far = math.acos(0.87), math.acos(0.85)
     embedder = Vectors({"A": 0.0, "B": near, "C": far + math.pi})

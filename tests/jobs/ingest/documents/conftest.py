@@ -115,6 +115,18 @@ class World:
                 remember_waiting(self.database, [found])
         return found
 
+    def curate_all(self) -> tuple[Curated, ...]:
+        """Curate what the lanes gave, as a run does."""
+
+        async def work(runtime: LlmRuntime) -> tuple[Curated, ...]:
+            curator = Curator(self.passes(runtime), lambda: None)
+            return await self.documents.curate(curator, self.workspace, ())
+
+        found: tuple[Curated, ...] = self._with(work)
+        with transaction(self.database):
+            remember_waiting(self.database, found)
+        return found
+
     def passes(self, runtime: LlmRuntime) -> Passes:
         store = UnitStore(self.database, Layout(self.root).state)
         gates = Gates(self.base, (), lambda tree, connection: pytest.fail("there is no connection"))

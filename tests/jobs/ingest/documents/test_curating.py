@@ -14,6 +14,7 @@ from ktx_cli.context.documents.candidates import Candidate, Scores, evidence_of
 from ktx_cli.context.documents.library import Place
 from ktx_cli.context.sources.model import WorkUnit
 from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.ingest.documents.lanes import DocumentLanes
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
@@ -282,3 +283,20 @@ def test_a_run_that_was_asked_to_end_begins_no_pass(world: MakeWorld, model_serv
     found = run.curate(candidates(run, 3))
     assert found.report.rejections() == {"run_ended": 3}
     assert not model_server.model_calls
+
+
+def test_a_run_of_documents_from_lanes_to_the_next_run(world: MakeWorld, model_server: ModelServer) -> None:
+    model_server.play(promotes_all)
+    run = world(FILES, limits={"max_knowledge_creates": 1, "max_knowledge_updates": 0})
+    found = candidates(run, 3)
+    run.documents.lanes["docs", "files"] = DocumentLanes(run.work, candidates=tuple(found))
+    curated = run.curate_all()
+    (passed,) = run.documents.outcomes(curated)
+    assert (passed.status, passed.unit.files) == (UnitStatus.DONE, ("00.md", "01.md", "02.md"))
+    (told,) = run.documents.to_json(curated)
+    assert told["curation"]["topics_by_verdict"] == {"promoted": 1, "rejected": 2}
+    assert json.loads(json.dumps(told)) == told
+    again = world(FILES)
+    assert [each.key for each in again.documents.earlier["docs", "files"]] == ["t01", "t02"]
+    assert [each.report.carried for each in again.curate_all()] == [2]
+    assert world(FILES).curate_all() == ()
