@@ -14,7 +14,7 @@ from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import SourceError, UsageError
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
-from ktx_cli.project.config import KtxConfig, supported_databases
+from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 
 DEFAULT_ROWS: Final = 1000
@@ -105,7 +105,7 @@ def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
 
 def only_database(config: KtxConfig) -> str:
     """Return the id of the project's database; `UsageError` when there is none or more than one."""
-    known = sorted(supported_databases(config))
+    known = sorted(config.databases())
     if len(known) == 1:
         return known[0]
     if not known:

@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 def test_list(ktx: Run, project: Path) -> None:
     assert (
-        ktx("connection", "list", "--plain").out == "id\tdriver\tsupported\tlast scan\nwarehouse\tsqlite\tyes\tnever\n"
+        ktx("connection", "list", "--plain").out == "id\tdriver\tkind\tlast scan\nwarehouse\tsqlite\tdatabase\tnever\n"
     )
 
 

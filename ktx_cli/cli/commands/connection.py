@@ -39,10 +39,15 @@ def _register_list(commands: typer.Typer) -> None:
         connections, warnings = connection_statuses(CheckContext(layout, load_config(layout.config), os.environ))
         session.warn(*warnings)
         rows = [
-            (c.id, c.driver, "yes" if c.supported else "not yet", c.last_scan.finished if c.last_scan else "never")
+            (
+                c.id,
+                c.driver,
+                "database" if c.is_database else "source",
+                c.last_scan.finished if c.last_scan else "never",
+            )
             for c in connections
         ]
-        table = Table(("id", "driver", "supported", "last scan"), tuple(rows))
+        table = Table(("id", "driver", "kind", "last scan"), tuple(rows))
         hint = [] if rows else ["ktx connection add warehouse --driver sqlite --path data.sqlite"]
         return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
 

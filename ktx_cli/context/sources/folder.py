@@ -106,7 +106,7 @@ class _Walk:
     def _folder(self, entry: os.DirEntry[str], path: str) -> Path | None:
         folder = Path(entry.path)
         if folder in self._without:
-            self._leave(f"{path}/", "ktx itself writes there")
+            self._leave(f"{path}/", "a folder ktx writes to")
         elif entry.name in _LEFT_OUT or entry.name.startswith("."):
             if entry.name not in _NEVER_NAMED:
                 self._leave(f"{path}/", "a hidden folder" if entry.name.startswith(".") else "packages of others")

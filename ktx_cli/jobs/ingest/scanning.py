@@ -65,8 +65,6 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
     started = monotonic()
     outcome = None
     try:
-        if target.error is not None:
-            raise target.error
         enrichment = context.enrich(target.connection)
         outcome = _scan(context, target, enrichment)
         enriched = None if enrichment is None else enrichment.report

@@ -1,21 +1,20 @@
-"""Which connections a run works on, and what it says of those it cannot."""
+"""Which connections a run works on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ktx_cli.core.errors import KtxError, NotReadyError, UsageError
-from ktx_cli.project.config import KtxConfig, connection_of, require_supported
+from ktx_cli.core.errors import NotReadyError, UsageError
+from ktx_cli.project.config import KtxConfig, connection_of
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A connection to work on; `error` is why it cannot be."""
+    """A connection to work on."""
 
     connection: str
     driver: str
-    error: KtxError | None = None
 
 
 def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
@@ -35,13 +34,6 @@ def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: 
             "ktx.yaml names no database to read",
             hint="ktx setup --no-input --database sqlite --database-path data.sqlite",
         )
-    return [_target(config, connection) for connection in sorted(set(wanted) or candidates)]
-
-
-def _target(config: KtxConfig, connection: str) -> Target:
-    entry = config.connections[connection]
-    try:
-        require_supported(connection, entry)
-    except KtxError as error:
-        return Target(connection, entry.driver, error)
-    return Target(connection, entry.driver)
+    return [
+        Target(connection, config.connections[connection].driver) for connection in sorted(set(wanted) or candidates)
+    ]

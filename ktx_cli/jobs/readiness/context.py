@@ -10,7 +10,6 @@ from ktx_cli.context.scan.snapshot import MANIFEST, manifest_hashes
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, shell_words
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import supported_databases
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import DATABASE_SOURCE, SEMANTIC_NAME, Layout
 from ktx_cli.project.repository import Held, HeldReason, Repository, held_hint
@@ -20,7 +19,7 @@ CHECK = "context"
 
 def check_context(context: CheckContext) -> list[Finding]:
     """Every database that can be read has a manifest."""
-    connections = list(supported_databases(context.loaded.config))
+    connections = list(context.loaded.config.databases())
     repository = _repository(context)
     empty = [connection for connection in connections if _is_empty(context.layout, connection)]
     findings = []

@@ -8,7 +8,6 @@ from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.privileges import access_gap
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import supported_databases
 
 _SELECT_ONLY = "give ktx a role that may only SELECT"
 _UNBOUND = {
@@ -27,7 +26,7 @@ def leaves_the_session(test: ConnectionTest) -> list[str]:
 def check_connections(context: CheckContext) -> list[Finding]:
     """Every database answers, and its role can neither write nor leave a session that only reads."""
     findings = []
-    for connection, entry in supported_databases(context.loaded.config).items():
+    for connection, entry in context.loaded.config.databases().items():
         check = f"connection:{connection}"
         try:
             test = probe_connection(

@@ -14,7 +14,6 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, one_line, plural
 from ktx_cli.jobs.ingest.ledger import LastScan, last_scans
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
-from ktx_cli.project.config import supported_databases
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.state import read_state
 
@@ -29,7 +28,7 @@ def check_profiles(context: CheckContext) -> list[Finding]:
     findings: list[Finding] = []
     try:
         scans = read_state(context.layout, last_scans) or {}
-        for connection in supported_databases(context.loaded.config):
+        for connection in context.loaded.config.databases():
             found = read_state(context.layout, functools.partial(unread_tables, connection=connection))
             findings += _left_out(connection, found or [], context.loaded.config.scan.budget.seconds)
             if connection in scans:

@@ -7,7 +7,6 @@ import time
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import supported_databases
 from ktx_cli.project.leases import current_holder
 from ktx_cli.project.repository import Repository
 from ktx_cli.project.state import read_state
@@ -20,25 +19,18 @@ def check_config(context: CheckContext) -> list[Finding]:
 
 
 def check_databases(context: CheckContext) -> list[Finding]:
-    """At least one database is configured that this version can read."""
+    """At least one database is configured."""
     config = context.loaded.config
     databases = config.databases()
     if not databases:
         hint = "ktx connection add warehouse --driver sqlite --path data.sqlite"
         return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
-    supported = supported_databases(config)
-    findings = [
-        Finding("databases", Level.WARN, f"connection `{name}`: driver `{entry.driver}` is not supported yet")
-        for name, entry in databases.items()
-        if name not in supported
-    ]
-    if not supported:
-        return [Finding("databases", Level.FAIL, f.message, f.hint, Concern.SETUP) for f in findings]
+    findings = []
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
             message = f"`setup.database_connection_ids` names `{name}`, which is no connection"
             findings.append(Finding("databases", Level.WARN, message, "ktx config get setup.database_connection_ids"))
-    return [Finding("databases", Level.OK, plural(len(supported), "database")), *findings]
+    return [Finding("databases", Level.OK, plural(len(databases), "database")), *findings]
 
 
 def check_repository(context: CheckContext) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.config import Connection, is_supported, resolve_options, secret_file_warnings
+from ktx_cli.project.config import Connection, resolve_options, secret_file_warnings
 from ktx_cli.project.secrets import KINDS, SecretRef
 
 CHECK = "secrets"
@@ -38,9 +38,8 @@ def secrets_finding(context: CheckContext, connection: str, entry: Connection) -
     try:
         resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)
     except KtxError as error:
-        level = Level.FAIL if is_supported(entry) else Level.WARN
         message = f"connection `{connection}`: {error.message}"
-        return Finding(CHECK, level, message, error.hint, Concern.SETUP)
+        return Finding(CHECK, Level.FAIL, message, error.hint, Concern.SETUP)
     # What stands in the file, not what it resolves to: a value is never shown.
     written = resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=())
     unasked = [f"`{reference}`" for reference in _references(written) if reference.kind not in kinds]

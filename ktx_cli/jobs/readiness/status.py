@@ -17,7 +17,7 @@ from ktx_cli.jobs.readiness.project import check_lease, check_repository
 from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
 from ktx_cli.jobs.readiness.secrets import secrets_finding
 from ktx_cli.jobs.relationships import WorkingFiles
-from ktx_cli.project.config import is_supported, load_config
+from ktx_cli.project.config import Database, load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
 
@@ -30,7 +30,7 @@ class ConnectionStatus:
 
     id: str
     driver: str
-    supported: bool
+    is_database: bool
     sources: int
     columns: int
     last_scan: LastScan | None
@@ -54,7 +54,7 @@ class ConnectionStatus:
         return {
             "id": self.id,
             "driver": self.driver,
-            "supported": self.supported,
+            "kind": "database" if self.is_database else "source",
             "sources": self.sources,
             "columns": self.columns,
             "relationships": None if self.relationships is None else dict(self.relationships),
@@ -87,7 +87,7 @@ class Status:
         last = self.runs[0]["status"] if self.runs else None
         if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
             return "ktx doctor"
-        never = [c.id for c in self.connections if c.supported and c.last_scan is None]
+        never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
         if len(never) == 1:
             return f"ktx ingest {never[0]}"
         cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
@@ -147,7 +147,7 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
             ConnectionStatus(
                 connection,
                 entry.driver,
-                is_supported(entry),
+                isinstance(entry, Database),
                 sources,
                 columns,
                 scans.get(connection),

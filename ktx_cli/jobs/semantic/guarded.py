@@ -25,8 +25,7 @@ from ktx_cli.context.scan.catalog import load_manifest
 from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import ConfigError, SourceError, UsageError
 from ktx_cli.core.text import listing
-from ktx_cli.project.config import Connection, Database, KtxConfig, connection_of, require_supported
-from ktx_cli.project.config import supported_databases as databases_of
+from ktx_cli.project.config import Connection, Database, KtxConfig, connection_of
 from ktx_cli.project.layout import Layout
 
 DEFAULT_BYTES: Final = 10_000_000
@@ -42,9 +41,8 @@ def database_of(config: KtxConfig, connection: str) -> Database:
     if not isinstance(entry, Database):
         raise UsageError(
             f"connection `{connection}` is no database: its driver is {entry.driver}",
-            hint=f"databases: {listing(sorted(databases_of(config)))}",
+            hint=f"databases: {listing(sorted(config.databases()))}",
         )
-    require_supported(connection, entry)
     return entry
 
 

@@ -6,7 +6,6 @@ import functools
 import importlib
 from typing import Any, Final
 
-from ktx_cli.core.errors import NotSupportedError
 from ktx_cli.core.text import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
@@ -40,8 +39,6 @@ _MODELS: Final = {**_DATABASES, **_SOURCES}
 DATABASE_DRIVERS: Final = tuple(_DATABASES)
 SOURCE_DRIVERS: Final = tuple(_SOURCES)
 DRIVERS: Final = DATABASE_DRIVERS + SOURCE_DRIVERS
-SUPPORTED_DRIVERS: Final = DRIVERS
-"""The drivers this version has code for."""
 
 
 @functools.cache
@@ -76,18 +73,3 @@ def parse_connection(value: Any) -> Connection:
             key="driver",
         )
     return model_of(driver).model_validate(value)
-
-
-def is_supported(connection: Connection) -> bool:
-    """Say whether this version has code for the connection's driver."""
-    return connection.driver in SUPPORTED_DRIVERS
-
-
-def require_supported(connection_id: str, connection: Connection) -> None:
-    """Raise `NotSupportedError` when this version has no code for the connection's driver."""
-    if not is_supported(connection):
-        raise NotSupportedError(
-            f"driver `{connection.driver}` of connection `{connection_id}` is not supported by this version yet",
-            hint=f"supported: {', '.join(SUPPORTED_DRIVERS)}",
-            details={"connection": connection_id, "driver": connection.driver},
-        )

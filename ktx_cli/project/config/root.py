@@ -10,7 +10,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting
 from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source, example_connection
-from ktx_cli.project.config.drivers import is_supported, parse_connection
+from ktx_cli.project.config.drivers import parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
 from ktx_cli.project.config.scan import Scan
@@ -103,8 +103,3 @@ def connection_of(config: KtxConfig, connection: str) -> Connection:
             f"there is no connection `{connection}` in ktx.yaml", hint=f"did you mean `{near}`?" if near else known
         )
     return entry
-
-
-def supported_databases(config: KtxConfig) -> dict[str, Database]:
-    """Return the databases this version can read, by id."""
-    return {key: entry for key, entry in config.databases().items() if is_supported(entry)}

@@ -91,11 +91,11 @@ def test_doctor_asks_the_keyring(tmp_path: Path, keyring: _Keyring) -> None:
     assert (finding.level, keyring.asked) == (Level.OK, 1)
 
 
-def test_a_connection_ktx_cannot_open_yet_needs_no_secret(tmp_path: Path) -> None:
+def test_the_secret_of_a_source_has_to_resolve_too(tmp_path: Path) -> None:
     (tmp_path / "ktx.yaml").write_text(
         "connections:\n  n:\n    driver: notion\n    crawl_mode: all_accessible\n"
         "    auth_token_ref: env:NOT_SET_ANYWHERE\n"
     )
     status = project_status(tmp_path, {})
-    assert [f.level for f in status.findings if f.check == "secrets"] == [Level.WARN]
+    assert [f.level for f in status.findings if f.check == "secrets"] == [Level.FAIL]
     assert [c.to_json()["secrets"] for c in status.connections] == ["unresolved"]

@@ -9,12 +9,9 @@ import pytest
 from ktx_cli.project.config import (
     RESERVED_IDS,
     ROLES,
-    SUPPORTED_DRIVERS,
     Database,
     KtxConfig,
     Source,
-    require_supported,
-    supported_databases,
 )
 from ktx_cli.project.config.base import Block
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
@@ -160,7 +157,7 @@ def test_what_this_version_reads() -> None:
     assert unread == {path for path in ENTRIES if path.startswith("scan.enrichment.embeddings.")} != set()
     assert all(entry.status == "used" for path, entry in ENTRIES.items() if path.startswith(blocks))
     connections = {path: entry.status for path, entry in ENTRIES.items() if path.startswith("connections.")}
-    assert {path.split(".")[1] for path, status in connections.items() if status == "used"} == set(SUPPORTED_DRIVERS)
+    assert {path.split(".")[1] for path, status in connections.items() if status == "used"} == set(DRIVERS)
     assert {path for path, status in connections.items() if status == "later"} == {
         f"connections.dbt.{key}" for key in ("profiles_path", "target", "project_name")
     }
@@ -191,7 +188,7 @@ def test_secrets_are_marked(path: str) -> None:
 
 def test_every_driver_has_a_minimal_form() -> None:
     assert set(MINIMAL) == set(DRIVERS)
-    assert set(SUPPORTED_DRIVERS) == set(DRIVERS) == {*DATABASE_DRIVERS, *SOURCE_DRIVERS}
+    assert set(DRIVERS) == {*DATABASE_DRIVERS, *SOURCE_DRIVERS}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -202,7 +199,6 @@ def test_minimal_form_of_a_driver(driver: str) -> None:
     assert entry.id == "wh"
     assert isinstance(entry, Database) == (driver in DATABASE_DRIVERS)
     assert isinstance(entry, Source) == (driver in SOURCE_DRIVERS)
-    require_supported("wh", entry)
 
 
 def test_databases_and_sources_keep_the_order_of_the_file() -> None:
@@ -210,7 +206,6 @@ def test_databases_and_sources_keep_the_order_of_the_file() -> None:
     loaded = config({"connections": {f"c-{d}": {"driver": d, **MINIMAL[d]} for d in drivers}})
     assert list(loaded.databases()) == ["c-postgres", "c-sqlite", "c-snowflake"]
     assert list(loaded.sources()) == ["c-dbt", "c-notion"]
-    assert list(supported_databases(loaded)) == ["c-postgres", "c-sqlite", "c-snowflake"]
 
 
 def test_no_id_is_reserved_for_nothing() -> None:

@@ -49,7 +49,7 @@ def read_history(place: Place, settings: QueryHistory, now: datetime) -> History
         return sql_file.read(path, settings.file, dialect=place.dialect, executions=executions)
     if place.dialect not in DIALECTS:
         raise NotSupportedError(
-            f"ktx reads no query history of `{place.dialect}` databases (connection `{place.connection}`)",
+            f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",
             hint=f"ktx config set connections.{place.connection}.context.queryHistory.file PATH reads a file of SQL; "
             f"databases with one: {listing(DIALECTS)}",
         )

@@ -26,7 +26,7 @@ def _sources(config: KtxConfig, targets: Iterable[Target]) -> Iterator[tuple[str
         entry = config.connections[target.connection]
         if not isinstance(entry, Database):
             yield target.connection, entry, source_for(entry.driver)
-        elif target.error is None and _has_history(entry):
+        elif _has_history(entry):
             yield target.connection, entry, source_for(QUERY_HISTORY)
 
 

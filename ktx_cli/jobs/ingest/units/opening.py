@@ -16,7 +16,6 @@ from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.units.driver import Piece
 from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import calendar_of
-from ktx_cli.project.config import supported_databases
 from ktx_cli.project.workspace import Workspace
 
 
@@ -72,5 +71,5 @@ class Opener:
 
 def dialects(run: Run) -> dict[str, str]:
     """Return the databases of the project that have SQL of their own -> its name."""
-    found = {each: dialect_of(entry.driver) for each, entry in supported_databases(run.config).items()}
+    found = {each: dialect_of(entry.driver) for each, entry in run.config.databases().items()}
     return {each: dialect for each, dialect in found.items() if dialect is not None}
