@@ -97,6 +97,12 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (key, number)
     ) STRICT;
     """,
+    """
+    CREATE TABLE waiting_candidates (
+        connection TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, candidate TEXT NOT NULL,
+        PRIMARY KEY (connection, kind, key)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

@@ -191,6 +191,7 @@ class IngestReport:
     seconds: float = 0.0
     ended: str | None = None
     reconciled: Reconciled | None = None
+    documents: list[dict[str, Any]] = field(default_factory=list)
     repaired: tuple[str, ...] = ()
     stopped: KtxError | None = None
     project_dir: Path = Path()

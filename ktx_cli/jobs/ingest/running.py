@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core.errors import ResultWarning
@@ -19,6 +20,9 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import EmptyTree
 from ktx_cli.project.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.documents.curating import Curated
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Run:
     outcomes: list[ScanOutcome] = field(default_factory=list)
     spending: Spending = field(default_factory=Spending)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
+    curated: tuple[Curated, ...] = ()
 
     @property
     def works(self) -> list[SourceWork]:

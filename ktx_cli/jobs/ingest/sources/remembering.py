@@ -52,6 +52,8 @@ def _status(work: SourceWork, path: str) -> FileStatus:
     state = work.manifest.files.get(path)
     if state is not None and path not in work.changes.touched:
         return state.status
+    if path in work.worthless:
+        return FileStatus.SKIPPED
     handled = work.projection is not None and path in work.projection.handled
     return FileStatus.DONE if work.asked or handled else FileStatus.WAITING
 

@@ -22,6 +22,7 @@ class SourceWork:
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
     this run. `evicted`: it was decided what becomes of what came of deleted files.
+    `worthless`: files that are not worth work -> why.
     """
 
     connection: str
@@ -34,6 +35,7 @@ class SourceWork:
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
+    worthless: Mapping[str, str] = field(default_factory=dict)
     evicted: bool = False
     seconds: float = 0.0
     error: KtxError | None = None

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.connectors.registry import dialect_of
+from ktx_cli.context.documents.evidence import evidence_tools
+from ktx_cli.context.documents.library import Library
 from ktx_cli.context.semantic.model import CalendarSettings
 from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill
 from ktx_cli.context.tools.stage import Stage
 from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Piece
 from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import calendar_of
@@ -26,11 +29,12 @@ class Opener:
     run: Run
     base: Workspace
     skills: Mapping[str, Skill]
+    library: Library
 
     def unit(self, piece: Piece) -> ToolSession:
         """Return the tools of a unit, on an overlay of its own."""
         unit, files = piece.unit, piece.work.snapshot.files
-        return self._session(
+        session = self._session(
             self.base.child(),
             raw={path: files[path] for path in unit.readable if path in files},
             files=unit.files,
@@ -39,6 +43,13 @@ class Opener:
             why_not=unit.why_not,
             history=piece.work.kind == QUERY_HISTORY,
         )
+        if piece.work.source.documents:
+            session.extra = evidence_tools(session, self.library)
+        return session
+
+    def curate(self, work: SourceWork, workspace: Workspace, stage: Stage, files: tuple[str, ...]) -> ToolSession:
+        """Return the tools of a pass over candidates; its writes may name `files`."""
+        return self._session(workspace, raw=work.snapshot.files, files=files, origin=work.name, stage=stage)
 
     def reconcile(self, workspace: Workspace, stage: Stage) -> ToolSession:
         """Return the tools of the loop that looks over the whole run."""

@@ -59,7 +59,9 @@ class UnitOutcome:
     def produced(self) -> dict[str, tuple[str, ...]]:
         """Return artifact -> the raw files it comes of: those its action names, else all the unit worked through."""
         written = (each for each in actions_of(self) if each.kind != "removed")
-        return {each.identity: each.raw_paths or self.unit.files for each in written}
+        said = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
+        made = {each.identity: each.raw_paths or self.unit.files for each in written}
+        return {each: tuple(sorted({*said.get(each, ()), *made.get(each, ())})) for each in sorted({*said, *made})}
 
     def failed(self, status: UnitStatus, reason: str) -> UnitOutcome:
         """Return the outcome of a unit that does not land."""

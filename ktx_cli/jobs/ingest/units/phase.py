@@ -6,9 +6,11 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ktx_cli.context.documents.asking import AT_ONCE
+from ktx_cli.context.documents.prompts import load_document_prompts
 from ktx_cli.context.prompts import Prompt
 from ktx_cli.context.tools.prompting import TaskPrompt, load_prompts, reconcile_prompt, unit_prompt
 from ktx_cli.context.tools.session import ToolSession
@@ -17,6 +19,10 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.core.events import Notice, StepFinished, StepStarted
 from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.documents.curating import Curator
+from ktx_cli.jobs.ingest.documents.lanes import Sorter
+from ktx_cli.jobs.ingest.documents.passes import Passes
+from ktx_cli.jobs.ingest.documents.phase import Documents
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
@@ -30,8 +36,10 @@ from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_
 from ktx_cli.jobs.ingest.units.settling import Settled, settle
 from ktx_cli.jobs.ingest.units.store import UnitStore
 from ktx_cli.jobs.semantic.layers import load_layer_in
+from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.llm.roles import model_for
 from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project.enrichment_store import StateEnrichmentStore
 from ktx_cli.project.repository import merge_file
 from ktx_cli.project.workspace import Workspace
 
@@ -44,18 +52,19 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
 
     Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
     """
-    pieces = [Piece(work, unit) for work in run.works if work.error is None for unit in work.units]
+    documents = Documents.of(run.works, database)
+    has_units = any(work.units for work in run.works if work.error is None)
     evictions = {path: found for work in run.works for path, found in evicted(work).items()}
-    if not pieces and not evictions:
+    if not has_units and not evictions and not documents.is_waiting:
         return
-    phase = _Phase(run, UnitStore(database, run.layout.state), pieces, evictions)
+    phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions)
     run.spending.listeners.append(phase.stop.now)
     settled = models.ask_patiently(phase.work, phase.interrupted)
     if phase.stop.asked:
         raise CancelledError("interrupted", hint=f"run `{run.request.command}` again: finished work is kept")
     if run.config.ingest.work_units.failure_mode == "abort" and phase.failed is not None:
         raise phase.failed
-    _take_over(run, settled)
+    _take_over(run, settled, documents)
     run.report.stopped = phase.stop.error
 
 
@@ -65,10 +74,15 @@ def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
     return {path: artifacts for path, artifacts in found.items() if artifacts}
 
 
-def _take_over(run: Run, settled: Settled) -> None:
+def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
     run.workspace.absorb(settled.workspace)
+    run.curated = settled.reconciled.curated
+    run.report.documents = documents.to_json(run.curated)
+    run.warnings.extend(documents.warnings(run.curated))
+    outcomes = [*settled.outcomes, *documents.outcomes(run.curated)]
     for work in run.works:
-        own = [each for each in settled.outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
+        work.worthless = documents.skipped(work)
+        own = [each for each in outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
         work.outcomes = tuple(own)
         work.evicted = settled.reconciled.steps > 0 and not settled.reconciled.problem
     run.report.reconciled = settled.reconciled
@@ -80,8 +94,9 @@ class _Phase:
     """The agents' part while it lasts."""
 
     run: Run
+    database: sqlite3.Connection
     store: UnitStore
-    pieces: Sequence[Piece]
+    documents: Documents
     evictions: Mapping[str, tuple[str, ...]]
     stop: Stop = field(default_factory=Stop)
     failed: KtxError | None = None
@@ -104,7 +119,8 @@ class _Phase:
 
     async def work(self, runtime: LlmRuntime) -> Settled:
         """Return the agents' part as it would land."""
-        opener = Opener(self.run, self.base, self.skills)
+        opener = Opener(self.run, self.base, self.skills, self.documents.library)
+        await self.documents.sort(self._sorter(runtime))
         outcomes = await self._units(runtime, opener)
         self.failed = self.stop.error
         if self.stop.asked or (self.stop.abort.thrown and not self._landing(outcomes)):
@@ -123,12 +139,45 @@ class _Phase:
             self.run.request.emit,
         )
 
+        curator = self._curator(runtime, opener)
+
         async def reconcile(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Reconciled:
+            curated = () if self.stop.is_set else await self.documents.curate(curator, workspace, merged)
             if self.stop.is_set or not (self._landing(merged) or self.evictions):
-                return Reconciled()
-            return await reconciler.run(workspace, stage_of(merged, self.evictions), merged)
+                return Reconciled(curated=curated)
+            everything = [*merged, *(outcome for each in curated for outcome in each.outcomes)]
+            found = await reconciler.run(workspace, stage_of(everything, self.evictions), everything)
+            return replace(found, curated=curated)
 
         return await settle(self.base, outcomes, merger, reconcile)
+
+    def _sorter(self, runtime: LlmRuntime) -> Sorter:
+        run, settings = self.run, self.run.config.ingest.work_units
+        return Sorter(
+            runtime,
+            StateEnrichmentStore(run.layout, self.database),
+            self.documents.library,
+            load_document_prompts(run.layout.root),
+            self.stop,
+            max(AT_ONCE, settings.max_concurrency),
+            run.request.emit,
+        )
+
+    def _curator(self, runtime: LlmRuntime, opener: Opener) -> Curator:
+        run = self.run
+        passes = Passes(
+            runtime,
+            self.store,
+            opener.curate,
+            self.documents.library,
+            load_document_prompts(run.layout.root).curate,
+            self.gates,
+            merge_file,
+            self.stop,
+            self._version("curator"),
+            run.request.emit,
+        )
+        return Curator(passes, lambda: create_embedder(run.config, run.layout.root, run.request.environ))
 
     async def _units(self, runtime: LlmRuntime, opener: Opener) -> list[UnitOutcome]:
         emit, settings = self.run.request.emit, self.run.config.ingest.work_units
@@ -147,7 +196,8 @@ class _Phase:
         )
         emit(StepStarted("units"))
         started = monotonic()
-        outcomes = await run_units(self.pieces, loops.run, at_once=settings.max_concurrency, stop=self.stop)
+        pieces = [Piece(work, unit) for work in self.run.works if work.error is None for unit in work.units]
+        outcomes = await run_units(pieces, loops.run, at_once=settings.max_concurrency, stop=self.stop)
         done = sum(each.status is UnitStatus.DONE for each in outcomes)
         emit(StepFinished("units", f"{done} of {plural(len(outcomes), 'unit')} done", monotonic() - started))
         return outcomes

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.context.tools.prompting import TaskPrompt
 from ktx_cli.context.tools.session import ToolSession
@@ -22,18 +22,25 @@ from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import Step
 from ktx_cli.project.workspace import Workspace
 
+if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.documents.curating import Curated
+
 STEPS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """How the loop ended. `problem`: why nothing of it landed; empty where it did."""
+    """How the loop ended. `problem`: why nothing of it landed; empty where it did.
+
+    `curated`: what became of the candidates of documents before it.
+    """
 
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 0
     problem: str = ""
     budget_used: bool = False
+    curated: tuple[Curated, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the report."""

@@ -37,7 +37,7 @@ async def settle(base: Workspace, outcomes: Sequence[UnitOutcome], merger: Merge
         reconciled = await reconcile(workspace, merged)
         touched = frozenset(workspace.changes())
         found = merger.gates.everything(workspace, touched)
-        nobody = all(each.status is not UnitStatus.DONE for each in merged)
+        nobody = not reconciled.curated and all(each.status is not UnitStatus.DONE for each in merged)
         if not found or nobody or await _repaired(workspace, merger, found, touched):
             said = tuple(str(each) for each in found)
             return Settled(workspace, merged, reconciled, said)
