@@ -6,6 +6,7 @@ It is disposable: a damaged one is moved aside, and the next run rebuilds what i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -177,7 +178,7 @@ def open_for_writing(layout: Layout, warn: Warn = unheard) -> Iterator[sqlite3.C
     Raises `StorageError`, also for a database that a newer ktx made, and `BusyError` for a damaged one in use.
     """
     prepare_private_folder(layout)
-    with translated(layout.state):
+    with translated(layout.state), _opening(layout.private_gitignore):
         connection = _open(layout.state, warn)
     try:
         yield connection
@@ -185,6 +186,20 @@ def open_for_writing(layout: Layout, warn: Warn = unheard) -> Iterator[sqlite3.C
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
+
+
+@contextlib.contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Let one process at a time open the database, by a lock on a file that stays.
+
+    Who is opening it holds no lock in it yet, and must not have it moved away meanwhile.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path, warn: Warn) -> sqlite3.Connection:
