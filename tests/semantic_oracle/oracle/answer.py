@@ -20,6 +20,9 @@ from tests.semantic_oracle.oracle.spine import Spine
 from tests.semantic_oracle.oracle.times import Calendar, parse_span
 from tests.semantic_oracle.oracle.values import evaluate, truth
 
+NO_TOTAL = object()
+"""In place of the total of a measure that has none."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -112,7 +115,17 @@ class _Answering:
         if not self.question.query.get("totals"):
             return None
         whole = Slice((EVERYTHING,) * len(self.question.dimensions), self.measuring.shown)
-        return tuple(self.measuring.value(bound, whole) for _, bound in self.shown)
+        found = [self._total(bound, whole) for _, bound in self.shown]
+        return None if all(each is NO_TOTAL for each in found) else tuple(None if v is NO_TOTAL else v for v in found)
+
+    def _total(self, bound: Bound, whole: Slice) -> Any:
+        """Return the total of a measure; a rolling or to-date one has none, for it means nothing without a period."""
+        try:
+            return self.measuring.value(bound, whole)
+        except OracleError as error:
+            if error.code != "query":
+                raise
+            return NO_TOTAL
 
     def _row(self, key: Key) -> tuple[Key, tuple[Any, ...]] | None:
         part = Slice(key, self.measuring.shown)
