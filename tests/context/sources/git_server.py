@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import threading
@@ -47,13 +48,19 @@ class Repository:
 
 
 class GitServer:
-    """`requests`: (method, path, Authorization) of each. `authorization`: what it must be, None: anything."""
+    """`requests`: (method, path, Authorization) of each. `authorization`: what it must be, None: anything.
+
+    `trouble`: what becomes of the requests that would send objects, `error` (500) or `cut`: the connection ends in the
+    middle of them. `fetches`: how often objects were asked for.
+    """
 
     def __init__(self, root: Path) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
         self.authorization: str | None = None
         self.status: int | None = None
         self.location = ""
+        self.trouble: str | None = None
+        self.fetches = 0
         self._root = root
 
     @property
@@ -81,12 +88,18 @@ class GitServer:
 
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         path, _, query = handler.path.partition("?")
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        body = _body(handler)
+        is_fetch = b"command=fetch" in body
+        self.fetches += is_fetch
+        if is_fetch and self.trouble == "error":
+            handler.send_response(500)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+            return
         variables = {
             **os.environ, **ENVIRON, "GIT_PROJECT_ROOT": str(self._root), "GIT_HTTP_EXPORT_ALL": "1",
             "REQUEST_METHOD": handler.command, "PATH_INFO": path, "QUERY_STRING": query,
             "CONTENT_TYPE": handler.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
-            "HTTP_CONTENT_ENCODING": handler.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": handler.headers.get("Git-Protocol", ""), "REMOTE_ADDR": "127.0.0.1",
         }  # fmt: skip
         said = subprocess.run(["git", "http-backend"], input=body, env=variables, capture_output=True, check=False)
@@ -99,7 +112,16 @@ class GitServer:
                 handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
+        if is_fetch and self.trouble == "cut":
+            content = content[: len(content) // 2]
+            handler.close_connection = True
         handler.wfile.write(content)
+
+
+def _body(handler: BaseHTTPRequestHandler) -> bytes:
+    """Return what a request sends, which git compresses when it is long."""
+    sent = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    return gzip.decompress(sent) if handler.headers.get("Content-Encoding") == "gzip" else sent
 
 
 @contextmanager
