@@ -9,14 +9,13 @@ from pydantic import Field, model_validator
 from ktx_cli.context.semantic.model import Problem
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
-from ktx_cli.context.tools.layer_checking import check_name, check_write, problems_text
+from ktx_cli.context.tools.layer_checking import check_name, check_text, check_write, problems_text
 from ktx_cli.context.tools.layer_files import OwnFile, own_file, path_of, put_into, read_document
 from ktx_cli.context.tools.layer_names import ids_of
 from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.records import Action, ActionKind
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.wiki.hidden import hidden_characters
 from ktx_cli.core.text import one_line
 from ktx_cli.llm.tools import ToolOutput
 
@@ -78,7 +77,7 @@ def _write(session: ToolSession, value: WriteSource) -> ToolOutput:
     if value.yaml is None:
         return _delete(session, connection, value.source, old, raw_paths)
     path = path_of(session.workspace, connection, value.source)
-    _check_visible(value.yaml)
+    check_text(value.yaml, old)
     document = read_document(value.yaml, path)
     check_name(session, connection, value.source, document)
     content = put_into(old, document, value.yaml, path)
@@ -91,19 +90,11 @@ def _edit(session: ToolSession, value: EditSource) -> ToolOutput:
     old = own_file(session.workspace, connection, value.source)
     if old is None:
         raise Refused(_nothing_to_edit(session, connection, value.source))
-    _check_visible(*(each.new_text for each in value.edits))
     text = edited(old.content.decode("utf-8", "replace"), value.edits)
+    check_text(text, old)
     document = read_document(text, old.path)
     check_name(session, connection, value.source, document)
     return _save(session, connection, value.source, old, document, old.path, text.encode("utf-8"), raw_paths)
-
-
-def _check_visible(*texts: str) -> None:
-    """Refuse a text with characters people do not see."""
-    for text in texts:
-        spot = next(hidden_characters(text), None)
-        if spot is not None:
-            raise Refused(f"the text holds {spot.message}: leave them out; nothing was saved")
 
 
 def edited(text: str, edits: list[YamlEdit]) -> str:

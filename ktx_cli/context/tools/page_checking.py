@@ -12,15 +12,11 @@ from ktx_cli.context.tools.page_names import dangling, missing_pages, page_needs
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.wiki_reading import keys_of
 from ktx_cli.context.wiki.links import hosts_in
-from ktx_cli.context.wiki.lint import LONGEST_BODY, lint_page
-from ktx_cli.context.wiki.loading import load_wiki
+from ktx_cli.context.wiki.lint import LONGEST_BODY, NOTES, lint_page
 from ktx_cli.context.wiki.model import Finding, Page
-from ktx_cli.context.wiki.references import Kind, references
+from ktx_cli.context.wiki.references import references
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, one_line
-
-_REFUSED: Final = frozenset({"secret", "hidden_characters", "too_long"})
-"""Codes of the lint that keep a page from being saved; the others are notes, which the report has too."""
 
 _MOST_READ: Final = 2_000_000
 """Bytes of a raw file whose links are looked at."""
@@ -35,7 +31,7 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
     known = {} if old is None else page_needs(old, models)
     needs = [need for shown, need in page_needs(page, models).items() if shown not in known]
     findings = list(_new_findings(session, page, old, raw_paths))
-    broken = [each for each in findings if each.code in _REFUSED]
+    broken = [each for each in findings if each.code not in NOTES]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
     nowhere = [*dangling(page, models, () if old is None else references(old)), *gone]
@@ -72,17 +68,6 @@ def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] |
             except KtxError:  # a file that is gone names no host; reading it by a tool says what is wrong
                 continue
     return found
-
-
-def links_of(session: ToolSession, key: str) -> list[str]:
-    """Return the keys of the pages that refer to a page."""
-    pages = load_wiki(session.workspace).pages.values()
-    readers = (
-        page.key
-        for page in pages
-        if page.key != key and any(each.kind is Kind.PAGE and each.name == key for each in references(page))
-    )
-    return sorted(set(readers))[:50]
 
 
 def _told(finding: Finding, page: Page) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import Field
@@ -9,16 +10,19 @@ from pydantic import Field
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.limits import joined
-from ktx_cli.context.tools.page_checking import check_page, links_of
+from ktx_cli.context.tools.page_checking import check_page
 from ktx_cli.context.tools.records import Action
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.wiki_reading import keys_of, no_page, page_text, the_page
-from ktx_cli.context.wiki.editing import Replacement, replaced, with_newlines
-from ktx_cli.context.wiki.keys import check_key, same_but_for_case, suggested_key
+from ktx_cli.context.tools.wiki_reading import no_page, page_text, the_page
+from ktx_cli.context.wiki.editing import Replacement
+from ktx_cli.context.wiki.graph import graph_about
+from ktx_cli.context.wiki.keys import check_key, suggested_key
 from ktx_cli.context.wiki.lint import LONGEST_BODY, LONGEST_SUMMARY
 from ktx_cli.context.wiki.loading import read_page
 from ktx_cli.context.wiki.model import Finding, Page
-from ktx_cli.context.wiki.page import changed, new_page, render
+from ktx_cli.context.wiki.page import render
+from ktx_cli.context.wiki.writing import Revision, revised
+from ktx_cli.core.text import listing
 from ktx_cli.llm.tools import ToolOutput
 
 _FIELDS: Final = (
@@ -68,7 +72,8 @@ def _write(session: ToolSession, value: WritePage) -> ToolOutput:
     key = check_key(value.key)
     raw_paths = session.raw_paths(value.raw_paths)
     old = _old(session, key)
-    page = _page(value, key, old)
+    page = revised(session.workspace, key, _revision(value, key, old))
+    _check_fields(page, old)
     if old is not None and page.text == old.text:
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
     notes = check_page(session, page, old, raw_paths)
@@ -85,35 +90,37 @@ def _old(session: ToolSession, key: str) -> Page | None:
     found = read_page(session.workspace, key)
     if isinstance(found, Finding):
         raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
-    if found is None:
-        twin = same_but_for_case(key, sorted(keys_of(session)))
-        if twin is not None:
-            raise Refused(f"there is a page `{twin}`: write that one, or choose a key that differs in more than case")
     return found
 
 
-def _page(value: WritePage, key: str, old: Page | None) -> Page:
-    """Return the page as it would be; `Refused` where the arguments do not make one."""
+def _revision(value: WritePage, key: str, old: Page | None) -> Revision:
+    """Return what is wanted of the page; `Refused` where the arguments do not make one."""
     if value.content is not None and value.replacements:
         raise Refused("give `content` or `replacements`, not both")
+    if old is None and value.replacements:
+        raise Refused(f"there is no page `{key}` to edit: give `summary` and `content`")
+    if old is None and not (value.content or "").strip():
+        raise Refused(_new_needs(key))
     fields = {name: found for name in _FIELDS if (found := getattr(value, name)) is not None}
-    fields = {name: None if found in ([], "", {}) else found for name, found in fields.items()}
-    if old is None:
-        if value.replacements:
-            raise Refused(f"there is no page `{key}` to edit: give `summary` and `content`")
-        if not (value.summary or "").strip() or not (value.content or "").strip():
-            raise Refused(f"there is no page `{key}` yet: a new page needs `summary` and `content`")
-        return new_page(key, {name: each for name, each in fields.items() if each is not None}, _body(value))
-    if "summary" in fields and fields["summary"] is None:
+    edits = [Replacement(each.old_text, each.new_text) for each in value.replacements or ()]
+    return Revision(fields, value.content, edits)
+
+
+def _check_fields(page: Page, old: Page | None) -> None:
+    """Refuse a page without its summary, and fields in `content` that are people's to set."""
+    before: Mapping[str, Any] = {} if old is None else old.fields
+    if old is None and not page.summary:
+        raise Refused(_new_needs(page.key))
+    if old is not None and old.summary and not page.summary:
         raise Refused("a page keeps a summary: leave it out, or give a sentence")
-    body = None if value.content is None else _body(value)
-    if value.replacements:
-        body = replaced(old.body, [Replacement(each.old_text, each.new_text) for each in value.replacements])
-    return changed(old, fields, body)
+    others = sorted({*page.fields, *before} - {*_FIELDS})
+    foreign = [name for name in others if page.fields.get(name) != before.get(name)]
+    if foreign:
+        raise Refused(f"these fields are people's to set: {listing(foreign)}; take them out of `content`")
 
 
-def _body(value: WritePage) -> str:
-    return with_newlines(value.content or "")
+def _new_needs(key: str) -> str:
+    return f"there is no page `{key}` yet: a new page needs `summary` and `content`"
 
 
 def _spend(session: ToolSession, *, created: bool) -> None:
@@ -134,7 +141,8 @@ def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     if found is None:
         raise no_page(session, value.key)
     path = found.path
-    readers = links_of(session, value.key)
+    found_readers = graph_about(session.workspace, (value.key,)).readers(value.key)
+    readers = sorted({page.key for page in found_readers if page.key != value.key})[:50]
     session.workspace.delete(path)
     action = Action("wiki", "removed", value.key, None, raw_paths)
     session.acted(action, path)

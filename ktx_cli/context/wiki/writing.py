@@ -139,4 +139,4 @@ def _new(tree: Tree, key: str, revision: Revision, scope: str) -> Page:
 
 
 def _or_none(value: Any) -> Any:
-    return None if value in ([], (), "") else value
+    return None if value in ([], (), "", {}) else value

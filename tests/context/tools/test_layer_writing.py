@@ -52,6 +52,33 @@ def test_what_a_file_named_before_needs_no_second_look(shop: Callable[..., Any])
     made.ok("sl_write_source", source="orders", yaml=text)
 
 
+@pytest.mark.table(
+    ("description", "told"),
+    [
+        ("the password: hunter2hunter", "what looks like the value of `password`"),
+        ("Bearer AKIAIOSFODNN7EXAMPLE", "a text that looks like a key or a token"),
+        ("postgres://u:secret1@h/d", "a URL with a secret in it"),
+        ("token = ghp_0123456789abcdefghijABCDEFGHIJ012345", "looks like a key or a token"),
+        ("a password of eight characters", None),
+        ("joined where api_token = t2.token", None),
+    ],
+)
+def test_a_secret_is_in_no_definition(description: str, told: str | None, shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders"])
+    text = "name: orders\nmeasures:\n  - name: revenue\n    expr: sum(amount)\n"
+    text += f"    descriptions: {{user: '{description}'}}\n"
+    if told is None:
+        made.ok("sl_write_source", source="orders", yaml=text)
+        return
+    assert told in made.refused("sl_write_source", source="orders", yaml=text)
+    edit = {"old_text": "sum(amount)}", "new_text": f"sum(amount), descriptions: {{user: '{description}'}}}}"}
+    assert told in made.refused("sl_edit_source", source="orders", edits=[edit])
+    assert made.session.workspace.changes() == {}
+    theirs = shop(files={ORDERS: f"name: orders  # mine\n# {description}\n"})
+    theirs.ok("sl_edit_source", source="orders", edits=[{"old_text": "mine", "new_text": "ours"}])
+
+
 def test_comments_of_people_stay(shop: Callable[..., Any]) -> None:
     made = shop()
     made.ok("entity_details", targets=["orders"])
@@ -271,4 +298,4 @@ def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
     hidden = "name: orders\nmeasures: [{name: revenue, expr: sum(amount)}]\n# a\u200bb\n"
     assert "characters that show nothing" in made.refused("sl_write_source", source="orders", yaml=hidden)
     edits = [{"old_text": "revenue", "new_text": "rev\u202eenue"}]
-    assert "leave them out" in made.refused("sl_edit_source", source="orders", edits=edits)
+    assert "turn the direction of text" in made.refused("sl_edit_source", source="orders", edits=edits)

@@ -25,6 +25,12 @@ def test_a_page_is_written(shop: Callable[..., Any]) -> None:
     assert "Money" in made.ok("wiki_read", key="refunds")
 
 
+def test_front_matter_in_the_content_counts_as_fields(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("wiki_write", key="refunds", tags=["a"], content="---\nsummary: S.\ntags: [b]\n---\n\nText.")
+    assert made.text("wiki/global/refunds.md") == "---\nsummary: S.\ntags:\n  - a\n---\n\nText.\n"
+
+
 def test_an_edit_leaves_everything_else_as_it_was(shop: Callable[..., Any]) -> None:
     made = shop()
     before = made.text(REVENUE) or ""
@@ -59,7 +65,10 @@ def test_an_empty_list_clears_and_none_keeps(shop: Callable[..., Any]) -> None:
         ({"key": "revenue", "replacements": [{"old_text": "zzz", "new_text": "b"}]}, "nothing was changed"),
         ({"key": "revenue", "replacements": [{"old_text": "e", "new_text": "b"}]}, "fits"),
         ({"key": "revenue", "summary": ""}, "keeps a summary"),
-        ({"key": "Revenue", "summary": "s", "content": "c"}, "there is a page `revenue`"),
+        ({"key": "Revenue", "summary": "s", "content": "c"}, "same file as the page `revenue`"),
+        ({"key": "refunds", "content": "---\nsummary: S.\nowner: eve\n---\nc"}, "people's to set: owner"),
+        ({"key": "revenue", "content": "---\nusage_mode: always\n---\nc"}, "people's to set: usage_mode"),
+        ({"key": "refunds", "content": "---\nsummary: [\n---\nc"}, "front matter of the content cannot be read"),
         ({"key": "refunds", "summary": "s" * 201, "content": "c"}, "200"),
         ({"key": "refunds", "summary": "s", "content": "c " * 2001}, "4,000"),
         ({"key": "refunds", "summary": "s", "content": "c", "raw_paths": ["x.md"]}, "not x.md"),
