@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +23,7 @@ from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Stop
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, absorb, changes_of
-from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore
+from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore, store_key
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import LoopResult, Step
 from ktx_cli.project.merge import TextMerge
@@ -42,6 +40,10 @@ class Passed:
     outcome: UnitOutcome
     candidates: tuple[Candidate, ...]
     budget: PageBudget
+
+    def under(self, key: str) -> Passed:
+        """Return the pass with the key it is stored under."""
+        return replace(self, outcome=replace(self.outcome, kept_as=key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,11 @@ class Passes:
         key = self._key(work, task)
         kept = self.store.outcome(key)
         if kept is not None:
-            replayed = _replayed(work, unit, kept)
+            replayed = _replayed(work, unit, kept).under(key)
             if not absorb(workspace, replayed.outcome, self.text_merge):
                 return replayed
         self.emit(WorkUnitStarted(work.connection, unit.key, unit.label, len(unit.files)))
-        passed = await self._worked(workspace, work, task, stage, key)
+        passed = (await self._worked(workspace, work, task, stage, key)).under(key)
         if passed.outcome.status is UnitStatus.DONE:
             self.store.keep(key, work.connection, work.kind, unit.key, _kept(passed))
             absorb(workspace, passed.outcome, self.text_merge)
@@ -145,16 +147,15 @@ class Passes:
 
     def _key(self, work: SourceWork, task: Pass) -> str:
         parts = [
+            "curate",
             self.version,
             self.prompt.version,
-            work.connection,
-            work.kind,
             task.number,
             [each.to_json() for each in task.batch],
             [task.budget.creates, task.budget.updates],
             list(task.promoted),
         ]
-        return hashlib.sha256(json.dumps(["curate", *parts], sort_keys=True).encode()).hexdigest()
+        return store_key(work.connection, work.kind, parts)
 
 
 def unfinished(work: SourceWork, task: Pass, status: UnitStatus, reason: str) -> Passed:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +15,7 @@ from ktx_cli.core.text import listing
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, changes_of
-from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore
+from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore, store_key
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import LoopResult, Step
 from ktx_cli.project.tree import Tree
@@ -47,9 +45,10 @@ class Loops:
         key = unit_key(piece, self.version)
         kept = self.store.outcome(key)
         if kept is not None:
-            return UnitOutcome.of_kept(piece.work.connection, piece.work.kind, piece.unit, kept)
+            found = UnitOutcome.of_kept(piece.work.connection, piece.work.kind, piece.unit, kept)
+            return replace(found, kept_as=key)
         self.emit(WorkUnitStarted(piece.work.connection, piece.unit.key, piece.unit.label, len(piece.unit.files)))
-        outcome = await self._worked(piece, key)
+        outcome = replace(await self._worked(piece, key), kept_as=key)
         if outcome.status is UnitStatus.DONE:
             self.store.keep(key, outcome.connection, outcome.kind, piece.unit.key, outcome.kept())
         elif outcome.status is UnitStatus.FAILED:
@@ -123,15 +122,13 @@ def unit_key(piece: Piece, version: str) -> str:
     work, unit = piece.work, piece.unit
     parts = [
         version,
-        work.connection,
-        work.kind,
         unit.key,
         unit.notes,
         unit.semantic,
         _shas(unit.files, work.snapshot.files),
         _shas(unit.dependencies, work.snapshot.files),
     ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return store_key(work.connection, work.kind, parts)
 
 
 def _shas(paths: Sequence[str], files: Mapping[str, RawFile]) -> list[list[str]]:

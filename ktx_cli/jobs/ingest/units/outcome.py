@@ -36,7 +36,7 @@ class FileChange:
 class UnitOutcome:
     """The end of a unit. `session`: what its tools noted (actions, records), as JSON. `replayed`: from an earlier run.
 
-    `budget_used`: it was stopped by its budget of steps, not by itself.
+    `budget_used`: it was stopped by its budget of steps, not by itself. `kept_as`: the key it is stored under.
     """
 
     connection: str
@@ -50,6 +50,7 @@ class UnitOutcome:
     tool_calls: int = 0
     budget_used: bool = False
     replayed: bool = False
+    kept_as: str = ""
 
     @property
     def actions(self) -> list[Mapping[str, Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +15,7 @@ from ktx_cli.core.events import Emit, ReconcileStep
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.units.driver import Stop
 from ktx_cli.jobs.ingest.units.outcome import FileChange, UnitOutcome, UnitStatus, actions_of, changes_of
-from ktx_cli.jobs.ingest.units.store import RECONCILE, UnitJournal, UnitStore
+from ktx_cli.jobs.ingest.units.store import RECONCILE, UnitJournal, UnitStore, store_key
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import Step
 from ktx_cli.project.workspace import Workspace
@@ -100,8 +98,8 @@ class Reconciler:
 
     def _key(self, stage: Stage, outcomes: Sequence[UnitOutcome]) -> str:
         kept = [outcome.kept() for outcome in outcomes if outcome.status is UnitStatus.DONE]
-        parts = [self.version, RECONCILE, kept, {path: list(found) for path, found in stage.evictions.items()}]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        parts = [self.version, kept, {path: list(found) for path, found in stage.evictions.items()}]
+        return store_key("", RECONCILE, parts)
 
 
 def stage_of(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, ...]]) -> Stage:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.llm.journal import StoredStep
 from ktx_cli.project.state import transaction, translated
 
@@ -62,19 +64,42 @@ class UnitStore:
         with translated(self.state):
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
 
-    def landed(self, sources: Iterable[tuple[str, str]]) -> None:
-        """Forget what is kept of sources (connection, kind) whose work is in a commit."""
+    def landed(self, connection: str, kind: str, keep: Collection[str] = ()) -> None:
+        """Forget what is kept of a source whose work is in a commit, but for the units of the keys to `keep`."""
+        beginning = _beginning(connection, kind)
         with translated(self.state), transaction(self.database):
-            for source in sources:
-                keys = "SELECT key FROM unit_outcomes WHERE connection = ? AND kind = ?"
-                self.database.execute(f"DELETE FROM unit_steps WHERE key IN ({keys})", source)
-                self.database.execute("DELETE FROM unit_outcomes WHERE connection = ? AND kind = ?", source)
+            for table in ("unit_outcomes", "unit_steps"):
+                found = self.database.execute(
+                    f"SELECT DISTINCT key FROM {table} WHERE substr(key, 1, ?) = ?", (len(beginning), beginning)
+                ).fetchall()
+                gone = [(key,) for (key,) in found if key not in keep]
+                self.database.executemany(f"DELETE FROM {table} WHERE key = ?", gone)
+
+
+def store_key(connection: str, kind: str, parts: Any) -> str:
+    """Return what a unit of a source is kept under: the same `parts` (as JSON) are the same work."""
+    return _beginning(connection, kind) + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _beginning(connection: str, kind: str) -> str:
+    return f"{connection}/{kind}/"
 
 
 def forget_units(run: Run, database: sqlite3.Connection) -> None:
-    """Forget what is kept of the units whose work is in a commit now."""
-    done = [(work.connection, work.kind) for work in run.works if work.error is None]
-    UnitStore(database, run.layout.state).landed([*done, ("", RECONCILE)])
+    """Forget what is kept of the units whose work is in a commit now.
+
+    Kept are units that were cut off, and those of whose files one was held: their work is not in the commit.
+    """
+    store = UnitStore(database, run.layout.state)
+    held = {path for path, _ in run.report.held}
+    for work in run.works:
+        if work.error is None:
+            store.landed(work.connection, work.kind, {each.kept_as for each in work.outcomes if _waits(each, held)})
+    store.landed("", RECONCILE)
+
+
+def _waits(outcome: UnitOutcome, held: Collection[str]) -> bool:
+    return outcome.status is UnitStatus.LEFT or any(path in held for path in outcome.changes)
 
 
 class UnitJournal:
