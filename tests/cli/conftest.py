@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+
+from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import CONFIG, LONG, SHOP
 
 KTX = Path(sys.executable).with_name("ktx")
 
@@ -125,3 +129,27 @@ def git(folder: Path, *args: str, **environ: str) -> str:
 @pytest.fixture(name="git")
 def git_fixture() -> Callable[..., str]:
     return git
+
+
+@pytest.fixture
+def company(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project over two tables and a folder of documents, in a repository."""
+    database = sqlite3.connect(work / "shop.sqlite")
+    database.executescript(SHOP)
+    database.close()
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    return work
+
+
+@pytest.fixture
+def configure(company: Path, model_server: ModelServer) -> Callable[..., None]:
+    def write(
+        *topics: str, backend: str = "anthropic", at_once: int = 1, steps: int = 40, failure: str = "continue"
+    ) -> None:
+        settings = {"backend": backend, "url": model_server.url, "at_once": at_once, "steps": steps, "failure": failure}
+        (company / "ktx.yaml").write_text(CONFIG.format(**settings))
+        (company / "docs").mkdir(exist_ok=True)
+        for topic in topics:
+            (company / "docs" / f"{topic}.md").write_text(f"# {topic}\n\n{LONG}")
+
+    return write

@@ -2,185 +2,49 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ktx_cli.core import yaml
-from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Call, ModelRequest, Reply, Turn, calls, says
+from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import (
+    BACKENDS,
+    KTX,
+    LONG,
+    Agents,
+    entered,
+    git,
+    history,
+    measure,
+    page,
+    states,
+    tree,
+    units,
+    usual,
+)
 
 Run = Callable[..., Any]
-KTX = str(Path(sys.executable).with_name("ktx"))
-MANIFEST = "raw-sources/docs/files/manifest.yaml"
-BACKENDS = ("anthropic", "claude-code", "claude-cli")
-LONG = "Orders count when they are paid. " * 700
-"""So long that each file is a unit of its own."""
-
-SHOP = """
-CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT);
-CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, amount REAL, paid INTEGER);
-INSERT INTO customers VALUES (1, 'a'), (2, 'b');
-INSERT INTO orders VALUES (1, 1, 10.0, 1), (2, 2, 5.0, 0);
-"""
-
-CONFIG = """\
-llm:
-  provider:
-    backend: {backend}
-    anthropic: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
-  models:
-    default: claude-sonnet-5-5
-ingest:
-  workUnits: {{maxConcurrency: {at_once}, stepBudget: {steps}, failureMode: {failure}}}
-  rateLimit: {{retry: {{maxAttempts: 1}}}}
-scan:
-  enrichment: {{mode: none}}
-connections:
-  shop: {{driver: sqlite, path: shop.sqlite}}
-  docs: {{driver: documents, path: docs}}
-"""
 
 
-def page(topic: str, **fields: Any) -> Call:
-    values = {"key": topic, "summary": f"About {topic}", "content": f"# {topic}\n\nWhat the handbook says."}
-    return Call("wiki_write", {**values, "raw_paths": [f"{topic}.md"], **fields})
-
-
-def measure(name: str, expr: str) -> Call:
-    text = f"name: orders\nmeasures:\n  - name: {name}\n    expr: {expr}\n"
-    return Call("sl_write_source", {"connection": "shop", "source": "orders", "yaml": text})
-
-
-def usual(topic: str) -> list[Turn]:
-    """Return the turns of a unit that reads its file, looks around and writes a page."""
-    return [
-        calls(Call("read_raw_file", {"path": f"{topic}.md"})),
-        calls(Call("discover_data", {"query": "orders"}), text="Looking."),
-        calls(page(topic)),
-        says("done"),
-    ]
-
-
-class Agents:
-    """A model that plays the turns of each unit in order; `turns`: topic -> its turns in place of the usual ones."""
-
-    def __init__(self, **turns: list[Reply]) -> None:
-        self.turns = turns
-        self.asked: list[tuple[str, int]] = []
-        self._lock = threading.Lock()
-        self._played: dict[str, int] = {}
-
-    def __call__(self, request: ModelRequest) -> Reply:
-        text = json.dumps(request.body["messages"])
-        topic = self.topic(text)
-        if topic is None:
-            return says("ok")
-        with self._lock:
-            number = self._played[topic] = self._played.get(topic, 0) + 1
-            self.asked.append((topic, number))
-        turns = self.turns.get(topic) or (usual(topic) if topic not in ("reconcile", "repair") else [says("done")])
-        return turns[min(number, len(turns)) - 1]
-
-    def topic(self, text: str) -> str | None:
-        found = re.search(r"Task: ([\w-]+)\.md", text)
-        if found:
-            return found[1]
-        if "This run has " in text:
-            return "reconcile"
-        return "repair" if "repair" in text else None
-
-    def of(self, topic: str) -> int:
-        return sum(each == topic for each, _ in self.asked)
-
-
-@pytest.fixture
-def shop(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project over two tables and a folder of documents, in a repository."""
-    database = sqlite3.connect(work / "shop.sqlite")
-    database.executescript(SHOP)
-    database.close()
-    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
-    return work
-
-
-@pytest.fixture
-def configure(shop: Path, model_server: ModelServer) -> Callable[..., None]:
-    def write(
-        *topics: str, backend: str = "anthropic", at_once: int = 1, steps: int = 40, failure: str = "continue"
-    ) -> None:
-        settings = {"backend": backend, "url": model_server.url, "at_once": at_once, "steps": steps, "failure": failure}
-        (shop / "ktx.yaml").write_text(CONFIG.format(**settings))
-        (shop / "docs").mkdir(exist_ok=True)
-        for topic in topics:
-            (shop / "docs" / f"{topic}.md").write_text(f"# {topic}\n\n{LONG}")
-
-    return write
-
-
-@contextlib.contextmanager
-def entered(backend: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give a backend of Claude Code its local session."""
-    if backend == "anthropic":
-        yield
-        return
-    with offline_session(server) as session, monkeypatch.context() as patch:
-        for name in ("https_proxy", "http_proxy", "ALL_PROXY", "all_proxy", "CLAUDE_CODE_OAUTH_TOKEN"):
-            patch.delenv(name, raising=False)
-        for name, value in session.environ.items():
-            patch.setenv(name, value)
-        yield
-
-
-def _git(folder: Path, *args: str) -> str:
-    return subprocess.run(["git", *args], cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-def history(project: Path) -> str:
-    """Return the subjects of all commits; nothing where there is no repository."""
-    said = subprocess.run(["git", "log", "--all", "--format=%s"], cwd=project, capture_output=True, text=True)
-    return said.stdout
-
-
-def states(project: Path) -> dict[str, str]:
-    document = yaml.load((project / MANIFEST).read_bytes(), where=MANIFEST)
-    return {path: state["status"] for path, state in document["files"].items()}
-
-
-def tree(project: Path) -> dict[str, str]:
-    """Return every committed file but ktx.yaml -> a hash of it."""
-    names = subprocess.run(["git", "ls-files"], cwd=project, capture_output=True, text=True, check=True).stdout.split()
-    return {name: hashlib.sha256((project / name).read_bytes()).hexdigest() for name in names if name != "ktx.yaml"}
-
-
-def units(answer: Any) -> dict[str, Mapping[str, Any]]:
-    (source,) = answer.data["sources"]
-    return {each["unit"]: each for each in source["units"]}
-
-
-def test_agents_write_pages_in_one_commit(ktx: Run, shop: Path, configure: Run, model_server: ModelServer) -> None:
+def test_agents_write_pages_in_one_commit(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     configure("refunds", "stock")
     model = Agents()
     model_server.play(model)
     answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
-    assert (shop / "wiki/global/refunds.md").read_text().startswith("---\nsummary: About refunds\n")
-    assert states(shop) == {"refunds.md": "done", "stock.md": "done"}
-    assert _git(shop, "log", "--format=%s").splitlines() == ["ktx ingest: shop, docs"]
+    assert (company / "wiki/global/refunds.md").read_text().startswith("---\nsummary: About refunds\n")
+    assert states(company) == {"refunds.md": "done", "stock.md": "done"}
+    assert git(company, "log", "--format=%s").splitlines() == ["ktx ingest: shop, docs"]
     assert {name: (each["status"], each["steps"]) for name, each in units(answer).items()} == {
         "refunds.md": ("done", 4),
         "stock.md": ("done", 4),
@@ -189,17 +53,17 @@ def test_agents_write_pages_in_one_commit(ktx: Run, shop: Path, configure: Run, 
 
 
 def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds", "stock")
     model_server.play(Agents())
     assert ktx("ingest").code == 0
-    first = _git(shop, "rev-parse", "HEAD")
+    first = git(company, "rev-parse", "HEAD")
     again = Agents()
     model_server.play(again)
     assert ktx("ingest").code == 0
-    assert (again.asked, _git(shop, "rev-parse", "HEAD")) == ([], first)
-    (shop / "docs/stock.md").write_text(f"# stock\n\nNew. {LONG}")
+    assert (again.asked, git(company, "rev-parse", "HEAD")) == ([], first)
+    (company / "docs/stock.md").write_text(f"# stock\n\nNew. {LONG}")
     model_server.play(again)
     answer = ktx("ingest", "--json")
     assert answer.code == 0
@@ -209,19 +73,19 @@ def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
 
 
 def test_three_backends_write_the_same_bytes_and_send_the_same_progress(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, progress = {}, {}
     refunds = [*usual("refunds")[:2], calls(page("refunds"), measure("paid", "sum(paid)")), says("done")]
     for backend in BACKENDS:
         for folder in (".git", ".ktx", "wiki", "semantic-layer", "raw-sources"):
-            subprocess.run(["rm", "-rf", str(shop / folder)], check=True)
+            subprocess.run(["rm", "-rf", str(company / folder)], check=True)
         configure("refunds", "stock", backend=backend)
         model_server.play(Agents(refunds=refunds))
         with entered(backend, model_server, monkeypatch):
             answer = ktx("ingest", "--progress", "jsonl")
         assert answer.code == 0, answer
-        found[backend] = tree(shop)
+        found[backend] = tree(company)
         events = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
         kinds = ("work_unit_started", "work_unit_step", "work_unit_finished", "reconcile_step")
         progress[backend] = [{**e, "at": None} for e in events if e["event"] in kinds]
@@ -242,7 +106,7 @@ def test_three_backends_write_the_same_bytes_and_send_the_same_progress(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_budget_of_n_steps_sends_n_steps(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure("refunds", backend=backend, steps=3)
     model_server.play(Agents(refunds=[calls(page("refunds")), *[calls(Call("wiki_list_tags"))] * 9]))
@@ -254,21 +118,21 @@ def test_a_budget_of_n_steps_sends_n_steps(
     assert units(answer)["refunds.md"]["budget_used"]
 
 
-def test_a_unit_that_fails_leaves_the_others(ktx: Run, shop: Path, configure: Run, model_server: ModelServer) -> None:
+def test_a_failed_unit_leaves_the_others(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     configure("refunds", "stock")
     wrong = [calls(Call("wiki_write", {"key": "not a key!", "summary": "x", "content": "y"})), says("done")]
     model_server.play(Agents(refunds=wrong))
     answer = ktx("ingest", "--json")
     assert answer.code == 7
     assert answer.envelope["error"]["code"] == "partial"
-    assert states(shop) == {"refunds.md": "failed", "stock.md": "done"}
-    assert not (shop / "wiki/global/refunds.md").exists()
+    assert states(company) == {"refunds.md": "failed", "stock.md": "done"}
+    assert not (company / "wiki/global/refunds.md").exists()
     model_server.play(Agents())
     assert ktx("ingest").code == 0
-    assert states(shop) == {"refunds.md": "done", "stock.md": "done"}
+    assert states(company) == {"refunds.md": "done", "stock.md": "done"}
 
 
-def test_a_failure_made_good_is_none(ktx: Run, shop: Path, configure: Run, model_server: ModelServer) -> None:
+def test_a_failure_made_good_is_none(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     configure("refunds")
     turns = [
         calls(page("refunds", summary="")),
@@ -278,31 +142,31 @@ def test_a_failure_made_good_is_none(ktx: Run, shop: Path, configure: Run, model
     ]
     model_server.play(Agents(refunds=turns))
     assert ktx("ingest").code == 0
-    assert states(shop) == {"refunds.md": "done"}
+    assert states(company) == {"refunds.md": "done"}
 
 
 def test_an_invented_column_is_refused_until_it_is_looked_up(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds")
     look = Call("entity_details", {"targets": ["orders"]})
     turns = [calls(measure("x", "sum(refunded)")), calls(look), calls(measure("x", "sum(refunded)")), says("x")]
     model_server.play(Agents(refunds=turns))
     assert ktx("ingest").code == 7
-    assert not list((shop / "semantic-layer/shop").glob("*.yaml"))
+    assert not list((company / "semantic-layer/shop").glob("*.yaml"))
     model_server.play(Agents(refunds=[calls(look), calls(measure("paid", "sum(paid)")), says("x")]))
     assert ktx("ingest").code == 0
-    (overlay,) = (shop / "semantic-layer/shop").glob("*.yaml")
+    (overlay,) = (company / "semantic-layer/shop").glob("*.yaml")
     assert "sum(paid)" in overlay.read_text()
 
 
 def test_an_abort_commits_nothing_and_keeps_what_is_finished(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds", "stock", "tax", failure="abort")
     model_server.play(Agents(stock=[calls(Call("wiki_remove", {"key": "none"})), says("x")]))
     assert ktx("ingest").code == 1
-    assert history(shop) == ""
+    assert history(company) == ""
     again = Agents()
     model_server.play(again)
     assert ktx("ingest").code == 0
@@ -311,13 +175,13 @@ def test_an_abort_commits_nothing_and_keeps_what_is_finished(
 
 
 def test_authentication_lost_on_the_way_lands_what_is_finished(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds", "stock", "tax")
     model_server.play(Agents(stock=[*usual("stock")[:1], UNAUTHORIZED]))
     answer = ktx("ingest", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (7, "auth")
-    assert states(shop) == {"refunds.md": "done", "stock.md": "failed", "tax.md": "failed"}
+    assert states(company) == {"refunds.md": "done", "stock.md": "failed", "tax.md": "failed"}
     again = Agents()
     model_server.play(again)
     assert ktx("ingest").code == 0
@@ -326,21 +190,21 @@ def test_authentication_lost_on_the_way_lands_what_is_finished(
 
 @pytest.mark.parametrize("flag", [("--max-tokens", "500"), ("--max-usd", "0.002")])
 def test_a_budget_of_the_run_ends_it(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer, flag: tuple[str, str]
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, flag: tuple[str, str]
 ) -> None:
     configure("refunds", "stock")
     model_server.play(Agents())
     answer = ktx("ingest", "--json", *flag)
     assert (answer.code, answer.envelope["error"]["code"]) == (5, "budget")
-    assert set(states(shop).values()) <= {"done", "failed"}
-    assert "failed" in states(shop).values()
+    assert set(states(company).values()) <= {"done", "failed"}
+    assert "failed" in states(company).values()
     model_server.play(Agents())
     assert ktx("ingest").code == 0
-    assert set(states(shop).values()) == {"done"}
+    assert set(states(company).values()) == {"done"}
 
 
 def test_two_units_that_add_to_one_source_both_land(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds", "stock")
     look = Call("entity_details", {"targets": ["orders"]})
@@ -350,12 +214,12 @@ def test_two_units_that_add_to_one_source_both_land(
     }
     model_server.play(Agents(**turns))
     assert ktx("ingest").code == 0
-    (overlay,) = (shop / "semantic-layer/shop").glob("*.yaml")
+    (overlay,) = (company / "semantic-layer/shop").glob("*.yaml")
     assert sorted(re.findall(r"name: (\w+)", overlay.read_text())) == ["orders", "paid", "total"]
 
 
 def test_two_units_that_contradict_each_other_are_repaired_or_one_waits(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds", "stock")
     look = Call("entity_details", {"targets": ["orders"]})
@@ -370,12 +234,12 @@ def test_two_units_that_contradict_each_other_are_repaired_or_one_waits(
         "refunds.md": "done",
         "stock.md": "quarantined",
     }
-    assert states(shop) == {"refunds.md": "done", "stock.md": "failed"}
+    assert states(company) == {"refunds.md": "done", "stock.md": "failed"}
 
 
 @pytest.mark.parametrize("backend", ["anthropic", "claude-cli"])
 def test_a_killed_loop_goes_on_with_the_results_it_had(
-    shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
+    company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure("refunds", backend=backend)
     tags = Call("wiki_list_tags")
@@ -399,24 +263,24 @@ def test_a_killed_loop_goes_on_with_the_results_it_had(
 
     model_server.play(Killing(refunds=turns))
     with entered(backend, model_server, monkeypatch):
-        process = subprocess.Popen([KTX, "ingest"], cwd=shop, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([KTX, "ingest"], cwd=company, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
         second = Agents(refunds=turns[3:])
         model_server.play(second)
-        done = subprocess.run([KTX, "ingest"], cwd=shop, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([KTX, "ingest"], cwd=company, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     asked = (json.dumps(each.body["messages"]) for each in model_server.requests if each.is_model_call)
     said = next(text for text in asked if "Task: refunds.md" in text)
     assert "Orders count when they are paid" in said, "the first result"
     assert said.count("no tags") >= 1 or "tags" in said
     assert second.of("refunds") == 4
-    assert (shop / "wiki/global/refunds.md").exists()
+    assert (company / "wiki/global/refunds.md").exists()
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_begins_nothing_new_and_commits_nothing(
-    shop: Path, configure: Run, model_server: ModelServer, times: int
+    company: Path, configure: Run, model_server: ModelServer, times: int
 ) -> None:
     configure("refunds", "stock", "tax")
     begun = threading.Event()
@@ -431,7 +295,7 @@ def test_an_interrupt_begins_nothing_new_and_commits_nothing(
 
     model = Slow()
     model_server.play(model)
-    process = subprocess.Popen([KTX, "ingest"], cwd=shop, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([KTX, "ingest"], cwd=company, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert begun.wait(30)
     process.send_signal(signal.SIGINT)
     if times == 2:
@@ -439,20 +303,20 @@ def test_an_interrupt_begins_nothing_new_and_commits_nothing(
         process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert history(shop) == ""
+    assert history(company) == ""
     assert model.of("tax") == 0
     again = Agents()
     model_server.play(again)
-    done = subprocess.run([KTX, "ingest"], cwd=shop, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([KTX, "ingest"], cwd=company, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert again.of("refunds") == 0
     assert (again.of("stock") == 0) == (times == 1), "a unit under way ends at the first interrupt, not at the second"
-    assert states(shop) == {"refunds.md": "done", "stock.md": "done", "tax.md": "done"}
+    assert states(company) == {"refunds.md": "done", "stock.md": "done", "tax.md": "done"}
 
 
-def test_an_overloaded_provider_fails_one_unit(ktx: Run, shop: Path, configure: Run, model_server: ModelServer) -> None:
+def test_an_overload_fails_one_unit(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     configure("refunds", "stock")
     model_server.play(Agents(refunds=[*usual("refunds")[:1], OVERLOADED]))
     answer = ktx("ingest", "--json")
     assert answer.code == 7
-    assert states(shop) == {"refunds.md": "failed", "stock.md": "done"}
+    assert states(company) == {"refunds.md": "failed", "stock.md": "done"}

@@ -29,13 +29,14 @@ Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
 class Models:
     """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
 
-    `stopped`: the error after which nothing more is asked in this run.
+    `stopped`: the error after which nothing more is asked in this run. `preflight`: raises what stands against asking.
     """
 
-    def __init__(self, run: Run, database: sqlite3.Connection) -> None:
+    def __init__(self, run: Run, database: sqlite3.Connection, preflight: Callable[[], None] = lambda: None) -> None:
         self.stopped: KtxError | None = None
         self._run = run
         self._database = database
+        self._preflight = preflight
         self._thread: threading.Thread | None = None
         self._ready: Future[tuple[asyncio.AbstractEventLoop, LlmRuntime]] = Future()
         self._closing: asyncio.Event | None = None
@@ -83,6 +84,7 @@ class Models:
 
     def _start(self, question: Question[Answer]) -> Future[Answer]:
         if self._thread is None:
+            self._preflight()
             self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
             self._thread.start()
         loop, runtime = self._ready.result()

@@ -17,7 +17,7 @@ from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.documents.phase import remember_waiting
 from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.jobs.ingest.running import Run
-from ktx_cli.jobs.ingest.sources.remembering import manifests_without, save_fetches, write_manifests
+from ktx_cli.jobs.ingest.sources.remembering import manifests_without, save_fetches
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.leases import Lease
 from ktx_cli.project.repository import EDITED_MEANWHILE, CommitResult, Repository
@@ -46,7 +46,6 @@ def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
 
 def commit(run: Run, repository: Repository, tip: str | None, lease: Lease) -> None:
     """Commit what the run changes, once; nothing when nothing changes. `tip`: the commit the base was read from."""
-    write_manifests(run.works, run.workspace)
     changes = run.workspace.changes()
     if not changes:
         return

@@ -21,6 +21,7 @@ from ktx_cli.jobs.ingest.enrichments import enriched, foretold
 from ktx_cli.jobs.ingest.foretelling import Answers, kept_answers
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.jobs.ingest.preflight import Preflight, PreflightFailed
 from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.publishing import (
@@ -35,14 +36,13 @@ from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
 from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
 from ktx_cli.jobs.ingest.sources.reading import read_sources
-from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches
+from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches, write_manifests
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.ingest.units.store import forget_units
-from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
 from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.config import load_config
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
 from ktx_cli.project.leases import Lease, hold_lease
 from ktx_cli.project.repository import EDITED_AFTER_KILL, Held, HeldReason, Repository
 from ktx_cli.project.state import read_state, translated
@@ -69,30 +69,17 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     warnings = [*loaded.warnings(), *([] if unserved is None else [unserved])]
     spending = Spending(request.max_usd, request.max_tokens)
     run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts, spending=spending)
-    probes = _require_models(run) if asks or not (request.no_llm or request.databases_only) else ProbeRun()
+    preflight = Preflight(run, needed=asks or not (request.no_llm or request.databases_only))
+    preflight.check_settings()
     started = monotonic()
     try:
-        _dry_run(run) if request.dry_run else _work(run, probes)
+        _dry_run(run) if request.dry_run else _work(run, preflight)
+    except PreflightFailed as failed:
+        raise failed.error from None
     finally:
         report.seconds = monotonic() - started
         request.emit(RunFinished(report.run_id, report.status, report.seconds))
     return report, run.warnings
-
-
-def _require_models(run: Run) -> ProbeRun:
-    """Stop before anything is written when a backend is configured that does not answer; a dry run asks none."""
-    if run.request.dry_run:
-        distinct_models(run.config)
-        return ProbeRun()
-    request = run.request
-    return require_models(
-        run.layout,
-        run.config,
-        request.environ,
-        command=request.command,
-        warn=run.warnings.append,
-        emit=request.emit,
-    )
 
 
 def _dry_run(run: Run) -> None:
@@ -129,11 +116,13 @@ def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, P
     return found or ({}, {}, ({}, {}))
 
 
-def _work(run: Run, probes: ProbeRun) -> None:
+def _work(run: Run, preflight: Preflight) -> None:
     request, layout, report = run.request, run.layout, run.report
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
+    if repository is None or not _has_context(run, repository):
+        preflight.require()  # there is nothing this run could leave as it is
     with hold_lease(
         layout,
         run_id=report.run_id,
@@ -145,21 +134,28 @@ def _work(run: Run, probes: ProbeRun) -> None:
         request.emit(RunStarted(report.run_id, request.command))
         with translated(layout.state):
             ledger.start_run(database, report.run_id, request.command)
-        probes.store(layout)
         try:
-            _scan_and_commit(run, repository or _created(run), lease, database)
+            _scan_and_commit(run, repository or _created(run), lease, database, preflight)
         except BaseException as error:
             asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
             report.ended = "interrupted" if asked else "failed"
             if isinstance(error, KtxError):  # the branch may have moved before the error
                 report.commit = error.details.get("commit", report.commit)
-            with contextlib.suppress(sqlite3.Error):  # the error itself matters more
+            with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more
+                preflight.store()
                 ledger.finish_run(database, report.run_id, report.status, report.commit)
             write_report(run)
             raise
+        preflight.store()
         with translated(layout.state):
             ledger.finish_run(database, report.run_id, report.status, report.commit)
         write_report(run)
+
+
+def _has_context(run: Run, repository: Repository) -> bool:
+    """Say whether an earlier run has committed anything."""
+    base = ProjectBase(run.layout, repository, repository.head().commit)
+    return any(base.paths(f"{folder}/") for folder in (SEMANTIC_NAME, RAW_NAME))
 
 
 def _created(run: Run) -> Repository:
@@ -169,7 +165,9 @@ def _created(run: Run) -> Repository:
     return repository
 
 
-def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: sqlite3.Connection) -> None:
+def _scan_and_commit(
+    run: Run, repository: Repository, lease: Lease, database: sqlite3.Connection, preflight: Preflight
+) -> None:
     _recover(run, repository)
     head = repository.head()
     run.report.branch = head.ref
@@ -177,12 +175,15 @@ def _scan_and_commit(run: Run, repository: Repository, lease: Lease, database: s
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
         fetches, projected = load_fetches(database)
-    with Models(run, database) as models:
+    with Models(run, database, preflight.require) as models:
         _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
         begin_workspace(run, base)
         read_sources(run, base, fetches, projected)
         _work_through(run, models, database)
     _name_absent(run, repository, base)
+    write_manifests(run.works, run.workspace)
+    if run.workspace.changes():
+        preflight.require()
     commit(run, repository, head.commit, lease)
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
     remember(run, now, database)

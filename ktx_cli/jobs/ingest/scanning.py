@@ -21,6 +21,7 @@ from ktx_cli.jobs.ingest.depth import Depth
 from ktx_cli.jobs.ingest.enriching import Enrichment
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.looking import RowsLook
+from ktx_cli.jobs.ingest.preflight import PreflightFailed
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.jobs.privileges import access_gap
@@ -69,6 +70,8 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
         outcome = _scan(context, target, enrichment)
         enriched = None if enrichment is None else enrichment.report
         report = ConnectionReport.of(outcome, monotonic() - started, enriched=enriched, dry_run=context.dry_run)
+    except PreflightFailed:
+        raise
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on
         error = problem if isinstance(problem, KtxError) else _internal(target, problem)
         report = ConnectionReport(target.connection, target.driver, FAILED, seconds=monotonic() - started, error=error)

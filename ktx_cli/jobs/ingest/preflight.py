@@ -1,0 +1,52 @@
+"""Is the configured model usable? Asked before the first question of a run, or before its commit, or not at all."""
+
+from __future__ import annotations
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
+
+
+class PreflightFailed(Exception):
+    """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
+
+    def __init__(self, error: KtxError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Preflight:
+    """Probes every backend and model of a role, at most once; nothing with `needed` False, where no model has work."""
+
+    def __init__(self, run: Run, *, needed: bool) -> None:
+        self._run = run
+        self._is_due = needed
+        self._probes = ProbeRun()
+
+    def check_settings(self) -> None:
+        """Raise `KtxError` where the settings name no model."""
+        if self._is_due:
+            distinct_models(self._run.config)
+
+    def require(self) -> None:
+        """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
+        if not self._is_due:
+            return
+        self._is_due = False
+        run, request = self._run, self._run.request
+        try:
+            self._probes = require_models(
+                run.layout,
+                run.config,
+                request.environ,
+                command=request.command,
+                warn=run.warnings.append,
+                emit=request.emit,
+            )
+        except KtxError as error:
+            raise PreflightFailed(error) from error
+
+    def store(self) -> None:
+        """Keep what the probes found and took; the caller holds the lease."""
+        probes, self._probes = self._probes, ProbeRun()
+        probes.store(self._run.layout)
