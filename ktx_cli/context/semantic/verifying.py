@@ -38,6 +38,8 @@ SECONDS: Final = 30.0
 """How long computing again may take before it stops with what it has."""
 
 _TOLERANCE: Final = 1e-9
+_AGGREGATES: Final = "ktx_aggregates"
+"""Alias of the query that holds the aggregates of one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +114,28 @@ def _spread(rows: Sequence[Sequence[Any]], count: int) -> list[Sequence[Any]]:
 
 
 def _again(build: Build, keys: tuple[Any, ...], formulas: list[exp.Expr], connector: Connector) -> tuple[Any, ...]:
+    """Return the values of formulas for one row of the answer; an aggregate that several name is computed once."""
     fresh = build.again()
+    aggregates: dict[int, exp.Expr] = {}
 
     def value(number: int) -> exp.Expr:
-        leaf = build.plan.leaves[number]
-        found = exp.Subquery(this=_leaf_query(fresh, leaf, keys))
-        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
+        name = f"a{number}"
+        if number not in aggregates:
+            found = _aggregate(fresh, build.plan.leaves[number], keys)
+            aggregates[number] = exp.Alias(this=found, alias=identifier(name))
+        return column(name, _AGGREGATES)
 
     selected = [exp.Alias(this=filled(each, value), alias=identifier(f"v{n}")) for n, each in enumerate(formulas)]
-    tree = fresh.with_queries(exp.select(*selected, copy=False))
-    return connector.query(tree.sql(build.dialect), max_rows=1).rows[0]
+    tree = exp.select(*selected, copy=False)
+    if aggregates:
+        inner = exp.select(*aggregates.values(), copy=False)
+        tree = tree.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES))), copy=False)
+    return connector.query(fresh.with_queries(tree).sql(build.dialect), max_rows=1).rows[0]
+
+
+def _aggregate(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Expr:
+    found = exp.Subquery(this=_leaf_query(build, leaf, keys))
+    return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
 
 
 def _leaf_query(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
