@@ -94,7 +94,8 @@ async def run_own_loop(
     conversation = Conversation(spec.system, [Entry("user", spec.prompt)])
     if spec.kind == "object":
         return await _object(model, spec, record, conversation, retried)
-    ended = _go_on(spec, record, conversation)
+    key = "" if spec.journal is None else key_of(spec)
+    ended = _go_on(spec, key, record, conversation)
     if ended is not None:
         return ended
     while record.steps < spec.step_budget:
@@ -104,7 +105,7 @@ async def run_own_loop(
         if results:
             conversation.history.append(Entry("results", results=results))
         if spec.journal is not None:
-            await spec.journal.append(key_of(spec), step_to_json(conversation.history[begun:]))
+            await spec.journal.append(key, step_to_json(conversation.history[begun:]))
         await record.step_finished(tuple(call.name for call in turn.calls))
         if not turn.calls:
             return Outcome(turn.text)
@@ -113,9 +114,9 @@ async def run_own_loop(
     raise llm_error("max_turns", backend=spec.backend, model=spec.model, role=spec.role)
 
 
-def _go_on(spec: CallSpec, record: CallRecord, conversation: Conversation) -> Outcome | None:
+def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:
     """Take up a loop where its journal ends; return how it ended where it had."""
-    steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key_of(spec))]
+    steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key)]
     entries = [entry for step in steps for entry in step]
     conversation.history += entries
     record.resume(len(steps), (result for entry in entries for result in entry.results))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, RootModel, model_validator
 
@@ -13,6 +14,9 @@ from ktx_cli.llm.written_schemas import changed_inside, check_written
 
 WRAPPED: Final = "value"
 """The one property of the object around an answer that is none."""
+
+_SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
+"""Schemas of models by class: pydantic takes a millisecond or more for one, and a loop needs twenty for every turn."""
 
 
 def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any], Output]]:
@@ -23,7 +27,7 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
     """
     if not (isinstance(output, type) and issubclass(output, BaseModel)):
         raise ValueError(f"an object call needs a pydantic model, not {output!r}")
-    schema = json_schema(output)
+    schema = copy.deepcopy(json_schema(output))
     if schema.get("type") == "object":
         return schema, output.model_validate
     definitions: dict[str, Any] = {name: schema.pop(name) for name in ("$defs", "definitions") if name in schema}
@@ -56,7 +60,16 @@ def _moved(part: Any) -> Any:
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a model, with an object at its root also where the model refers to itself."""
+    """Return the JSON Schema of a model, with an object at its root also where the model refers to itself.
+
+    It is made once for a model: what is returned is shared, and must not be changed.
+    """
+    if model not in _SCHEMAS:
+        _SCHEMAS[model] = _made(model)
+    return _SCHEMAS[model]
+
+
+def _made(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     definition = schema.get("$defs", {}).get(name)

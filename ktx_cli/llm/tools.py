@@ -81,7 +81,7 @@ class RuntimeTool:
             raise ValueError(f"tool {self.name!r}: the handler cannot be called")
 
     def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the input."""
+        """Return the JSON Schema of the input, shared by all who ask: it must not be changed."""
         return json_schema(self.input_model)
 
     def _checked_schema(self) -> dict[str, Any]:
