@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,15 @@ class StepFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UnitsPlanned(Event):
+    """How many work units agents have to work through for a source of a connection in this run."""
+
+    connection: str
+    kind: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkUnitStarted(Event):
     """An agent has begun with a piece of a source; `files` is how many raw files it is to work through."""
 
@@ -109,6 +118,15 @@ class ReconcileStep(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSoFar(Event):
+    """What the models of the run took until now: all tokens, US dollars at list prices, calls that have no price."""
+
+    tokens: int
+    usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting(Event):
     """The run waits for something outside it, for at most `seconds` (None: without a limit)."""
 
@@ -129,3 +147,15 @@ Emit = Callable[[Event], None]
 
 def ignore_events(event: Event) -> None:
     """Drop the event: the emitter for callers that want no progress."""
+
+
+def event_of(document: Mapping[str, Any]) -> Event | None:
+    """Return the event that `to_json` wrote (`at`, the time, is no field); None for what is none this version knows."""
+    kinds = {event_name(kind): kind for kind in Event.__subclasses__() if kind.__module__ == __name__}
+    kind = kinds.get(str(document.get("event")))
+    if kind is None:
+        return None
+    try:
+        return kind(**{name: value for name, value in document.items() if name not in ("event", "at")})
+    except TypeError:
+        return None

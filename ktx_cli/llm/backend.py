@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ktx_cli.llm.events import EmitLlm, StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
+from ktx_cli.llm.events import EmitLlm, Resumed, StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
 from ktx_cli.llm.journal import LoopJournal
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import CallFacts, Cost, OnStepFinish, Step, StopReason, ToolInvocation, Usage, total_cost
@@ -27,7 +27,8 @@ OBJECT_ATTEMPTS = 5
 class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
     fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
-    are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted."""
+    are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
+    `label` is what people call the work, for transcripts."""
 
     kind: Kind
     backend: str
@@ -43,6 +44,7 @@ class CallSpec:
     run_id: str | None = None
     trace_id: str = ""
     journal: LoopJournal | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class CallRecord:
             self.invocations.append(invocation)
             if invocation.is_error:
                 self._failed_calls.add(invocation.call_id)
+        if steps:
+            self.emit(Resumed(steps, len(self._started_calls)))
 
     def wait(self, seconds: float) -> None:
         """Note seconds spent on waits for a slot or a rate limit."""
@@ -199,6 +203,14 @@ class CallRecord:
             seconds,
             tuple(self._units),
         )
+
+
+Watch = Callable[[CallSpec], EmitLlm | None]
+"""Told of a call before it begins; returns who is told its events as they happen, None: nobody. Must not raise."""
+
+
+def watch_nothing(spec: CallSpec) -> None:
+    """Watch no call."""
 
 
 class Backend(Protocol):

@@ -2,6 +2,7 @@
 
 | event | how often |
 |---|---|
+| `Resumed` | once, first, where a loop goes on after steps that are kept of an interrupted one |
 | `TextDelta` | any number; only top-level text the model writes for a reader |
 | `ToolStarted` / `ToolFinished` | once each for a tool call, with the same `call_id` |
 | `StepFinished` | once a step, from 1, at most the budget |
@@ -19,6 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ktx_cli.core.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Event):
+    """The loop goes on after `steps` that were done before, with the calls of tools in them."""
+
+    steps: int
+    tool_calls: int
 
 
 @dataclass(frozen=True, slots=True)

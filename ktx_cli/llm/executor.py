@@ -48,7 +48,8 @@ def executor_code(error: LlmError) -> ExecutorCode:
 class RunHandle(Generic[Result]):
     """A running call: iterate over it for its events, await `final()` for its result. Both may be done, or either.
 
-    Every iteration gives all events, from the first; one begun after the end too.
+    Every iteration gives all events, from the first; one begun after the end too. `watch` is told each as it happens,
+    and must not raise.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class RunHandle(Generic[Result]):
         request_id: str,
         abort: Abort | None = None,
         backend: str = "",
+        watch: EmitLlm | None = None,
     ) -> None:
+        self._watch = watch
         self._events: list[Event] = []
         self._readers: set[asyncio.Future[None]] = set()
         self._run_id = run_id
@@ -101,6 +104,8 @@ class RunHandle(Generic[Result]):
 
     def _emit(self, event: Event) -> None:
         self._events.append(event)
+        if self._watch is not None:
+            self._watch(event)
         for reader in self._readers:
             if not reader.done():
                 reader.set_result(None)

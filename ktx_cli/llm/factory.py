@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backend import Backend
+from ktx_cli.llm.backend import Backend, Watch, watch_nothing
 from ktx_cli.llm.governor import Governor, OnWait, tell_nobody
 from ktx_cli.llm.roles import unsupported
 from ktx_cli.llm.routing import RoutedRuntime, Shared
@@ -28,11 +28,12 @@ def create_runtime(
     warn: Callable[[ResultWarning], None] | None = None,
     max_concurrency: int | None = None,
     on_wait: OnWait = tell_nobody,
+    watch: Watch = watch_nothing,
 ) -> RoutedRuntime:
     """Return the runtime for a project; no process is started and nothing is asked until the first call.
 
     `environ` is the environment secrets come from and Claude Code gets, scrubbed. `max_concurrency` replaces
-    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause. Raises `ValueError` for a project
+    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause, `watch` of every call. Raises `ValueError` for a project
     folder that is not absolute.
     """
     if not project_dir.is_absolute():
@@ -43,7 +44,7 @@ def create_runtime(
         on_wait=on_wait,
     )
     shared = Shared(
-        config, project_dir, environ, governor, run_id or new_run_id(), command, usage_sink, warn or _ignore
+        config, project_dir, environ, governor, run_id or new_run_id(), command, usage_sink, warn or _ignore, watch
     )
     return RoutedRuntime(shared, make_backend)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.llm.backend import Backend, CallRecord, CallSpec, Outcome
+from ktx_cli.llm.backend import Backend, CallRecord, CallSpec, Outcome, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.events import EmitLlm
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages
@@ -46,6 +46,7 @@ class Shared:
     command: str
     usage_sink: UsageSink
     warn: Callable[[ResultWarning], None]
+    watch: Watch = watch_nothing
     repair: Callable[[str], Awaitable[str]] = field(init=False)
 
     async def retried(self, ask: Callable[[int], Awaitable[ModelTurn]], record: CallRecord) -> ModelTurn:
@@ -142,6 +143,7 @@ class RoutedRuntime:
         on_step_finish: OnStepFinish | None = None,
         abort: Abort | None = None,
         journal: LoopJournal | None = None,
+        label: str = "",
     ) -> LoopResult:
         """See `LlmRuntime`."""
         handle = self.start_agent_loop(
@@ -155,6 +157,7 @@ class RoutedRuntime:
             abort=abort,
             stream=False,
             journal=journal,
+            label=label,
         )
         return await handle.final()
 
@@ -174,6 +177,7 @@ class RoutedRuntime:
         request_id: str = "",
         trace_id: str | None = None,
         journal: LoopJournal | None = None,
+        label: str = "",
     ) -> RunHandle[LoopResult]:
         """Begin an agent loop and return its handle; `run_id` replaces the runtime's."""
         if step_budget < 1:
@@ -186,6 +190,7 @@ class RoutedRuntime:
             run_id=run_id,
             trace_id=trace_id or "",
             journal=journal,
+            label=label,
         )
 
         async def work(emit: EmitLlm) -> LoopResult:
@@ -269,7 +274,8 @@ class RoutedRuntime:
         request_id: str = "",
     ) -> RunHandle[Result]:
         run_id = spec.run_id or self.shared.run_id
-        return RunHandle(work, run_id=run_id, request_id=request_id, abort=abort, backend=spec.backend)
+        watch = self.shared.watch(spec)
+        return RunHandle(work, run_id=run_id, request_id=request_id, abort=abort, backend=spec.backend, watch=watch)
 
     def _record(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> CallRecord:
         return CallRecord(

@@ -75,12 +75,13 @@ class LlmRuntime(Protocol):
         on_step_finish: OnStepFinish | None = None,
         abort: Abort | None = None,
         journal: LoopJournal | None = None,
+        label: str = "",
     ) -> LoopResult:
         """Let the model call tools until it is done or the budget of steps is used up.
 
         `on_step_finish` is told each step, from 1, exactly as often as steps finish. A failure of the provider ends
         the loop with `stop_reason` `error`; an abort raises. `journal` keeps the steps: a loop it knows goes on after
-        the last of them, where the backend's history is ours.
+        the last of them, where the backend's history is ours. `label`: what people call the work, for transcripts.
         """
         ...
 

@@ -74,8 +74,24 @@ class Layout:
 
     @property
     def runs(self) -> Path:
-        """One JSON report a run."""
+        """Of each run a JSON report, and a folder with its events and the transcripts of its agents."""
         return self.private / "runs"
+
+    def run_report(self, run_id: str) -> Path:
+        """What a run did, as JSON."""
+        return self.runs / f"{run_id}.json"
+
+    def run_folder(self, run_id: str) -> Path:
+        """The events of a run and the transcripts of its agents; may be deleted at any time."""
+        return self.runs / run_id
+
+    def run_events(self, run_id: str) -> Path:
+        """The events of a run, one a line, with their times."""
+        return self.run_folder(run_id) / "events.jsonl"
+
+    def run_transcripts(self, run_id: str) -> Path:
+        """A file for each agent loop of a run."""
+        return self.run_folder(run_id) / "transcripts"
 
     def schema_dir(self, connection: str) -> Path:
         """The folder of a connection's manifest shards."""

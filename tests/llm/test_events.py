@@ -10,6 +10,7 @@ from ktx_cli.core.events import Event
 from ktx_cli.llm import events
 
 SAMPLES: list[tuple[Event, str]] = [
+    (events.Resumed(2, 3), "resumed"),
     (events.TextDelta("x"), "text_delta"),
     (events.ToolStarted("id", "look", {"q": 1}), "tool_started"),
     (events.ToolFinished("id", "look", "text", False), "tool_finished"),

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.core.errors import CancelledError, ResultWarning
 from ktx_cli.core.events import Emit, Waiting, ignore_events
+from ktx_cli.llm.backend import Watch, watch_nothing
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
@@ -38,10 +39,12 @@ async def project_runtime(
     run_id: str | None = None,
     usage_sink: UsageSink | None = None,
     emit: Emit = ignore_events,
+    watch: Watch = watch_nothing,
 ) -> AsyncIterator[RoutedRuntime]:
     """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
 
-    `usage_sink` gets the usage facts instead of the project's state database; `emit` is told of every pause.
+    `usage_sink` gets the usage facts instead of the project's state database; `emit` is told of every pause,
+    `watch` of every call.
     """
     warning = divergence(config)
     if warning is not None:
@@ -55,6 +58,7 @@ async def project_runtime(
         usage_sink=usage_sink or UsageStore(layout),
         warn=warn,
         on_wait=lambda seconds, reason: emit(Waiting(_WAITS_FOR.get(reason, reason), seconds)),
+        watch=watch,
     )
     async with runtime:
         yield runtime

@@ -98,6 +98,7 @@ class Passes:
                 on_step_finish=count.step,
                 abort=self.stop.abort,
                 journal=self._journal(key, session, book),
+                label=f"{work.connection}:{_unit(task).key}",
             )
         except KtxError as error:
             return self._broken(work, task, error)

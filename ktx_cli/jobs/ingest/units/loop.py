@@ -72,6 +72,7 @@ class Loops:
                 on_step_finish=count.step,
                 abort=self.stop.abort,
                 journal=UnitJournal(self.store, key, state=session.state, restore=session.restore),
+                label=f"{piece.work.connection}:{piece.unit.key}",
             )
         except KtxError as error:
             return self._broken(piece, error)

@@ -82,6 +82,7 @@ class Reconciler:
                 on_step_finish=count.step,
                 abort=self.stop.abort,
                 journal=UnitJournal(self.store, key, state=session.state, restore=session.restore),
+                label="reconcile",
             )
             if result.error is not None:
                 raise result.error

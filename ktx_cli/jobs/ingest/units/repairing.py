@@ -104,6 +104,7 @@ async def repair(
             step_budget=steps,
             role="repair",
             abort=abort,
+            label=prompt.name,
         )
         if result.error is not None:
             raise result.error
