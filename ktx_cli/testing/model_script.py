@@ -64,7 +64,16 @@ class Failure:
     delay: float = 0.0
 
 
-Reply = Turn | Failure
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An answer of which only the first `share` (0 to 1) of the bytes is sent before the connection is dropped."""
+
+    turn: Turn
+    share: float = 0.5
+    delay: float = 0.0
+
+
+Reply = Turn | Failure | Cut
 
 UNAUTHORIZED = Failure(401, "authentication_error", "invalid x-api-key")
 FORBIDDEN = Failure(403, "permission_error", "your organization may not use this model")

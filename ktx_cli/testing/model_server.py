@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from ktx_cli.testing.model_script import (
+    Cut,
     Failure,
     InOrder,
     ModelRequest,
@@ -138,6 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if isinstance(reply, Failure):
             self._send_error(reply)
+        elif isinstance(reply, Cut):
+            self._send_cut(reply, request)
         elif request.body.get("stream") or "stream" in request.path:
             self._send_stream(render(reply, request))
         else:
@@ -185,11 +188,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _send_stream(self, message: dict[str, Any]) -> None:
+    def _send_stream(self, message: dict[str, Any], share: float = 1.0) -> None:
         frames = [f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in stream_events(message)]
         data = "".join(frames).encode()
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("content-length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        self.wfile.write(data[: int(len(data) * share)])
+
+    def _send_cut(self, cut: Cut, request: ModelRequest) -> None:
+        if cut.share > 0:
+            self._send_stream(render(cut.turn, request), cut.share)
+        self.close_connection = True

@@ -17,7 +17,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, says
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 
 KTX = str(Path(sys.executable).with_name("ktx"))
@@ -81,6 +81,8 @@ class Agents:
         self._played: dict[str, int] = {}
 
     def __call__(self, request: ModelRequest) -> Reply:
+        if "You sort documents" in request.system:
+            return gives({"lane": self.lanes(request), "reason": "It says what counts."})
         text = json.dumps(request.body["messages"])
         topic = self.topic(text)
         if topic is None:
@@ -90,6 +92,10 @@ class Agents:
             self.asked.append((topic, number))
         turns = self.turns.get(topic) or (usual(topic) if topic not in ("reconcile", "repair") else [says("done")])
         return turns[min(number, len(turns)) - 1]
+
+    def lanes(self, request: ModelRequest) -> str:
+        """Return where the document of a request goes."""
+        return "full"
 
     def topic(self, text: str) -> str | None:
         found = re.search(r"Task: ([\w-]+)\.md", text)
