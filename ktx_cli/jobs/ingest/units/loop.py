@@ -94,6 +94,8 @@ class Loops:
             tool_calls=result.facts.tool_calls,
             budget_used=result.stop_reason == "budget",
         )
+        if not outcome.tool_calls:
+            return outcome.failed(UnitStatus.FAILED, "the model ended without having called a tool")
         failures = session.failures(result.invocations)
         if failures:
             said = listing(f"{each.target}: {each.message}" for each in failures)
