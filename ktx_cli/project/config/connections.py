@@ -133,6 +133,7 @@ class Database(Connection):
         "`schema.name` for one of the database's own.",
         example=["similarity", "public.fiscal_year"],
     )
+    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
     historic_sql: Any = setting(
         None,
         "Documented once for other versions; `context.queryHistory` is the one.",
@@ -225,7 +226,6 @@ class PostgresConnection(Server):
         None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
     )
     max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
 
     @model_validator(mode="after")
     def _has_address(self) -> PostgresConnection:

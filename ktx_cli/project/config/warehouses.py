@@ -8,7 +8,6 @@ from pydantic import model_validator
 
 from ktx_cli.project.config.base import REQUIRED, setting
 from ktx_cli.project.config.connections import Database, Port, Server
-from ktx_cli.project.config.query_history import ConnectionContext
 
 
 class SqlServerConnection(Server):
@@ -139,7 +138,6 @@ class SnowflakeConnection(Database):
     max_connections: int = setting(4, "Most sessions at the same time.", alias="maxConnections", gt=0)
     schema_names: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["MART"])
     schema_name: str | None = setting(None, "One schema to read.", example="MART")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
 
 
 class BigQueryConnection(Database):
@@ -163,4 +161,3 @@ class BigQueryConnection(Database):
     )
     dataset_ids: list[str] | None = setting(None, "Datasets to read.", example=["mart"])
     dataset_id: str | None = setting(None, "One dataset to read.", example="mart")
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
