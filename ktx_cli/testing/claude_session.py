@@ -108,6 +108,7 @@ class _Proxy(socketserver.ThreadingTCPServer):
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
+    disable_nagle_algorithm = True
     server: _Proxy
 
     def handle(self) -> None:
@@ -125,6 +126,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
             self.server.context.wrap_socket(self.connection, server_side=True) as inside,
             socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
         ):
+            outside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _join(inside, outside)
 
 

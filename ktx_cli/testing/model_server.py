@@ -112,6 +112,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else every answer waits 40 ms for the client to acknowledge its headers
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
