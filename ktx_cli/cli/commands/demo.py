@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,18 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.text import shell_words
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.demo.answering import Asked
+    from ktx_cli.jobs.demo.sources import SecondHalf
+
+_KNOWN: Final = {
+    "descriptions": "descriptions of tables and columns",
+    "rules": "rules of columns: unique, never empty, allowed values",
+    "joins": "joins",
+    "measures": "measures",
+    "pages": "wiki pages",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -46,18 +58,51 @@ def register(app: typer.Typer) -> None:
                 tuple((each.name, f"{each.edge.score:g}", each.edge.reason) for each in report.joins),
                 title="Joins that no key declares, found in the rows",
             ),
-            Lines((report.question.title,)),
-            Table(report.answer.columns, tuple(tuple(_shown(cell) for cell in row) for row in report.answer.rows)),
-            Lines(tuple(_receipt(report.answer.receipt))),
+            *_asked(report.asked),
+            *_second_half(report.second),
         ]
+        here = f"cd {shell_words(folder)}"
         steps = [
-            f"cd {shell_words(folder)} && ktx sl query -m orders.late_share -d shipped.month_start",
-            f"cd {shell_words(folder)} && ktx sl list",
-            f"cd {shell_words(folder)} && ktx scan relationships",
+            f"{here} && ktx sl query -m order_revenue.net_revenue -d customer_value.is_active",
+            f"{here} && ktx search guest card",
+            f"{here} && ktx scan relationships",
             "less semantic-layer/warehouse/*.yaml",
-            "less handbook/*.md",
+            f"{here} && ktx setup --llm-backend claude-code && ktx ingest dbt handbook",
         ]
         return Result(report.to_json(), blocks, next_steps=steps)
+
+
+def _second_half(half: SecondHalf) -> list[Block]:
+    """Draw what the context sources brought, what a model would add, and the question they made possible."""
+    known = tuple(
+        (words, str(getattr(half.before, name)), str(getattr(half.after, name))) for name, words in _KNOWN.items()
+    )
+    return [
+        Table(
+            ("known", "before", "after"),
+            known,
+            title="The dbt project and the handbook are read, without a model",
+        ),
+        Fields(
+            (
+                *((work.name, work.result) for work in half.ingest.sources),
+                ("commit", (half.ingest.commit or "")[:10]),
+            )
+        ),
+        Table(("source", "a model would add"), tuple(half.to_add), title="What a model would add"),
+        *_asked(half.asked, before=half.refused),
+    ]
+
+
+def _asked(asked: Asked, *, before: str = "") -> list[Block]:
+    """Draw a question with its answer; `before`: what it got earlier."""
+    answer = asked.answer
+    refused = (f"before: {before}",) if before else ()
+    return [
+        Lines((asked.question.title, *refused)),
+        Table(answer.columns, tuple(tuple(_shown(cell) for cell in row) for row in answer.rows)),
+        Lines(tuple(_receipt(answer.receipt))),
+    ]
 
 
 def _shown(cell: Any) -> str:
@@ -67,6 +112,7 @@ def _shown(cell: Any) -> str:
 def _receipt(receipt: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the answer is made of, a line a fact."""
     for fact in receipt["facts"]:
-        yield f"{fact['rows']:,} rows of {fact['fact']}, by {'; '.join(path['path'] for path in fact['paths'])}"
+        paths = "; ".join(path["path"] for path in fact["paths"])
+        yield f"{fact['rows']:,} rows of {fact['fact']}" + (f", by {paths}" if paths else "")
     verified = receipt["verified"]
     yield f"computed a second way: {verified['rows']} of {verified['of']} rows, {len(verified['mismatches'])} differ"

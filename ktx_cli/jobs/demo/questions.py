@@ -46,3 +46,12 @@ QUESTIONS: tuple[Question, ...] = (
     ),
 )
 """The first is the closing answer: two facts that a plain join would multiply, a date in its role, a ratio."""
+
+FROM_DBT = Question(
+    "Active customers and their share of all accounts, by segment",
+    {
+        "measures": ["customer_value.accounts", "customer_value.active_customers", "customer_value.active_share"],
+        "dimensions": ["customer_value.segment"],
+    },
+)
+"""Its measures are metrics of the dbt project: nobody can ask it before that is read."""

@@ -1,4 +1,4 @@
-"""Builds the company, sets a project up in its folder, ingests it without a model, asks one question."""
+"""Builds the company and a project in its folder, ingests it in two halves, without a model, with a question each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from ktx_cli.context.scan.review import ReviewedEdge
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.events import Emit, StepFinished, StepStarted, ignore_events
 from ktx_cli.core.text import plural
+from ktx_cli.jobs.demo.answering import Asked, answered
 from ktx_cli.jobs.demo.claim import claimed
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company
-from ktx_cli.jobs.demo.questions import QUESTIONS, Question
+from ktx_cli.jobs.demo.questions import QUESTIONS
+from ktx_cli.jobs.demo.sources import SecondHalf, name_sources, second_half
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
-from ktx_cli.jobs.semantic.asking import Told, ask_layer
-from ktx_cli.jobs.semantic.questions import Question as Asked
 from ktx_cli.jobs.setup.run import SetupRequest, setup
-from ktx_cli.project.config import load_config
 from ktx_cli.project.files import write_atomic
-from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+from ktx_cli.project.layout import CONFIG_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository
 
 SHOWN_JOINS = 3
@@ -30,14 +29,14 @@ SHOWN_JOINS = 3
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """What the demo built: the folder, the rows of each table, the scan, and the answer to the first question."""
+    """What the demo built: the folder, the rows of each table, the scan with a question, the context sources."""
 
     folder: Path
     seed: int
     rows: Mapping[str, int]
     ingest: IngestReport
-    question: Question
-    answer: Told
+    asked: Asked
+    second: SecondHalf
 
     @property
     def joins(self) -> tuple[ReviewedEdge, ...]:
@@ -54,12 +53,8 @@ class DemoReport:
             "rows": dict(self.rows),
             "ingest": self.ingest.to_json(),
             "joins": [{"edge": each.name, "score": each.edge.score, "reason": each.edge.reason} for each in self.joins],
-            "question": self.question.title,
-            "query": dict(self.question.query),
-            "sql": self.answer.sql,
-            "columns": list(self.answer.columns),
-            "answer": [list(row) for row in self.answer.rows],
-            "receipt": dict(self.answer.receipt),
+            **self.asked.to_json(),
+            "second_half": self.second.to_json(),
         }
 
 
@@ -86,30 +81,21 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
             emit=emit,
         )
     )
-    report, _ = ingest(IngestRequest(folder, environ, command="ktx demo", emit=emit))
+    report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command="ktx demo", emit=emit))
     error = report.error()
     if error is not None:
         raise error
-    question = QUESTIONS[0]
-    return DemoReport(folder, seed, company.rows, report, question, _ask(folder, question, environ))
+    asked = answered(folder, QUESTIONS[0], environ)
+    return DemoReport(folder, seed, company.rows, report, asked, second_half(folder, environ, emit))
 
 
 def _commit_company(folder: Path) -> None:
     """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
+    name_sources(folder)
     repository = Repository.create(folder)
     folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME)]
-    files = [folder / ".gitignore", *(path for each in folders for path in each.rglob("*"))]
+    files = [folder / ".gitignore", folder / CONFIG_NAME, *(path for each in folders for path in each.rglob("*"))]
     texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
     base = repository.head().commit
     repository.commit(texts, message="The company: its dbt project, its handbook, its measures\n", base=base)
-
-
-def _ask(folder: Path, question: Question, environ: Mapping[str, str]) -> Told:
-    layout = Layout(folder)
-    asked = Asked(question.query, question.connection, verified=True)
-    answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ)
-    error = answer.error()
-    if error is not None:
-        raise error
-    return answer

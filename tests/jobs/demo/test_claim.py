@@ -64,7 +64,7 @@ def test_a_demo_that_failed_goes_on(tmp_path: Path) -> None:
 def test_a_demo_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
     ktx = [str(Path(sys.executable).with_name("ktx")), "demo", "company", "--progress", "none"]
     folder = tmp_path / "company"
-    for sign in ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer"):
+    for sign in ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer", "raw-sources/handbook"):
         with subprocess.Popen(ktx, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             while process.poll() is None and not (folder / sign).exists():
                 time.sleep(0.005)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.questions import QUESTIONS
+from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
 from ktx_cli.jobs.demo.run import demo
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
 from ktx_cli.jobs.semantic.metric_tests import run_tests
@@ -54,7 +54,20 @@ STOCK = """
     WHERE s.snapshot_date_key = (SELECT max(snapshot_date_key) FROM shop.inventory_snapshots)
     GROUP BY 1 ORDER BY 2 DESC, 1"""
 
-BY_HAND = dict(zip((each.title for each in QUESTIONS), (REVENUE, LATE, STOCK), strict=True))
+ACTIVE = """
+    WITH newest AS (SELECT max(order_date_key) AS last_key FROM shop.orders WHERE status <> 'cancelled'),
+    ordered AS (
+      SELECT o.customer_id, max(c.full_date) AS last_day
+      FROM shop.orders o JOIN finance.calendar c ON c.date_key = o.order_date_key
+      WHERE o.status <> 'cancelled' GROUP BY 1
+    )
+    SELECT p.segment, count(*), count(*) FILTER (ordered.last_day > day.full_date - 90),
+           count(*) FILTER (ordered.last_day > day.full_date - 90) / count(*)
+    FROM shop.customers p CROSS JOIN newest JOIN finance.calendar day ON day.date_key = newest.last_key
+    LEFT JOIN ordered ON ordered.customer_id = p.customer_id GROUP BY 1 ORDER BY 1"""
+
+EVERY = (*QUESTIONS, FROM_DBT)
+BY_HAND = dict(zip((each.title for each in EVERY), (REVENUE, LATE, STOCK, ACTIVE), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +78,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def answer(layout: Layout, title: str) -> Told:
-    (question,) = [each for each in QUESTIONS if each.title == title]
+    (question,) = [each for each in EVERY if each.title == title]
     asked = Question(question.query, question.connection, verified=True)
     return ask_layer(layout, load_config(layout.config).config, asked, environ=os.environ)
 
