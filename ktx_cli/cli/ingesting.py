@@ -105,7 +105,7 @@ def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str,
     """Return what to say of sources: what was not read, not landed, dropped, and what a model would add."""
     rows: list[tuple[str, str, str]] = []
     for work in report.sources:
-        said = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped]
+        said = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
         said += [("left out", each) for each in work.left_out]
         said += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
         said += [("a model would add", each) for each in work.left_for_a_model]

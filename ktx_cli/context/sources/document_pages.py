@@ -73,9 +73,12 @@ class Pages:
             self._files[path] = raw
             self._told[path] = ("", *self.below(path))
 
-    def skip(self, what: str, reason: str, *, missing: bool = False) -> None:
-        """Note what could not be read. `missing`: it may be there all the same, so nothing counts as deleted."""
-        self._skipped.append(Skipped(what, one_line(reason), retry=missing))
+    def skip(self, what: str, reason: str, *, missing: bool = False, for_good: bool = False) -> None:
+        """Note what could not be read. `missing`: it may be there all the same, so nothing counts as deleted.
+
+        `for_good`: no later run reads it either, as long as it stays as it is.
+        """
+        self._skipped.append(Skipped(what, one_line(reason), retry=missing and not for_good))
         self._complete = self._complete and not missing
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:

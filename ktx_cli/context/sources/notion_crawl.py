@@ -132,7 +132,7 @@ class Crawl:
         self._pages.put(path, page_file(found, self._parent(found, under), tree), settled, below)
         self._queue(page, below)
         if tree.cut:
-            self._pages.skip(f"the rest of page {page}", tree.cut, missing=True)
+            self._pages.skip(f"the rest of page {page}", tree.cut, missing=True, for_good=True)
 
     def _queue(self, page: str, below: Iterable[str]) -> None:
         """Go on with what is in a page."""

@@ -166,6 +166,12 @@ def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
     return tuple(sorted(stand, key=lambda each: (-each.edge.score, each.name)))
 
 
+def _named(connection: str, error: KtxError) -> str:
+    """Return an error with the connection it is of, which most messages name already."""
+    name = f"connection `{connection}`"
+    return error.message if name in error.message else f"{name}: {error.message}"
+
+
 @dataclass(slots=True)
 class IngestReport:
     """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
@@ -233,7 +239,7 @@ class IngestReport:
             return self._ended(self.stopped, unasked)
         if not failed and not self.held:
             return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
-        left = [f"connection `{p.connection}`: {p.error.message}" for p in self.parts if p.error is not None]
+        left = [_named(p.connection, p.error) for p in self.parts if p.error is not None]
         left += unasked
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (

@@ -88,8 +88,9 @@ class SourceWork:
 
     @property
     def left_out(self) -> list[str]:
-        """What of the source was not done, though it was read."""
-        return [
+        """What of the source was not done, though it was read: what the next run may read, and units."""
+        unread = [f"{each.what}: {each.reason}" for each in self.snapshot.skipped if each.retry]
+        return unread + [
             f"unit `{each.unit.key}` {each.status.value}: {each.reason}"
             for each in self.outcomes
             if each.status is not UnitStatus.DONE
