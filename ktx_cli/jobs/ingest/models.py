@@ -119,6 +119,7 @@ class Models:
             run_id=run.report.run_id,
             usage_sink=self._store,
             emit=run.request.emit,
+            watch=run.recorder.watch,
         ) as runtime:
             self._ready.set_result((asyncio.get_running_loop(), runtime))
             await self._closing.wait()
@@ -138,3 +139,4 @@ class Models:
         with translated(self._run.layout.state):
             record_usage(self._database, fact)
         self._run.spending.add(fact)
+        self._run.request.emit(self._run.spending.so_far())

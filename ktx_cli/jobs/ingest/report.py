@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.context.scan.gone import GoneJoin
 from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
 from ktx_cli.context.scan.review import ReviewedEdge, Standing
-from ktx_cli.core.errors import KtxError, PartialError
+from ktx_cli.core.errors import CancelledError, KtxError, PartialError
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.project.repository import held_hint
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.units.reconciling import Reconciled
 
-_OWN_FORM = ("connections", "sources", "ended", "project_dir", "reconciled", "stopped")
+_OWN_FORM = ("connections", "sources", "ended", "project_dir", "reconciled", "stopped", "spending", "failure")
 """Fields of a run that are no plain values."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
@@ -177,7 +178,7 @@ class IngestReport:
     """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
 
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
-    the model set right. `stopped`: why agents could not go on.
+    the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
     """
 
     run_id: str
@@ -196,10 +197,12 @@ class IngestReport:
     depth: str = "structural"
     seconds: float = 0.0
     ended: str | None = None
+    failure: KtxError | None = None
     reconciled: Reconciled | None = None
     documents: list[dict[str, Any]] = field(default_factory=list)
     repaired: tuple[str, ...] = ()
     stopped: KtxError | None = None
+    spending: Spending = field(default_factory=Spending)
     project_dir: Path = Path()
 
     @property
@@ -215,6 +218,14 @@ class IngestReport:
         if any(c.status == PLANNED for c in self.connections):
             return PLANNED
         return DONE if self.commit or self.ignored else UNCHANGED
+
+    def end(self, error: BaseException) -> None:
+        """Take note of what ended the run before its end; the branch may have moved before."""
+        asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
+        self.ended = "interrupted" if asked else FAILED
+        if isinstance(error, KtxError):
+            self.failure = error
+            self.commit = error.details.get("commit", self.commit)
 
     @property
     def parts(self) -> list[ConnectionReport | SourceWork]:
@@ -272,7 +283,9 @@ class IngestReport:
             "connections": [connection.to_json() for connection in self.connections],
             "sources": [work.to_json() for work in self.sources],
             "reconciled": None if self.reconciled is None else self.reconciled.to_json(),
+            "failure": None if self.failure is None else self.failure.to_json(),
             "stopped": None if self.stopped is None else self.stopped.to_json(),
+            "usage": self.spending.to_json(),
             "committed": list(self.committed),
             "held": [{"path": path, "reason": reason} for path, reason in self.held],
             "ignored": list(self.ignored),

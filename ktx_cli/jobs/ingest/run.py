@@ -11,7 +11,7 @@ from pathlib import Path
 from ktx_cli.context.scan.committed import folders
 from ktx_cli.context.scan.outcome import PreviousScan
 from ktx_cli.core.clock import monotonic, new_run_id
-from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
@@ -78,7 +78,8 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
         raise failed.error from None
     finally:
         report.seconds = monotonic() - started
-        request.emit(RunFinished(report.run_id, report.status, report.seconds))
+        run.request.emit(RunFinished(report.run_id, report.status, report.seconds))
+        run.warnings.extend(run.recorder.close())
     return report, run.warnings
 
 
@@ -137,10 +138,7 @@ def _work(run: Run, preflight: Preflight) -> None:
         try:
             _scan_and_commit(run, repository or _created(run), lease, database, preflight)
         except BaseException as error:
-            asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
-            report.ended = "interrupted" if asked else "failed"
-            if isinstance(error, KtxError):  # the branch may have moved before the error
-                report.commit = error.details.get("commit", report.commit)
+            report.end(error.error if isinstance(error, PreflightFailed) else error)
             with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more
                 preflight.store()
                 ledger.finish_run(database, report.run_id, report.status, report.commit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import Target
+from ktx_cli.jobs.runs.recording import Recorder
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import EmptyTree
@@ -62,6 +63,13 @@ class Run:
     spending: Spending = field(default_factory=Spending)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
     curated: tuple[Curated, ...] = ()
+    recorder: Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what happens from now on; what the models take is a part of the report."""
+        self.recorder = Recorder(self.layout, self.report.run_id, self.request.emit)
+        self.request = replace(self.request, emit=self.recorder.emit)
+        self.report.spending = self.spending
 
     @property
     def works(self) -> list[SourceWork]:

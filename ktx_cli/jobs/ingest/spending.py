@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ktx_cli.core.errors import KtxError
+from ktx_cli.core.events import UsageSoFar
 from ktx_cli.llm.usage import UsageFact
 
 Exceeded = Callable[[KtxError], None]
@@ -16,13 +18,14 @@ Exceeded = Callable[[KtxError], None]
 class Spending:
     """Tokens and US dollars at list prices so far, and the most there may be (None: no limit).
 
-    A call without a price uses a limit in dollars up: it could not be kept.
+    `unpriced` counts the calls without a price. Such a call uses a limit in dollars up: it could not be kept.
     """
 
     most_usd: float | None = None
     most_tokens: int | None = None
     usd: float = 0.0
     tokens: int = 0
+    unpriced: int = 0
     exceeded: KtxError | None = None
     listeners: list[Exceeded] = field(default_factory=list)
 
@@ -30,6 +33,7 @@ class Spending:
         """Count what a call took."""
         self.usd += fact.cost.usd or 0.0
         self.tokens += fact.usage.total
+        self.unpriced += fact.cost.usd is None
         said = self._over() or self._unpriced(fact)
         if said is not None and self.exceeded is None:
             self.exceeded = KtxError(
@@ -40,6 +44,15 @@ class Spending:
             )
             for listener in self.listeners:
                 listener(self.exceeded)
+
+    def so_far(self) -> UsageSoFar:
+        """Return what models took until now."""
+        return UsageSoFar(self.tokens, round(self.usd, 6), self.unpriced)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what models took, and what they were allowed to."""
+        took = {"tokens": self.tokens, "usd": round(self.usd, 6), "unpriced": self.unpriced}
+        return {**took, "most_usd": self.most_usd, "most_tokens": self.most_tokens}
 
     def _unpriced(self, fact: UsageFact) -> str | None:
         """Return why a limit in dollars cannot be kept."""
