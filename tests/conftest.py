@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +16,22 @@ from hypothesis import settings
 
 from ktx_cli.llm.backends.claude.environment import KEPT, dropped_names
 from ktx_cli.testing.model_server import ModelServer
-from ktx_cli.testing.servers import MariaDBServer, PostgresServer, ServerMissingError, TestServer
+from ktx_cli.testing.servers import (
+    MariaDBServer,
+    PostgresServer,
+    RecordingPostgresServer,
+    ServerMissingError,
+    TestServer,
+)
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 # How long an example takes is for benchmarks. What a commit's CI says must not hang on chance; runs elsewhere look on.
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Else the tests and, in each of the hundreds of programs they start, the package would be compiled again and again.
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""
@@ -98,6 +109,12 @@ def _running(server: TestServer) -> Iterator[Any]:
 def postgres_server() -> Iterator[PostgresServer]:
     """A Postgres server on a free loopback port."""
     yield from _running(PostgresServer())
+
+
+@pytest.fixture(scope="session")
+def recording_postgres() -> Iterator[RecordingPostgresServer]:
+    """A Postgres server that keeps the statements it was asked."""
+    yield from _running(RecordingPostgresServer())
 
 
 @pytest.fixture(scope="session")

@@ -248,6 +248,19 @@ class PostgresServer(TestServer):
         return len(lines) >= 8 and lines[7].strip() == "ready"
 
 
+class RecordingPostgresServer(PostgresServer):
+    """One that has loaded `pg_stat_statements`."""
+
+    def _initialise(self) -> None:
+        libraries = ("usr/lib/postgresql/*/lib", "usr/pgsql-*/lib")
+        if not any([*Path("/").glob(f"{folder}/pg_stat_statements.so")] for folder in libraries):
+            raise ServerMissingError("no pg_stat_statements: apt-get install postgresql-contrib")
+        super()._initialise()
+
+    def _command(self) -> list[str]:
+        return [*super()._command(), "-c", "shared_preload_libraries=pg_stat_statements"]
+
+
 class MariaDBServer(TestServer):
     """A MariaDB server that logs every statement; administrator `admin` with the password `admin`."""
 

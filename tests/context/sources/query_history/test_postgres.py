@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ from ktx_cli.context.sources.query_history.source import QueryHistorySource
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.testing.servers import PostgresServer, ServerMissingError
+from ktx_cli.testing.servers import PostgresServer, RecordingPostgresServer
 
 pytestmark = pytest.mark.postgres
 
@@ -46,26 +45,6 @@ ASKED = (
     "AND o.created_at > date '2024-01-01' GROUP BY c.name LIMIT 10",
     f"SELECT total FROM orders WHERE status IN ('{CANARY}', 'b') -- for {CANARY}",
 )
-
-
-class Recording(PostgresServer):
-    """A server that has loaded `pg_stat_statements`."""
-
-    def _command(self) -> list[str]:
-        return [*super()._command(), "-c", "shared_preload_libraries=pg_stat_statements"]
-
-
-@pytest.fixture(scope="module")
-def recording() -> Iterator[Recording]:
-    library = "usr/lib/postgresql/*/lib/pg_stat_statements.so"
-    if not [*Path("/").glob(library), *Path("/").glob("usr/pgsql-*/lib/pg_stat_statements.so")]:
-        pytest.skip("the server's contrib modules are not installed")
-    try:
-        with Recording() as server:
-            assert isinstance(server, Recording)
-            yield server
-    except ServerMissingError as error:
-        pytest.skip(str(error))
 
 
 Opens = Callable[..., PostgresConnector]
@@ -89,10 +68,10 @@ def read(connector: PostgresConnector, **options: Any) -> Any:
     return postgres.read(connector, "shop", **{"window_days": 90, "now": now, **options})
 
 
-def test_statements_are_read_with_users_and_counts(recording: Recording, opens: Opens) -> None:
-    url = recording.create_database("counts", "CREATE EXTENSION pg_stat_statements", *TABLES)
+def test_statements_are_read_with_users_and_counts(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    url = recording_postgres.create_database("counts", "CREATE EXTENSION pg_stat_statements", *TABLES)
     for _ in range(3):
-        recording.execute(*ASKED, database="counts")
+        recording_postgres.execute(*ASKED, database="counts")
     opens(url).query("SELECT total FROM public.orders WHERE id = 5")
     history = read(opens(url))
     found = {each.text: each for each in history if "orders" in each.text and each.text.startswith("SELECT")}
@@ -103,27 +82,29 @@ def test_statements_are_read_with_users_and_counts(recording: Recording, opens: 
     assert (history.origin, history.coverage, history.unread) == ("pg_stat_statements", Coverage.ALL, 0)
 
 
-def test_absence_counts_from_the_last_reset(recording: Recording, opens: Opens) -> None:
-    url = recording.create_database("young", "CREATE EXTENSION pg_stat_statements")
+def test_absence_counts_from_the_last_reset(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    url = recording_postgres.create_database("young", "CREATE EXTENSION pg_stat_statements")
     assert read(opens(url), now=datetime.now(UTC) + timedelta(days=89)).coverage is Coverage.PART
     assert read(opens(url), now=datetime.now(UTC) + timedelta(days=91)).coverage is Coverage.ALL
 
 
-def test_other_databases_of_the_server_are_not_read(recording: Recording, opens: Opens) -> None:
-    recording.create_database("neighbour", "CREATE TABLE secret_plans (id int)", "SELECT * FROM secret_plans")
-    url = recording.create_database("alone", "CREATE EXTENSION pg_stat_statements")
+def test_other_databases_of_the_server_are_not_read(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    recording_postgres.create_database("neighbour", "CREATE TABLE secret_plans (id int)", "SELECT * FROM secret_plans")
+    url = recording_postgres.create_database("alone", "CREATE EXTENSION pg_stat_statements")
     assert not [each for each in read(opens(url)) if "secret_plans" in each.text]
 
 
-def test_an_extension_in_a_schema_of_its_own_is_found(recording: Recording, opens: Opens) -> None:
+def test_an_extension_in_a_schema_of_its_own_is_found(
+    recording_postgres: RecordingPostgresServer, opens: Opens
+) -> None:
     schema = 'CREATE SCHEMA "Odd ""one"""'
-    url = recording.create_database("odd", schema, 'CREATE EXTENSION pg_stat_statements SCHEMA "Odd ""one"""')
+    url = recording_postgres.create_database("odd", schema, 'CREATE EXTENSION pg_stat_statements SCHEMA "Odd ""one"""')
     assert len(read(opens(url)).observations) > 0
 
 
-def test_without_the_extension(recording: Recording, opens: Opens) -> None:
+def test_without_the_extension(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
     with pytest.raises(HistoryExtensionError) as caught:
-        read(opens(recording.create_database("bare")))
+        read(opens(recording_postgres.create_database("bare")))
     assert caught.value.message.endswith("the database bare has no extension pg_stat_statements")
     assert (caught.value.hint or "").startswith("run as its owner: CREATE EXTENSION pg_stat_statements (")
 
@@ -136,23 +117,23 @@ def test_an_extension_the_server_has_not_loaded(postgres_server: PostgresServer,
     assert "shared_preload_libraries" in (caught.value.hint or "")
 
 
-def test_an_extension_that_was_not_updated(recording: Recording, opens: Opens) -> None:
-    url = recording.create_database("outdated", "CREATE EXTENSION pg_stat_statements VERSION '1.8'")
+def test_an_extension_that_was_not_updated(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    url = recording_postgres.create_database("outdated", "CREATE EXTENSION pg_stat_statements VERSION '1.8'")
     with pytest.raises(HistoryVersionError) as caught:
         read(opens(url))
     assert caught.value.hint == "run as its owner: ALTER EXTENSION pg_stat_statements UPDATE"
-    recording.execute("ALTER EXTENSION pg_stat_statements UPDATE", database="outdated")
+    recording_postgres.execute("ALTER EXTENSION pg_stat_statements UPDATE", database="outdated")
     read(opens(url))
 
 
-def test_a_user_who_sees_only_his_own(recording: Recording, opens: Opens) -> None:
-    recording.create_database("closed", "CREATE EXTENSION pg_stat_statements", *TABLES)
-    recording.execute('CREATE ROLE "Re""ader" LOGIN PASSWORD \'x\'')
-    url = recording.url("closed", "Re%22ader", "x")
+def test_a_user_who_sees_only_his_own(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    recording_postgres.create_database("closed", "CREATE EXTENSION pg_stat_statements", *TABLES)
+    recording_postgres.execute('CREATE ROLE "Re""ader" LOGIN PASSWORD \'x\'')
+    url = recording_postgres.url("closed", "Re%22ader", "x")
     with pytest.raises(HistoryGrantError) as caught:
         read(opens(url))
     assert caught.value.hint == 'run as a superuser: GRANT pg_read_all_stats TO "Re""ader"'
-    recording.execute((caught.value.hint or "").partition(": ")[2])
+    recording_postgres.execute((caught.value.hint or "").partition(": ")[2])
     assert [each for each in read(opens(url)) if each.user == "postgres"]
 
 
@@ -168,19 +149,21 @@ def test_an_old_server_is_refused_before_it_is_read() -> None:
     assert isinstance(caught.value, HistoryUnavailableError)
 
 
-def test_a_server_that_records_nothing_says_so(recording: Recording, opens: Opens) -> None:
-    url = recording.create_database("untracked", "CREATE EXTENSION pg_stat_statements")
-    recording.execute("ALTER DATABASE untracked SET pg_stat_statements.track = 'none'")
+def test_a_server_that_records_nothing_says_so(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
+    url = recording_postgres.create_database("untracked", "CREATE EXTENSION pg_stat_statements")
+    recording_postgres.execute("ALTER DATABASE untracked SET pg_stat_statements.track = 'none'")
     history = read(opens(url))
     assert [each.code for each in history.warnings] == ["query_history_not_tracked"]
     assert history.coverage is Coverage.PART
 
 
-def test_the_whole_way(recording: Recording, fetch_context: Callable[..., FetchContext], workspace: Workspace) -> None:
+def test_the_whole_way(
+    recording_postgres: RecordingPostgresServer, fetch_context: Callable[..., FetchContext], workspace: Workspace
+) -> None:
     """From a server to files, to the manifest and to units; the second run finds nothing changed."""
-    url = recording.create_database("whole", "CREATE EXTENSION pg_stat_statements", *TABLES)
+    url = recording_postgres.create_database("whole", "CREATE EXTENSION pg_stat_statements", *TABLES)
     for _ in range(6):
-        recording.execute(*ASKED, database="whole")
+        recording_postgres.execute(*ASKED, database="whole")
     with connect(ConnectionSpec("shop", "postgres", {"url": url})) as connector:
         connector.introspect(Scope())  # whose statements are then in the history too
     entry = PostgresConnection.model_validate(
@@ -212,7 +195,7 @@ def test_the_whole_way(recording: Recording, fetch_context: Callable[..., FetchC
     assert [unit.label.partition(" patterns")[0] for unit in units] == ["query", "public.customers", "public.orders"]
     assert all(not unit.semantic and len(unit.files) == 1 for unit in units)
 
-    recording.execute(*ASKED, database="whole")
+    recording_postgres.execute(*ASKED, database="whole")
     again = source.fetch(entry, context)
     assert {path: file.sha256 for path, file in again.files.items()} == {
         path: file.sha256 for path, file in snapshot.files.items()
