@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ktx_cli.llm.tools import ToolError, invalid_arguments
+from ktx_cli.llm.tools import ToolError
 from ktx_cli.llm.types import ToolInvocation
 
-_INVALID: Final = invalid_arguments("", ValueError("")).partition("`")[0]
-"""What the text of a call begins with whose arguments did not fit."""
+_FAILED: Final = "Tool `{name}` failed: "
+"""What the text of a call begins with that reached its tool, and failed there."""
 
 
 class Refused(ToolError):
@@ -57,8 +57,8 @@ class Failures:
     def unresolved(self, writers: Iterable[str], invocations: Iterable[ToolInvocation]) -> tuple[Failure, ...]:
         """Return what nothing made good.
 
-        `invocations`: all calls of the loop, for those of `writers` whose arguments did not fit never reached the tool:
-        they are made good by a later call of the same tool whose arguments did.
+        `invocations`: all calls of the loop, for those of `writers` whose arguments did not fit never reached the tool,
+        whoever said so (ktx, or Claude Code): they are made good by a later call of the same tool that did.
         """
         return (*self._pending.values(), *_unfit(set(writers), invocations).values())
 
@@ -77,7 +77,7 @@ def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str
     for invocation in invocations:
         if invocation.name not in writers:
             continue
-        if invocation.is_error and invocation.text.startswith(_INVALID):
+        if invocation.is_error and not invocation.text.startswith(_FAILED.format(name=invocation.name)):
             target = f"arguments of {invocation.name}"
             pending[invocation.name] = Failure(target, invocation.name, invocation.text)
         else:
