@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ktx_cli.context.scan.committed import folders
 from ktx_cli.context.scan.outcome import PreviousScan
+from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.core.clock import monotonic, new_run_id
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress
@@ -94,6 +95,7 @@ def _dry_run(run: Run) -> None:
     begin_workspace(run, base)
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         read_sources(run, base, fetches, projected, scratch=Path(folder))
+        _tell_histories(run)
     report_files(run, run.workspace.changes())
     if repository is not None:
         _name_absent(run, repository, base)
@@ -205,7 +207,17 @@ def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> Non
     if run.asks_model and run.works:
         from ktx_cli.jobs.ingest.units.phase import run_agents
 
-        run_agents(run, models, database)
+        if run_agents(run, models, database):
+            return
+    _tell_histories(run)
+
+
+def _tell_histories(run: Run) -> None:
+    """Mark the pages of questions that nobody asks any more."""
+    if any(work.kind == QUERY_HISTORY for work in run.works):
+        from ktx_cli.jobs.ingest.sources.telling import take_told, tell
+
+        take_told(run, tell(run.works, run.workspace, run.config))
 
 
 def _recover(run: Run, repository: Repository) -> None:

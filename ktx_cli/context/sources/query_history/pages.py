@@ -32,18 +32,20 @@ def pattern_pages(
     evidence: Sequence[QueryPattern],
     current: Mapping[str, PatternFacts],
     *,
+    connection: str,
     today: date,
     archive_after_days: int,
     complete: bool = True,
 ) -> tuple[PageChange, ...]:
     """Return the pages that change, sorted by key; a page that stays as it is is not among them.
 
-    `pages`: the wiki's pages, of which those with `source: query-history` are looked at and no key of any is taken.
+    `pages`: the wiki's pages, of which those with `source: query-history` of this `connection` are looked at and no
+    key of any is taken.
     `current`: the patterns of this snapshot, of files that changed and of files that did not. A page whose statements
     are all gone is marked `stale_since` today, once; it is archived when that is `archive_after_days` ago. With
     `complete` False nothing is known to be gone.
     """
-    book = _Book(pages)
+    book = _Book(pages, connection)
     for pattern in evidence:
         facts = [current[each] for each in pattern.fingerprints if each in current]
         if facts:
@@ -58,15 +60,16 @@ def pattern_pages(
 class _Book:
     """The pages while they are written."""
 
-    def __init__(self, pages: Iterable[Page]) -> None:
+    def __init__(self, pages: Iterable[Page], connection: str) -> None:
+        self._connection = connection
         self._taken = {page.key: page for page in pages}
-        self._own = {key: page for key, page in self._taken.items() if page.fields.get("source") == KIND}
+        self._own = {key: page for key, page in self._taken.items() if _is_of(page, connection)}
         self._new: dict[str, PageChange] = {}
         self._written: set[str] = set()
 
     def write(self, pattern: QueryPattern, facts: Sequence[PatternFacts]) -> None:
         """Write a pattern's page: on the page that is most like it, else on a new one."""
-        fields = _fields(pattern, facts)
+        fields = _fields(pattern, facts, self._connection)
         before = self._alike(fields)
         if before is None:
             self.put(new_page(self._free_key(pattern.slug), fields, pattern.narrative), "created")
@@ -109,12 +112,17 @@ def _overlap(wanted: set[str], page: Page) -> float:
     return len(wanted & there) / len(wanted | there)
 
 
-def _fields(pattern: QueryPattern, facts: Sequence[PatternFacts]) -> dict[str, Any]:
+def _is_of(page: Page, connection: str) -> bool:
+    return page.fields.get("source") == KIND and page.fields.get("connection", connection) == connection
+
+
+def _fields(pattern: QueryPattern, facts: Sequence[PatternFacts], connection: str) -> dict[str, Any]:
     return {
         "summary": pattern.title,
         "tags": list(TAGS),
         "sl_refs": list(dict.fromkeys(pattern.sl_refs)) or None,
         "source": KIND,
+        "connection": connection,
         "tables": sorted({table for each in facts for table in each.tables}),
         "representative_sql": most_executed(facts).sql,
         "fingerprints": sorted({each.id for each in facts}),

@@ -121,13 +121,19 @@ class QueryHistorySource:
         return write_narratives(context.workspace, context.models[context.connection], texts, context.owned)
 
     def pages(
-        self, entry: Any, snapshot: Snapshot, pages: Iterable[Page], evidence: Sequence[QueryPattern]
+        self,
+        entry: Any,
+        snapshot: Snapshot,
+        connection: str,
+        pages: Iterable[Page],
+        evidence: Sequence[QueryPattern],
     ) -> tuple[PageChange, ...]:
         """Return the wiki's pages of patterns that change; see `pattern_pages`. Call it without evidence too."""
         return pattern_pages(
             pages,
             evidence,
             pattern_facts(contents_of(snapshot)),
+            connection=connection,
             today=self.clock().date(),
             archive_after_days=entry.context.query_history.stale_archive_after_days,
             complete=snapshot.complete,

@@ -44,7 +44,8 @@ def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
         )
         for path, file in work.snapshot.files.items()
     }
-    owned = work.manifest.owned if work.projection is None else work.projection.owned
+    projected = work.manifest.owned if work.projection is None else work.projection.owned
+    owned = projected if work.told.owned is None else work.told.owned
     return Manifest({**kept, **files}, owned, work.manifest.projected)
 
 

@@ -13,6 +13,7 @@ from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import Projection, Source
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.sources.told import Told
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 
 
@@ -22,6 +23,7 @@ class SourceWork:
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
     this run. `evicted`: it was decided what becomes of what came of deleted files.
+    `told`: what agents said of a query history, as it was written.
     `worthless`: files that are not worth work -> why.
     """
 
@@ -37,6 +39,7 @@ class SourceWork:
     asked: bool = False
     worthless: Mapping[str, str] = field(default_factory=dict)
     evicted: bool = False
+    told: Told = field(default_factory=Told)
     seconds: float = 0.0
     error: KtxError | None = None
 
@@ -62,7 +65,7 @@ class SourceWork:
 
     def produced(self) -> Mapping[str, tuple[str, ...]]:
         """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by units of this run."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.told.artifacts.items()}
         for outcome in self.landed():
             for artifact, paths in outcome.produced().items():
                 found.setdefault(artifact, set()).update(paths)
@@ -79,7 +82,8 @@ class SourceWork:
     def touched_paths(self) -> frozenset[str]:
         """Return the files of the project that this run writes for the source."""
         projected = () if self.projection is None else self.projection.artifacts
-        return frozenset((*projected, *(path for outcome in self.landed() for path in outcome.changes)))
+        by_units = (path for outcome in self.landed() for path in outcome.changes)
+        return frozenset((*projected, *self.told.units, *by_units))
 
     @property
     def left_for_a_model(self) -> tuple[str, ...]:
@@ -101,7 +105,7 @@ class SourceWork:
         """`failed`, `unchanged` or `done`."""
         if self.error is not None:
             return "failed"
-        nothing = not (self.changes.touched or self.changes.deleted) and self.projection is None
+        nothing = not (self.changes.touched or self.changes.deleted or self.told.units) and self.projection is None
         return "unchanged" if nothing else "done"
 
     @property
@@ -114,6 +118,7 @@ class SourceWork:
         said = Counter(item.kind.value for item in self.fidelity)
         parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
         parts += [", ".join(f"{count} {kind}" for kind, count in sorted(said.items()))] if said else []
+        parts += [self.told.result] if self.told.result else []
         units = Counter(outcome.status.value for outcome in self.outcomes)
         parts += (
             [f"units: {', '.join(f'{count} {status}' for status, count in sorted(units.items()))}"] if units else []
@@ -135,6 +140,7 @@ class SourceWork:
             "skipped": [each.to_json() for each in self.snapshot.skipped],
             "units": [outcome.to_json() for outcome in self.outcomes],
             "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
+            "pages": dict(self.told.pages),
             "fidelity": [item.to_json() for item in self.fidelity],
             "left_for_a_model": list(self.left_for_a_model),
             "seconds": round(self.seconds, 3),

@@ -26,6 +26,8 @@ from ktx_cli.jobs.ingest.documents.phase import Documents
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
+from ktx_cli.jobs.ingest.sources.telling import take_told, tell
+from ktx_cli.jobs.ingest.sources.told import Tellings
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
 from ktx_cli.jobs.ingest.units.loop import Loops
@@ -47,8 +49,10 @@ FORMAT: Final = "1"
 """Raised when the same unit would be worked on in another way."""
 
 
-def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
+def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> bool:
     """Let agents work through the units of all sources, and put what lands into the overlay of the run.
+
+    False: there is nothing for them to do.
 
     Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
     """
@@ -56,7 +60,7 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
     has_units = any(work.units for work in run.works if work.error is None)
     evictions = {path: found for work in run.works for path, found in evicted(work).items()}
     if not has_units and not evictions and not documents.is_waiting:
-        return
+        return False
     phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions)
     run.spending.listeners.append(phase.stop.now)
     settled = models.ask_patiently(phase.work, phase.interrupted)
@@ -66,6 +70,7 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
         raise phase.failed
     _take_over(run, settled, documents)
     run.report.stopped = phase.stop.error
+    return True
 
 
 def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
@@ -85,6 +90,7 @@ def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
         own = [each for each in outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
         work.outcomes = tuple(own)
         work.evicted = settled.reconciled.steps > 0 and not settled.reconciled.problem
+    take_told(run, settled.told)
     run.report.reconciled = settled.reconciled
     run.report.repaired = settled.repaired
 
@@ -149,7 +155,10 @@ class _Phase:
             found = await reconciler.run(workspace, stage_of(everything, self.evictions), everything)
             return replace(found, curated=curated)
 
-        return await settle(self.base, outcomes, merger, reconcile)
+        return await settle(self.base, outcomes, merger, reconcile, self._tell)
+
+    def _tell(self, workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Tellings:
+        return tell(self.run.works, workspace, self.run.config, outcomes)
 
     def _sorter(self, runtime: LlmRuntime) -> Sorter:
         run, settings = self.run, self.run.config.ingest.work_units

@@ -38,9 +38,8 @@ def pattern(slug: str = "sales", fingerprints: tuple[str, ...] = ("a", "b"), tit
 
 def run(pages: list[Page], *evidence: QueryPattern, current: str = "abc", day: int = 0, **options: Any) -> Any:
     facts = {name: FACTS[name] for name in current}
-    return pattern_pages(
-        pages, evidence, facts, today=DAY + timedelta(days=day), archive_after_days=90, **options
-    )  # fmt: skip
+    options = {"connection": "shop", **options}
+    return pattern_pages(pages, evidence, facts, today=DAY + timedelta(days=day), archive_after_days=90, **options)
 
 
 def after(pages: list[Page], changes: tuple[PageChange, ...]) -> list[Page]:
@@ -54,6 +53,7 @@ def test_a_pattern_becomes_a_page() -> None:
         "summary": "Sales",
         "tags": ["historic-sql", "pattern"],
         "source": "query-history",
+        "connection": "shop",
         "tables": ["customers", "orders"],
         "representative_sql": "SELECT b",
         "fingerprints": ["a", "b"],
@@ -171,3 +171,10 @@ def test_narratives_are_by_source(seen: Make, staged: Make) -> None:
     documents = table_documents(staged([seen(JOINED), seen("SELECT a FROM raw.x")], enabledSchemas=["*"]).files)
     evidence = [TableUsage(table=name, narrative=f" {name}. ") for name in ("public.orders", "raw.x", "nowhere")]
     assert narratives(evidence, documents) == {"orders": "public.orders."}
+
+
+def test_a_page_of_another_connection_is_left_alone() -> None:
+    (mine,) = run([], pattern())
+    assert run([mine.page], current="", connection="other") == ()
+    (other,) = run([mine.page], pattern(), connection="other")
+    assert (other.page.key, other.reason) == ("historic-sql-sales-2", "created")

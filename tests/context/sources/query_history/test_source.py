@@ -114,11 +114,11 @@ def test_evidence_becomes_a_narrative_and_a_page(fetch_context: Context, model: 
     assert "narrative: Sales by region." in (workspace.read_text(SHARD) or "")
     (known,) = pattern_facts(contents_of(snapshot))
     pattern = QueryPattern(slug="by-region", title="Sales by region", narrative="Summed.", fingerprints=(known,))
-    (change,) = history.pages(entry(), snapshot, [], [pattern])
+    (change,) = history.pages(entry(), snapshot, "shop", [], [pattern])
     assert change.page.fields["representative_sql"] == (
         "SELECT r.label, SUM(o.total) FROM orders AS o JOIN regions AS r ON r.region_id = o.region_id GROUP BY ?"
     )
-    assert history.pages(entry(), snapshot, [change.page], []) == ()
+    assert history.pages(entry(), snapshot, "shop", [change.page], []) == ()
     empty = fetched(fetch_context(connection="shop"), model, "SELECT total FROM orders;")
-    (stale,) = history.pages(entry(), empty, [change.page], [])
+    (stale,) = history.pages(entry(), empty, "shop", [change.page], [])
     assert (stale.reason, stale.page.fields["stale_since"]) == ("stale", "2026-05-04")
