@@ -217,7 +217,7 @@ def _tell_histories(run: Run) -> None:
     if any(work.kind == QUERY_HISTORY for work in run.works):
         from ktx_cli.jobs.ingest.sources.telling import take_told, tell
 
-        take_told(run, tell(run.works, run.workspace, run.config))
+        take_told(run, tell(run.works, run.workspace, run.layers))
 
 
 def _recover(run: Run, repository: Repository) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.outcome import ScanOutcome
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.ingest.depth import Depth
@@ -17,6 +19,7 @@ from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.jobs.runs.recording import Recorder
+from ktx_cli.jobs.semantic.layers import calendar_of
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import EmptyTree
@@ -75,6 +78,12 @@ class Run:
     def works(self) -> list[SourceWork]:
         """The context sources of the run."""
         return self.report.sources
+
+    @property
+    def layers(self) -> Layers:
+        """The semantic layers of all databases, as a tree has them."""
+        dialects = {each: dialect_of(entry.driver) or "" for each, entry in self.config.databases().items()}
+        return Layers(dialects, calendar_of(self.config))
 
     @property
     def asks_model(self) -> bool:

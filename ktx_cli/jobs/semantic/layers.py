@@ -9,13 +9,12 @@ from typing import Final
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.shards import SUFFIXES
 from ktx_cli.context.semantic.errors import SemanticError
-from ktx_cli.context.semantic.loading import load_model, load_tree
+from ktx_cli.context.semantic.loading import load_model
 from ktx_cli.context.semantic.model import CalendarSettings, Model
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import listing, shell_words
 from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
-from ktx_cli.project.tree import Tree
 
 _NO_DATABASE: Final = ""
 """sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""
@@ -64,13 +63,6 @@ def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
     return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config))
-
-
-def load_layer_in(tree: Tree, config: KtxConfig, connection: str) -> Model:
-    """Return the semantic layer of a connection, as the files of a tree have it."""
-    entry = config.connections.get(connection)
-    dialect = None if entry is None else dialect_of(entry.driver)
-    return load_tree(tree, connection, dialect or _NO_DATABASE, calendar_of(config))
 
 
 def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:

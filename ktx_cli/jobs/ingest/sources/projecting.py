@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.sources.port import ProjectContext
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.core.text import plural
+from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.project.layout import SCHEMA_NAME, SEMANTIC_NAME
 from ktx_cli.project.workspace import Workspace
@@ -25,7 +26,7 @@ FORMAT = "1"
 def project_all(
     works: Sequence[SourceWork],
     workspace: Workspace,
-    models: Callable[[], Mapping[str, Model]],
+    layers: Layers,
     *,
     done: Mapping[tuple[str, str], str],
     emit: Emit,
@@ -33,30 +34,44 @@ def project_all(
     """Project the sources one after another, each on what those before it wrote.
 
     One whose files, settings and tables are as at its last projection is left as it is; `done`: (connection, kind) ->
-    digest of a later look that changed nothing. `models` loads the semantic layers as the overlay has them.
+    digest of a later look that changed nothing. One whose definitions would be wrong changes nothing.
     """
     for work in works:
         known = {work.manifest.projected, done.get((work.connection, work.kind), "")}
         if work.error is None and digest(work, workspace) not in known:
-            _project(work, workspace, models, emit)
+            _project(work, workspace, layers, emit)
 
 
-def _project(work: SourceWork, workspace: Workspace, models: Callable[[], Mapping[str, Model]], emit: Emit) -> None:
+def _project(work: SourceWork, workspace: Workspace, layers: Layers, emit: Emit) -> None:
     step = f"project {work.kind}"
     emit(StepStarted(step, work.connection))
     started = monotonic()
     trial = workspace.child()
     try:
-        context = ProjectContext(work.connection, trial, models(), work.manifest.owned)
-        work.projection = work.source.project(work.entry, work.snapshot, context)
+        models = {each: layers.model(trial, each) for each in layers.dialects}
+        context = ProjectContext(work.connection, trial, models, work.manifest.owned)
+        projection = work.source.project(work.entry, work.snapshot, context)
+        _check(work, Gates(workspace, layers), trial)
         conflicts = workspace.absorb(trial)
         if conflicts:  # nothing else writes to the overlay meanwhile
             raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
-        summary = plural(len(work.projection.artifacts), "file")
+        work.projection = projection
+        summary = plural(len(projection.artifacts), "file")
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one source, the others go on
         work.error = problem if isinstance(problem, KtxError) else _internal(work, problem)
         summary = "failed"
     emit(StepFinished(step, summary, monotonic() - started, work.connection))
+
+
+def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
+    wrong = gates.definitions(trial, trial.changes())
+    if wrong:
+        raise KtxError(
+            f"what {work.name} says cannot be taken over: {wrong[0]}",
+            code="wrong_definitions",
+            hint=wrong[0].hint or "correct it in the source, then run the command again",
+            details={"findings": [str(each) for each in wrong]},
+        )
 
 
 def digest(work: SourceWork, workspace: Workspace) -> str:

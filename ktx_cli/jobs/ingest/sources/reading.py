@@ -14,9 +14,7 @@ from ktx_cli.jobs.ingest.sources.fetching import Fetched, fetch_all
 from ktx_cli.jobs.ingest.sources.projecting import project_all
 from ktx_cli.jobs.ingest.sources.remembering import Of
 from ktx_cli.jobs.ingest.sources.work import SourceWork
-from ktx_cli.jobs.semantic.layers import load_layer_in
 from ktx_cli.project.tree import Tree
-from ktx_cli.project.workspace import Workspace
 
 
 def read_sources(
@@ -46,7 +44,7 @@ def read_sources(
         emit=request.emit,
         stopped=lambda: False,
     )
-    project_all(works, run.workspace, lambda: models_in(run, run.workspace), done=projected, emit=request.emit)
+    project_all(works, run.workspace, run.layers, done=projected, emit=request.emit)
     for work in works:
         if work.error is None and run.asks_model:
             said = work.projection or Projection()
@@ -58,9 +56,4 @@ def read_sources(
 def _asked(run: Run, works: Iterable[SourceWork]) -> Mapping[str, Model]:
     """Return the semantic layers of the databases whose query history is read."""
     ids = [work.connection for work in works if work.kind == QUERY_HISTORY]
-    return {each: load_layer_in(run.workspace, run.config, each) for each in ids}
-
-
-def models_in(run: Run, workspace: Workspace) -> Mapping[str, Model]:
-    """Return the semantic layer of every database as the overlay has it."""
-    return {each: load_layer_in(workspace, run.config, each) for each in run.config.databases()}
+    return {each: run.layers.model(run.workspace, each) for each in ids}

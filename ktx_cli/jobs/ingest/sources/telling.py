@@ -10,6 +10,7 @@ from ktx_cli.context.sources.query_history.evidence import QueryPattern, TableUs
 from ktx_cli.context.sources.query_history.pages import PageChange
 from ktx_cli.context.sources.query_history.source import QueryHistorySource
 from ktx_cli.context.sources.query_history.usage import UsageWritten
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import Records
 from ktx_cli.context.wiki.loading import load_wiki
 from ktx_cli.context.wiki.page import render
@@ -17,13 +18,11 @@ from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.told import Tellings, Told
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
-from ktx_cli.jobs.semantic.layers import load_layer_in
-from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.workspace import Workspace
 
 
 def tell(
-    works: Iterable[SourceWork], workspace: Workspace, config: KtxConfig, outcomes: Sequence[UnitOutcome] = ()
+    works: Iterable[SourceWork], workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome] = ()
 ) -> Tellings:
     """Write what the units of query histories said into an overlay, and mark the pages of what nobody asks any more.
 
@@ -33,7 +32,7 @@ def tell(
     for work in works:
         if work.error is None and isinstance(work.source, QueryHistorySource):
             own = [each for each in outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
-            found[work.connection, work.kind] = _tell(work, work.source, workspace, config, own)
+            found[work.connection, work.kind] = _tell(work, work.source, workspace, layers, own)
     return found
 
 
@@ -41,13 +40,13 @@ def _tell(
     work: SourceWork,
     source: QueryHistorySource,
     workspace: Workspace,
-    config: KtxConfig,
+    layers: Layers,
     outcomes: Sequence[UnitOutcome],
 ) -> Told:
     heard = _Heard(outcomes)
     owned = work.manifest.owned if work.projection is None else work.projection.owned
     context = ProjectContext(
-        work.connection, workspace, {work.connection: load_layer_in(workspace, config, work.connection)}, owned
+        work.connection, workspace, {work.connection: layers.model(workspace, work.connection)}, owned
     )
     written = source.narrate(work.snapshot, context, heard.usages) if heard.usages else UsageWritten(owned=owned)
     pages = [page for page in load_wiki(workspace).pages.values() if page.scope == "global"]

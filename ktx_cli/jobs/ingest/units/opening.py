@@ -11,6 +11,7 @@ from ktx_cli.context.documents.evidence import evidence_tools
 from ktx_cli.context.documents.library import Library
 from ktx_cli.context.semantic.model import CalendarSettings
 from ktx_cli.context.sources.registry import QUERY_HISTORY
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill
 from ktx_cli.context.tools.stage import Stage
@@ -30,6 +31,7 @@ class Opener:
     base: Workspace
     skills: Mapping[str, Skill]
     library: Library
+    layers: Layers
 
     def unit(self, piece: Piece) -> ToolSession:
         """Return the tools of a unit, on an overlay of its own."""
@@ -74,7 +76,9 @@ class Opener:
 
     def _run_sql(self, connection: str, sql: str, limit: int) -> QueryResult:
         run = self.run
-        guard = Guard.of(run.layout, run.config, connection)
+        model = self.layers.model(self.base, connection)
+        tables = [each.table for each in model.sources.values() if each.table is not None]
+        guard = Guard.of(run.layout, run.config, connection, tables)
         guard.check(sql, max_rows=limit)
         with guard.open(run.config, layout=run.layout, environ=run.request.environ) as connector:
             return connector.query(sql, max_rows=limit)

@@ -24,6 +24,7 @@ from ktx_cli.jobs.ingest.documents.lanes import Sorter
 from ktx_cli.jobs.ingest.documents.passes import Passes
 from ktx_cli.jobs.ingest.documents.phase import Documents
 from ktx_cli.jobs.ingest.gates import Gates
+from ktx_cli.jobs.ingest.metric_gate import MetricGate
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.telling import take_told, tell
@@ -32,12 +33,11 @@ from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
 from ktx_cli.jobs.ingest.units.loop import Loops
 from ktx_cli.jobs.ingest.units.merging import Merger
-from ktx_cli.jobs.ingest.units.opening import Opener, dialects
+from ktx_cli.jobs.ingest.units.opening import Opener
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
 from ktx_cli.jobs.ingest.units.settling import Settled, settle
 from ktx_cli.jobs.ingest.units.store import UnitStore
-from ktx_cli.jobs.semantic.layers import load_layer_in
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.llm.roles import model_for
 from ktx_cli.llm.runtime import LlmRuntime
@@ -115,8 +115,7 @@ class _Phase:
         self.base = self.run.workspace.child()
         self.prompts = load_prompts(self.run.layout.root)
         self.skills = load_skills(self.run.layout.root)
-        config = self.run.config
-        self.gates = Gates(self.base, tuple(dialects(self.run)), lambda tree, id_: load_layer_in(tree, config, id_))
+        self.gates = Gates(self.base, self.run.layers, MetricGate(self.run))
 
     def interrupted(self) -> None:
         """Begin nothing new; what is under way may end."""
@@ -125,7 +124,7 @@ class _Phase:
 
     async def work(self, runtime: LlmRuntime) -> Settled:
         """Return the agents' part as it would land."""
-        opener = Opener(self.run, self.base, self.skills, self.documents.library)
+        opener = Opener(self.run, self.base, self.skills, self.documents.library, self.gates.layers)
         await self.documents.sort(self._sorter(runtime))
         outcomes = await self._units(runtime, opener)
         self.failed = self.stop.error
@@ -158,7 +157,7 @@ class _Phase:
         return await settle(self.base, outcomes, merger, reconcile, self._tell)
 
     def _tell(self, workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Tellings:
-        return tell(self.run.works, workspace, self.run.config, outcomes)
+        return tell(self.run.works, workspace, self.run.layers, outcomes)
 
     def _sorter(self, runtime: LlmRuntime) -> Sorter:
         run, settings = self.run, self.run.config.ingest.work_units

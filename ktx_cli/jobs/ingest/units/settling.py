@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from ktx_cli.context.wiki.model import Finding
+from ktx_cli.jobs.ingest.gates import folder
 from ktx_cli.jobs.ingest.sources.told import Tellings
 from ktx_cli.jobs.ingest.units.merging import Merger
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled
 from ktx_cli.jobs.ingest.units.repairing import GATE_STEPS
+from ktx_cli.project.layout import SEMANTIC_NAME
 from ktx_cli.project.workspace import Workspace
 
 Reconcile = Callable[[Workspace, Sequence[UnitOutcome]], Awaitable[Reconciled]]
@@ -74,14 +76,29 @@ async def _repaired(workspace: Workspace, merger: Merger, found: Sequence[Findin
 
 
 def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Finding], told: Tellings) -> dict[str, str]:
-    """Return the units that wrote what is wrong -> the finding; where none wrote it, those that removed anything."""
+    """Return the units that wrote what is wrong -> the finding.
+
+    Where none wrote it: those that changed the semantic layer of its connection, else those that removed anything.
+    """
     landed = [each for each in outcomes if each.status is UnitStatus.DONE]
     blamed = {each.unit.key: str(finding) for finding in found for each in landed if finding.path in each.changes}
     blamed |= {unit: str(each) for each in found for said in told.values() for unit in said.units.get(each.path, ())}
+    blamed |= {} if blamed else _neighbours(landed, found)
     if blamed:
         return blamed
     gone = [each for each in landed if any(change.content is None for change in each.changes.values())]
     return {each.unit.key: str(found[0]) for each in gone}
+
+
+def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Finding]) -> dict[str, str]:
+    """Return the units that changed definitions of the connection in which something is wrong -> the finding."""
+    return {
+        each.unit.key: str(finding)
+        for finding in found
+        for each in landed
+        if finding.path.startswith(f"{SEMANTIC_NAME}/")
+        and any(path.startswith(folder(finding.path.split("/")[1])) for path in each.changes)
+    }
 
 
 def _nothing(found: Sequence[Finding]) -> Reconcile:

@@ -16,7 +16,9 @@ import pytest
 from ktx_cli.context.documents.candidates import Candidate
 from ktx_cli.context.documents.prompts import load_document_prompts
 from ktx_cli.context.documents.waiting import TABLES
+from ktx_cli.context.semantic.model import CalendarSettings
 from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.stage import Stage
 from ktx_cli.core.events import Event
@@ -129,7 +131,7 @@ class World:
 
     def passes(self, runtime: LlmRuntime) -> Passes:
         store = UnitStore(self.database, Layout(self.root).state)
-        gates = Gates(self.base, (), lambda tree, connection: pytest.fail("there is no connection"))
+        gates = Gates(self.base, Layers({}, CalendarSettings()))
         prompt = load_document_prompts().curate
         library = library_of([self.work])
         return Passes(
