@@ -86,7 +86,7 @@ class QueryHistorySource:
             files,
             complete=history.coverage is not Coverage.PART,
             origin=history.origin,
-            fetched=len(history.observations),
+            fetched=sum(context.previous.get(path) != file.sha256 for path, file in files.items()),
             warnings=staged.warnings,
         )
 
