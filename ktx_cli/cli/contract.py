@@ -56,13 +56,14 @@ class Result:
 
 @dataclass(slots=True)
 class Session:
-    """One invocation of a command: its settings, its warnings, where its events go."""
+    """One invocation of a command: its settings, its warnings, where its events go. `ending`: what is done after it."""
 
     name: str
     settings: Settings
     warnings: list[ResultWarning] = field(default_factory=list)
     commands: Any = None
     project: Path | None = None
+    ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
     def place(self) -> Place:
@@ -79,10 +80,12 @@ class Session:
         self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
 
     def emitter(self) -> Emit:
-        """Return the function that shows events as `--progress` asks."""
-        from ktx_cli.cli.progress import renderer
+        """Return the function that shows events as `--progress` asks, until the command is over."""
+        from ktx_cli.cli.progress import drawing
 
-        return renderer(self.settings)
+        shown = drawing(self.settings)
+        self.ending.callback(shown.close)
+        return shown.emit
 
     def find_project(self) -> Path | None:
         """Return the project's folder, or None where there is none."""
@@ -161,7 +164,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
     if session.settings.json and session.settings.plain:
         return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
     try:
-        with _log_shown(session):
+        with _log_shown(session), session.ending:
             result = function(session)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE

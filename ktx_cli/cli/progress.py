@@ -1,60 +1,107 @@
-"""Draws the events of a run on stderr: lines for people, JSON Lines for programs, or nothing."""
+"""Draws the events of a run on stderr: one moving view or lines for people, JSON Lines for programs, or nothing."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.settings import ProgressMode, Settings
+from ktx_cli.cli.settings import ProgressMode, Settings, use_colour
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.core.events import (
-    Emit,
     Event,
     Notice,
-    ReconcileStep,
-    RunFinished,
-    RunStarted,
     StepFinished,
-    StepProgress,
     StepStarted,
+    UnitsPlanned,
     Waiting,
     WorkUnitFinished,
-    WorkUnitStarted,
-    WorkUnitStep,
     ignore_events,
 )
-from ktx_cli.core.text import one_line
+from ktx_cli.core.text import one_line, plural
+
+Clock = Callable[[], datetime]
+"""Says when the event that is drawn happened: now, or, where a run is shown again, then."""
 
 
-def renderer(settings: Settings) -> Emit:
-    """Return the emitter for these settings.
+class Drawing(Protocol):
+    """What draws events. `is_live`: it moves, so that whoever shows a run again keeps its pauses."""
 
-    `auto` is a moving line on a terminal that can draw over it and plain lines elsewhere; `--quiet` and `--json` are
-    silent unless `--progress` asks for something.
+    is_live: bool
+
+    def emit(self, event: Event) -> None:
+        """Draw an event; does not raise."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was, with the lines that stay; may be called again."""
+        ...
+
+
+class _Silent:
+    """Draws nothing."""
+
+    is_live = False
+    emit = staticmethod(ignore_events)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Plain:
+    """A line for everything that is over, and for every wait."""
+
+    is_live = False
+
+    def emit(self, event: Event) -> None:
+        """Write the line of an event that has one."""
+        line = describe(event)
+        if line is not None and not isinstance(event, StepStarted):
+            streams.write_err(line + "\n")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _JsonLines:
+    """A JSON document a line, with the time in `at`."""
+
+    is_live = False
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def emit(self, event: Event) -> None:
+        """Write an event."""
+        streams.write_err(json.dumps({"at": isoformat(self._clock()), **event.to_json()}) + "\n")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def drawing(settings: Settings, clock: Clock = now) -> Drawing:
+    """Return what draws events under these settings.
+
+    `auto` is a view that moves on a terminal that can draw over it and plain lines elsewhere; `--quiet` and `--json`
+    are silent unless `--progress` asks for something.
     """
     mode = settings.progress
     if mode is None:
         mode = ProgressMode.NONE if settings.quiet or settings.json else ProgressMode.AUTO
     if mode is ProgressMode.NONE:
-        return ignore_events
+        return _Silent()
     if mode is ProgressMode.JSONL:
-        return _write_json_line
+        return _JsonLines(clock)
     dumb = os.environ.get("TERM") == "dumb"
     if mode is ProgressMode.AUTO and sys.stderr.isatty() and not settings.plain and not dumb:
-        return _MovingLine().emit
-    return _write_plain
+        from ktx_cli.cli.progress_live import LiveDrawing
 
-
-def _write_json_line(event: Event) -> None:
-    streams.write_err(json.dumps({"at": isoformat(now()), **event.to_json()}) + "\n")
-
-
-def _label(step: str, connection: str | None) -> str:
-    return f"{connection}: {step}" if connection else step
+        return LiveDrawing(sys.stderr, clock, colour=use_colour(sys.stderr))
+    return _Plain()
 
 
 def describe(event: Event) -> str | None:
@@ -63,55 +110,23 @@ def describe(event: Event) -> str | None:
     return None if text is None else one_line(text, 2000)
 
 
+def label_of(step: str, connection: str | None) -> str:
+    """Return `shop: profile`, or the step alone where it is for the whole run."""
+    return f"{connection}: {step}" if connection else step
+
+
 def _text(event: Event) -> str | None:
     match event:
         case StepStarted(step=step, connection=connection):
-            return f"{_label(step, connection)} …"
+            return f"{label_of(step, connection)} …"
         case StepFinished(step=step, summary=summary, connection=connection, seconds=seconds):
-            return f"{_label(step, connection)}: {summary} ({seconds:.1f} s)"
+            return f"{label_of(step, connection)}: {summary} ({seconds:.1f} s)"
+        case UnitsPlanned(connection=connection, units=units):
+            return f"{connection}: {plural(units, 'unit')} for agents"
         case WorkUnitFinished(connection=connection, unit=unit, status=status, reason=reason):
-            return f"{_label(unit, connection)}: {status}" + (f": {reason}" if reason else "")
+            return f"{label_of(unit, connection)}: {status}" + (f": {reason}" if reason else "")
         case Waiting(reason=reason, seconds=seconds):
             return f"waiting: {reason}" + (f" (at most {seconds:.0f} s)" if seconds else "")
         case Notice(message=message):
             return message
-        case RunStarted() | RunFinished() | StepProgress() | WorkUnitStarted() | WorkUnitStep() | ReconcileStep():
-            return None
     return None
-
-
-def _write_plain(event: Event) -> None:
-    line = describe(event)
-    if line is not None and not isinstance(event, StepStarted):
-        streams.write_err(line + "\n")
-
-
-class _MovingLine:
-    """One line that is drawn over while a step runs, and kept when it ends."""
-
-    def __init__(self, write: Callable[[str], None] = streams.write_err) -> None:
-        self._write = write
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, StepProgress):
-            total = f"/{event.total}" if event.total is not None else ""
-            self._draw(f"{_label(event.step, event.connection)} {event.done}{total}")
-            return
-        if isinstance(event, WorkUnitStep):
-            self._draw(f"{_label(event.unit, event.connection)}: step {event.step} of at most {event.budget}")
-            return
-        if isinstance(event, ReconcileStep):
-            self._draw(f"looking over everything: step {event.step} of at most {event.budget}")
-            return
-        line = describe(event)
-        if line is not None and isinstance(event, StepStarted):
-            self._draw(line)
-        elif line is not None:
-            self._write(f"\r\x1b[K{line}\n")
-        elif isinstance(event, RunFinished):
-            self._write("\r\x1b[K")
-
-    def _draw(self, text: str) -> None:
-        """Draw over the line, cut to the terminal's width: a line that wraps cannot be drawn over."""
-        width = shutil.get_terminal_size((80, 24)).columns
-        self._write(f"\r\x1b[K{one_line(text, max(width - 1, 1))}")

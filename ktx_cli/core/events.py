@@ -151,8 +151,8 @@ def ignore_events(event: Event) -> None:
 
 def event_of(document: Mapping[str, Any]) -> Event | None:
     """Return the event that `to_json` wrote (`at`, the time, is no field); None for what is none this version knows."""
-    kinds = {event_name(kind): kind for kind in Event.__subclasses__() if kind.__module__ == __name__}
-    kind = kinds.get(str(document.get("event")))
+    known = (kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, Event))
+    kind = {event_name(each): each for each in known}.get(str(document.get("event")))
     if kind is None:
         return None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -14,10 +13,8 @@ import pytest
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_pretty
 from ktx_cli.cli.contract import Result, Session, execute, finish
-from ktx_cli.cli.progress import renderer
-from ktx_cli.cli.settings import ProgressMode, Settings
+from ktx_cli.cli.settings import Settings
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.events import Event, Notice, RunFinished, StepFinished, StepProgress, StepStarted, Waiting
 
 KTX = str(Path(sys.executable).with_name("ktx"))
 NASTY = "a\x1b[2J\x9b31m\x07\nb"
@@ -120,63 +117,6 @@ def test_what_is_drawn_on_a_terminal_holds_nothing_it_obeys() -> None:
     drawn = render_pretty(blocks, colour=False)
     assert clean(drawn.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", ""))
     assert drawn.startswith("  a")
-
-
-EVENTS: list[Event] = [
-    StepStarted(NASTY, NASTY),
-    StepProgress(NASTY, 1, 2, NASTY),
-    StepFinished(NASTY, NASTY, 1.0, NASTY),
-    Waiting(NASTY, 2.0),
-    Waiting(NASTY),
-    Notice(NASTY),
-    RunFinished(NASTY, "done", 1.0),
-]
-
-
-class Terminal(io.StringIO):
-    """A stderr that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def shown(monkeypatch: pytest.MonkeyPatch, settings: Settings, *events: Event) -> str:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    emit = renderer(settings)
-    for event in events:
-        emit(event)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize("mode", ProgressMode)
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_progress_holds_nothing_a_terminal_obeys(
-    monkeypatch: pytest.MonkeyPatch, mode: ProgressMode, event: Event
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    text = shown(monkeypatch, Settings(progress=mode), event)
-    assert clean(text.replace("\r\x1b[K", ""))
-    assert text.count("\n") <= 1
-
-
-def test_the_moving_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "40")
-    drawn = shown(monkeypatch, Settings(), StepStarted("scan", "c" * 60), StepProgress("scan", 1, None, "c" * 60))
-    lines = drawn.split("\r\x1b[K")
-    assert [len(line) for line in lines] == [0, 39, 39]
-
-
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    drawn = shown(monkeypatch, Settings(), StepStarted("scan"), StepFinished("scan", "3 tables", 1.0))
-    assert drawn == "scan: 3 tables (1.0 s)\n"
-
-
-def test_a_wait_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Settings(progress=ProgressMode.PLAIN)
-    assert shown(monkeypatch, plain, Waiting("x"), Waiting("x", 3.0)) == "waiting: x\nwaiting: x (at most 3 s)\n"
 
 
 def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

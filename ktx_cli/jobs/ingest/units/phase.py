@@ -17,7 +17,7 @@ from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill, load_skills
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import CancelledError, KtxError
-from ktx_cli.core.events import Notice, StepFinished, StepStarted
+from ktx_cli.core.events import Notice, StepFinished, StepStarted, UnitsPlanned
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.documents.curating import Curator
 from ktx_cli.jobs.ingest.documents.lanes import Sorter
@@ -204,6 +204,9 @@ class _Phase:
         )
         emit(StepStarted("units"))
         started = monotonic()
+        for work in self.run.works:
+            if work.units and work.error is None:
+                emit(UnitsPlanned(work.connection, work.kind, len(work.units)))
         pieces = [Piece(work, unit) for work in self.run.works if work.error is None for unit in work.units]
         outcomes = await run_units(pieces, loops.run, at_once=settings.max_concurrency, stop=self.stop)
         done = sum(each.status is UnitStatus.DONE for each in outcomes)
