@@ -27,7 +27,7 @@ Opens = Callable[[], AbstractContextManager[Connector]]
 class Place:
     """Where a history is: the connection's id, the sqlglot dialect of its SQL, the project, and how it is opened.
 
-    `location`: of BigQuery's datasets.
+    `location`: of BigQuery's datasets. `cut`: see `sql_file.read`.
     """
 
     connection: str
@@ -35,6 +35,7 @@ class Place:
     project: Path
     connect: Opens
     location: str | None = None
+    cut: sql_file.Cut | None = None
 
 
 def read_history(place: Place, settings: QueryHistory, now: datetime) -> History:
@@ -46,7 +47,7 @@ def read_history(place: Place, settings: QueryHistory, now: datetime) -> History
     if settings.file:
         path = place.project / Path(settings.file).expanduser()
         executions = max(1, settings.min_executions)
-        return sql_file.read(path, settings.file, dialect=place.dialect, executions=executions)
+        return sql_file.read(path, settings.file, dialect=place.dialect, executions=executions, cut=place.cut)
     if place.dialect not in DIALECTS:
         raise NotSupportedError(
             f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",

@@ -27,6 +27,7 @@ from ktx_cli.context.sources.query_history.evidence import (
 from ktx_cli.context.sources.query_history.hints import missing_joins
 from ktx_cli.context.sources.query_history.model import KIND, Coverage
 from ktx_cli.context.sources.query_history.pages import PageChange, pattern_pages
+from ktx_cli.context.sources.query_history.readings import Readings, basis_of
 from ktx_cli.context.sources.query_history.scope import scope_of
 from ktx_cli.context.sources.query_history.staging import stage
 from ktx_cli.context.sources.query_history.tables import Tables
@@ -71,16 +72,22 @@ class QueryHistorySource:
             or context.models.get(context.connection)
             or load_model(context.layout, context.connection, dialect)
         )
-        gathering = _gathering(entry, settings, model, context.connection)
+        gathering = _gathering(entry, settings, model, context)
         opens = self.connect or (lambda: _opened(entry, context))
         place = readers.Place(
-            context.connection, model.dialect, context.layout.root, opens, getattr(entry, "location", None)
+            context.connection,
+            model.dialect,
+            context.layout.root,
+            opens,
+            getattr(entry, "location", None),
+            gathering.readings.cuts,
         )
         moment = self.clock()
         history = readers.read_history(place, settings, moment)
         if context.stopped():
             raise CancelledError("interrupted while the query history was read", hint="run the command again")
         staged = stage(history, gathering, context.connection, moment)
+        gathering.readings.save(context.cache_folder, context.connection)
         files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
         return Snapshot(
             files,
@@ -140,12 +147,14 @@ class QueryHistorySource:
         )
 
 
-def _gathering(entry: Any, settings: QueryHistory, model: Model, connection: str) -> Gathering:
-    where = f"connections.{connection}.context.queryHistory"
+def _gathering(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> Gathering:
+    where = f"connections.{context.connection}.context.queryHistory"
     redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
     tables = Tables(model, redact)
     scope = scope_of(settings, entry.enabled_tables, tables)
-    return Gathering(model.dialect, tables, scope, settings, redact, where)
+    basis = basis_of(model.dialect, settings.redaction_patterns, tables)
+    readings = Readings.load(context.layout.cache, context.connection, basis, tables)
+    return Gathering(model.dialect, tables, scope, settings, redact, where, readings)
 
 
 def _opened(entry: Any, context: FetchContext) -> Connector:

@@ -66,6 +66,11 @@ class Tables:
         """The semantic layer's tables, sorted by name."""
         return tuple(sorted(self._by_parts.values(), key=lambda table: table.display))
 
+    def same(self, table: NamedTable) -> NamedTable:
+        """Return the semantic layer's own table of a name that was kept, or what was kept as only a name."""
+        known = self._by_parts.get(_folded(table.parts))
+        return known if known == table else NamedTable(table.display, table.parts, table.source, redact=self._redact)
+
     def find(self, parts: Parts) -> NamedTable:
         """Return the table a statement means: the one that ends so, else one that is only a name.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections import Counter
@@ -14,6 +15,7 @@ from ktx_cli.context.sources.query_history import filters
 from ktx_cli.context.sources.query_history.blanking import Redact, without_literals
 from ktx_cli.context.sources.query_history.filters import Dropped, ServiceFilter
 from ktx_cli.context.sources.query_history.model import Observation
+from ktx_cli.context.sources.query_history.readings import Reading, Readings
 from ktx_cli.context.sources.query_history.scope import HistoryScope
 from ktx_cli.context.sources.query_history.statements import (
     Statement,
@@ -64,7 +66,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """What decides which statements count. `where`: the settings' place in `ktx.yaml`."""
+    """What decides which statements count. `where`: the settings' place in `ktx.yaml`.
+
+    `readings`: what is known of statements from earlier runs.
+    """
 
     dialect: str
     tables: Tables
@@ -72,59 +77,75 @@ class Gathering:
     settings: QueryHistory
     redact: Redact
     where: str
+    readings: Readings = field(default_factory=Readings)
 
     def gather(self, observations: Iterable[Observation]) -> Gathered:
         """Read every statement, take together those that are the same, and leave out what does not count."""
         found = Gathered()
         asked = self._asked(observations, found)
         totals: Counter[str] = Counter()
-        for seen, text in asked:
-            totals[_loose(text)] += seen.executions
+        for seen, reading in asked:
+            totals[reading.loose] += seen.executions
         read: dict[str, Statement | None] = {}
-        for seen, text in asked:
+        for seen, reading in asked:
             # Most statements of a history are rare, and reading one takes a parser milliseconds.
-            if totals[_loose(text)] < self.settings.min_executions:
+            if totals[reading.loose] < self.settings.min_executions:
                 found.dropped.add("rare")
                 continue
-            if text not in read:
-                read[text] = self._read(seen.text, found)
-            statement = read[text]
+            name = reading.text or ""
+            if name not in read:
+                read[name] = self._statement(name, seen.text, found)
+            statement = read[name]
             if statement is not None:
-                self._count(seen, statement, found)
+                self._count(seen, reading.sender, statement, found)
         self._sift(found)
         return found
 
-    def _asked(self, observations: Iterable[Observation], found: Gathered) -> list[tuple[Observation, str]]:
-        """Return the queries, each with its text without literals."""
-        from sqlglot.errors import SqlglotError
-
+    def _asked(self, observations: Iterable[Observation], found: Gathered) -> list[tuple[Observation, Reading]]:
+        """Return the queries, each with what is known of its text without a parser."""
         asked = []
         for seen in observations:
             reason = filters.noise(seen)
             if reason is not None:
                 found.dropped.add(reason)
                 continue
-            try:
-                asked.append((seen, without_literals(seen.text, self.dialect)))
-            except SqlglotError:
+            reading = self.readings.reading(seen.text, self._looked_at)
+            if reading.text is None:
                 found.unread[_name_of(seen.text)] = "it cannot be parsed"
+            else:
+                asked.append((seen, reading))
         return asked
 
-    def _read(self, text: str, found: Gathered) -> Statement | None:
+    def _looked_at(self, text: str) -> Reading:
+        from sqlglot.errors import SqlglotError
+
+        try:
+            plain = without_literals(text, self.dialect)
+        except SqlglotError:
+            return Reading(None)
+        hash_of, sender = self.readings.hash_of, filters.orchestrator_of(text, self.dialect)
+        return Reading(hash_of(plain), hash_of(_loose(plain)), sender)
+
+    def _statement(self, name: str, text: str, found: Gathered) -> Statement | None:
+        statement = self.readings.statement(name, functools.partial(self._read, text))
+        if isinstance(statement, str):
+            found.unread[_name_of(text)] = statement
+            return None
+        return statement
+
+    def _read(self, text: str) -> Statement | str:
         try:
             return read_statement(text, self.dialect, self.tables, self.redact)
         except UnreadableStatementError as error:
-            found.unread[_name_of(text)] = str(error)
-            return None
+            return str(error)
 
-    def _count(self, seen: Observation, statement: Statement, found: Gathered) -> None:
+    def _count(self, seen: Observation, sender: str | None, statement: Statement, found: Gathered) -> None:
         reason = self._reason(statement)
         if reason is not None:
             found.dropped.add(reason)
             return
         template = found.templates.setdefault(statement.id, Template(statement))
         template.add(seen)
-        sender = filters.orchestrator_of(seen.text, self.dialect)
         template.marks.add(sender or "")
 
     def _reason(self, statement: Statement) -> str | None:

@@ -140,7 +140,8 @@ def test_a_file_of_sql_is_read(tmp_path: Path) -> None:
 
 
 def test_a_file_with_an_open_quote_is_read_as_far_as_lines_go() -> None:
-    found = list(sql_file.parse("SELECT 1;\nSELECT 'open;\nSELECT 2;\n", "postgres", 5))
+    text = "SELECT 1;\nSELECT 'open;\nSELECT 2;\n"
+    found = list(sql_file.parse(text, sql_file.ends_of(text, "postgres"), 5))
     assert [each.text for each in found] == ["SELECT 1", "SELECT 'open", "SELECT 2"]
 
 
