@@ -1,0 +1,140 @@
+"""A project of documents to ingest, and runs of the installed `ktx` in it with what they took."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ingest_model import Facts, Model
+from ktx_cli.testing.kills import installed_ktx
+
+LONG = "Orders count when they are paid. " * 370
+"""So long that a document is a unit of its own."""
+
+CONFIG = """\
+llm:
+  provider:
+    backend: {backend}
+    anthropic: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
+  models: {{default: claude-sonnet-5-5}}
+ingest:
+  workUnits: {{maxConcurrency: {at_once}, stepBudget: 40}}
+scan: {{enrichment: {{mode: none}}}}
+connections:
+  shop:
+    driver: sqlite
+    path: shop.sqlite
+{shop}
+"""
+
+SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, country TEXT);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, amount REAL, paid INTEGER);
+INSERT INTO customers VALUES (1, 'a', 'NL'), (2, 'b', 'BE');
+INSERT INTO orders VALUES (1, 1, 10.0, 1), (2, 2, 5.0, 0);
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run took: seconds, CPU seconds of it and its children, git processes, what the model was asked."""
+
+    wall: float
+    cpu: float
+    gits: int
+    asked: Facts | None
+    report: Mapping[str, Any]
+
+    @property
+    def commit(self) -> str | None:
+        """The commit it made."""
+        found: str | None = self.report.get("commit")
+        return found
+
+
+class Project:
+    """A folder with a project; `model` None: no model works in it."""
+
+    def __init__(self, folder: Path, model: Model | None, backend: str = "none", *, at_once: int = 8) -> None:
+        self.folder, self._model, self._backend = folder, model, backend
+        self._at_once = at_once
+        folder.mkdir()
+        database = sqlite3.connect(folder / "shop.sqlite")
+        database.executescript(SHOP)
+        database.close()
+        self.configure()
+
+    def configure(self, *sources: str, shop: str = "") -> None:
+        """Write `ktx.yaml`: `sources` are ids of connections whose documents are in folders of their names."""
+        url = "http://127.0.0.1:9" if self._model is None else self._model.url
+        text = CONFIG.format(backend=self._backend, url=url, at_once=self._at_once, shop=shop)
+        text += "".join(f"  {each}: {{driver: documents, path: {each}}}\n" for each in sources)
+        (self.folder / "ktx.yaml").write_text(text)
+
+    def write(self, source: str, names: list[str], text: str = LONG) -> None:
+        """Write documents, a hundred in a folder."""
+        for number, name in enumerate(names):
+            path = self.folder / source / f"part{number // 100:03}" / f"{name}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# {name}\n\n{text}")
+
+    def run(self) -> Run:
+        """Ingest; raises where a run does not end well."""
+        log = self.folder.with_suffix(".gits")
+        log.write_text("")
+        environ = {**self._environ(), "PATH": f"{_shim(self.folder)}:{os.environ['PATH']}", "GIT_CALLS": str(log)}
+        if self._model is not None:
+            self._model.facts()
+        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        command = [installed_ktx(), "ingest", "--json"]
+        done = subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True)
+        wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            raise SystemExit(f"ktx ingest ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        gits = len(log.read_text().splitlines())
+        asked = None if self._model is None else self._model.facts()
+        return Run(wall, cpu, gits, asked, json.loads(done.stdout)["data"])
+
+    def clone(self, folder: Path) -> Project:
+        """Commit what is not committed, and return the project in a fresh clone."""
+        git(self.folder, "add", "-A")
+        git(self.folder, "commit", "-qm", "the rest")
+        git(self.folder.parent, "clone", "-q", str(self.folder), str(folder))
+        other = object.__new__(Project)
+        other.folder, other._model, other._backend, other._at_once = folder, self._model, self._backend, self._at_once
+        return other
+
+    def forget_state(self) -> None:
+        """Delete everything that is not committed and not the user's."""
+        shutil.rmtree(self.folder / ".ktx")
+
+    def _environ(self) -> dict[str, str]:
+        claude = self._model is not None and self._backend.startswith("claude")
+        base = self._model.environ if claude and self._model is not None else {**os.environ}
+        return {**base, "SCRIPTED_KEY": "made-up", "COLUMNS": "100"}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as a made-up user and return what it says."""
+    user = ["-c", "user.name=u", "-c", "user.email=u@example.com"]
+    return subprocess.run(["git", *user, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def _shim(folder: Path) -> Path:
+    """Return a folder with a `git` that notes each call and is git."""
+    place = folder.with_suffix(".bin")
+    place.mkdir(exist_ok=True)
+    script = place / "git"
+    script.write_text(f'#!/bin/sh\necho >> "$GIT_CALLS"\nexec {shutil.which("git")} "$@"\n')
+    script.chmod(0o755)
+    return place
