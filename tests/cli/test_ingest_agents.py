@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -320,3 +322,22 @@ def test_an_overload_fails_one_unit(ktx: Run, company: Path, configure: Run, mod
     answer = ktx("ingest", "--json")
     assert answer.code == 7
     assert states(company) == {"refunds.md": "failed", "stock.md": "done"}
+
+
+@pytest.mark.parametrize("privacy", ["local", "off"])
+def test_values_of_columns_are_shown_where_the_project_lets_them(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, privacy: str
+) -> None:
+    configure("refunds")
+    settings = (company / "ktx.yaml").read_text()
+    (company / "ktx.yaml").write_text(settings.replace("scan:\n", f"scan:\n  privacy: '{privacy}'\n"))
+    with contextlib.closing(sqlite3.connect(company / "shop.sqlite")) as database:
+        database.execute("CREATE TABLE parcels (id INTEGER PRIMARY KEY, state TEXT)")
+        database.executemany("INSERT INTO parcels (state) VALUES (?)", [("sent",)] * 6 + [("lost",)] * 4)
+        database.commit()
+    look = Call("entity_details", {"targets": ["parcels"]})
+    model_server.play(Agents(refunds=[calls(look), says("x")]))
+    assert ktx("ingest").code == 0
+    told = json.dumps([each.body["messages"] for each in model_server.model_calls])
+    assert "tool_result" in told
+    assert ("values: sent, lost" in told) is (privacy == "off"), told[-2000:]

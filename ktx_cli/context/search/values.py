@@ -26,7 +26,7 @@ def value_documents(shown: Shown, lists: Iterable[ColumnValues]) -> Iterator[Doc
     visible = {source.name: {each.name.casefold() for each in shown.columns(source)} for source in shown.sources()}
     for listed in lists:
         for source in by_name.get(listed.ref.name.casefold(), ()):
-            column = source.column(listed.column) if _is_of(source, listed.ref) else None
+            column = source.column(listed.column) if is_of(source, listed.ref) else None
             if column is not None and column.expr is None and column.name.casefold() in visible[source.name]:
                 for value, count in listed.values:
                     yield _value(shown, f"{source.name}.{column.name}", value, count, column.description)
@@ -54,7 +54,7 @@ def _by_name(sources: Iterable[Source]) -> dict[str, list[Source]]:
     return found
 
 
-def _is_of(source: Source, ref: TableRef) -> bool:
+def is_of(source: Source, ref: TableRef) -> bool:
     """Say whether a source of a table's name is of that table: its schema is the same, or not said."""
     schemas = (source.table or ())[-2:-1]
     return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()

@@ -18,6 +18,7 @@ from ktx_cli.context.tools.stage import Stage
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Piece
+from ktx_cli.jobs.ingest.units.samples import Samples
 from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import calendar_of
 from ktx_cli.project.workspace import Workspace
@@ -32,6 +33,7 @@ class Opener:
     skills: Mapping[str, Skill]
     library: Library
     layers: Layers
+    samples: Samples
 
     def unit(self, piece: Piece) -> ToolSession:
         """Return the tools of a unit, on an overlay of its own."""
@@ -67,6 +69,7 @@ class Opener:
             calendar=self._calendar(),
             privacy=config.scan.privacy,
             run_sql=self._run_sql,
+            values=self.samples,
             skills=self.skills,
             **fields,  # type: ignore[arg-type]
         )

@@ -36,6 +36,7 @@ from ktx_cli.jobs.ingest.units.merging import Merger
 from ktx_cli.jobs.ingest.units.opening import Opener
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
+from ktx_cli.jobs.ingest.units.samples import Samples
 from ktx_cli.jobs.ingest.units.settling import Settled, settle
 from ktx_cli.jobs.ingest.units.store import UnitStore
 from ktx_cli.llm.embeddings import create_embedder
@@ -124,7 +125,9 @@ class _Phase:
 
     async def work(self, runtime: LlmRuntime) -> Settled:
         """Return the agents' part as it would land."""
-        opener = Opener(self.run, self.base, self.skills, self.documents.library, self.gates.layers)
+        opener = Opener(
+            self.run, self.base, self.skills, self.documents.library, self.gates.layers, Samples(self.database)
+        )
         await self.documents.sort(self._sorter(runtime))
         outcomes = await self._units(runtime, opener)
         self.failed = self.stop.error
