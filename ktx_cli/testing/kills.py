@@ -73,7 +73,8 @@ def sweep(
     After each kill: every YAML file parses, `git fsck` is clean, the next `ktx ingest` needs no help, ends with 0,
     leaves a clean status and no lock, and its tree equals that of a run nobody disturbed.
     """
-    timing, wanted = _undisturbed(template, scratch / "undisturbed", environ)
+    undisturbed = scratch / "undisturbed"
+    timing = _undisturbed(template, undisturbed, environ)
     result = SweepResult()
     for number, (phase, moment) in enumerate(_moments(kills, seed, timing)):
         project = scratch / f"kill-{number}"
@@ -83,7 +84,7 @@ def sweep(
         result.fell[fell] += 1
         result.locked += (project / ".git" / "index.lock").exists()
         result.how["group" if group else "process"] += 1
-        problems = [*broken_files(project, environ), *_next_run(project, wanted, environ)]
+        problems = [*broken_files(project, environ), *_next_run(project, undisturbed, environ)]
         result.violations += [f"kill {number} ({fell}, {'group' if group else 'process'}): {p}" for p in problems]
         progress(f"{number + 1}/{kills} {fell}{' VIOLATION' if problems else ''}")
         shutil.rmtree(project)
@@ -104,7 +105,7 @@ def broken_files(project: Path, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"git fsck: {done.stdout}{done.stderr}"
 
 
-def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> tuple[Timing, str]:
+def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> Timing:
     shutil.copytree(template, project, symlinks=True)
     started = time.monotonic()
     with _start(project, environ) as process:
@@ -112,7 +113,7 @@ def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> t
     ended = time.monotonic() - started
     if process.returncode:
         raise RuntimeError(f"an undisturbed ktx ingest ended with {process.returncode}")
-    return Timing(marks["step_started"], marks["step_finished"], ended), _tree(project, environ)
+    return Timing(marks["step_started"], marks["step_finished"], ended)
 
 
 def _moments(kills: int, seed: int, timing: Timing) -> Iterator[tuple[str, float]]:
@@ -154,7 +155,7 @@ def _marks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, float]]:
 
 def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, str], *, group: bool) -> str:
     """Run, kill at the moment, and return where the kill fell, judged by what is left."""
-    tip = _tip(project, environ)
+    before = tip(project, environ)
     wanted = {DURING: "step_started", AFTER: "step_finished"}.get(phase)
     with _start(project, environ) as process:
         if wanted is not None:
@@ -167,7 +168,7 @@ def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, st
             (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
     if finished:
         return TOO_LATE
-    return judge(project, moved=_tip(project, environ) != tip)
+    return judge(project, moved=tip(project, environ) != before)
 
 
 def judge(project: Path, *, moved: bool) -> str:
@@ -184,7 +185,7 @@ def judge(project: Path, *, moved: bool) -> str:
     return AFTER if moved else BEFORE
 
 
-def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterator[str]:
+def _next_run(project: Path, undisturbed: Path, environ: Mapping[str, str]) -> Iterator[str]:
     done = subprocess.run(
         [installed_ktx(), "ingest", "--json"],
         cwd=project,
@@ -196,8 +197,13 @@ def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterato
     if done.returncode:
         yield f"the next run ended with {done.returncode}: {done.stdout} {done.stderr}"
         return
+    yield from unlike(project, undisturbed, environ)
+
+
+def unlike(project: Path, undisturbed: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is not as in a project nobody disturbed: its tree, its status, files left behind, broken ones."""
     yield from broken_files(project, environ)
-    if _tree(project, environ) != wanted:
+    if _tree(project, environ) != _tree(undisturbed, environ):
         yield "the next run ended in another tree"
     status = _git(project, environ, "status", "--porcelain").stdout
     if status:
@@ -207,12 +213,18 @@ def _next_run(project: Path, wanted: str, environ: Mapping[str, str]) -> Iterato
         yield f"left behind: {left}"
 
 
+def commits(project: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return the subjects of all commits, the last first."""
+    return _git(project, environ, "log", "--all", "--format=%s").stdout.splitlines()
+
+
+def tip(project: Path, environ: Mapping[str, str]) -> str:
+    """Return the commit of the branch, empty where there is none."""
+    return _git(project, environ, "rev-parse", "--verify", "-q", "HEAD").stdout.strip()
+
+
 def _tree(project: Path, environ: Mapping[str, str]) -> str:
     return _git(project, environ, "rev-parse", "HEAD^{tree}").stdout.strip()
-
-
-def _tip(project: Path, environ: Mapping[str, str]) -> str:
-    return _git(project, environ, "rev-parse", "--verify", "-q", "HEAD").stdout.strip()
 
 
 def _git(project: Path, environ: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]:
