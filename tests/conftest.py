@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import inspect
 import os
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +88,22 @@ def no_model_but_scripted_ones() -> Iterator[None]:
 
 def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
+
+
+@pytest.fixture(scope="session")
+def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `ktx demo` builds, made once for all workers: to be read, or copied."""
+    from ktx_cli.jobs.demo.run import demo
+
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    folder = root / "demo-company"
+    with (root / "demo-company.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            demo(root / "demo-company-draft", 7, environ=os.environ)
+            os.replace(root / "demo-company-draft", folder)
+    return folder
 
 
 SERVERS = {"postgres": "Postgres", "mysql": "MariaDB (for MySQL)"}

@@ -30,12 +30,12 @@ from tests.cli.agents import (
     measure,
     page,
     states,
-    tree,
     units,
     usual,
 )
 
 Run = Callable[..., Any]
+STEPS = ("work_unit_step", "reconcile_step")
 
 
 def test_agents_write_pages_in_one_commit(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
@@ -74,50 +74,24 @@ def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
     assert answer.data["sources"][0]["changes"] == {"added": 0, "modified": 1, "deleted": 0, "unchanged": 1}
 
 
-def test_three_backends_write_the_same_bytes_and_send_the_same_progress(
-    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, progress = {}, {}
-    refunds = [*usual("refunds")[:2], calls(page("refunds"), measure("paid", "sum(paid)")), says("done")]
-    for backend in BACKENDS:
-        for folder in (".git", ".ktx", "wiki", "semantic-layer", "raw-sources"):
-            subprocess.run(["rm", "-rf", str(company / folder)], check=True)
-        configure("refunds", "stock", backend=backend)
-        model_server.play(Agents(refunds=refunds))
-        with entered(backend, model_server, monkeypatch):
-            answer = ktx("ingest", "--progress", "jsonl")
-        assert answer.code == 0, answer
-        found[backend] = tree(company)
-        events = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
-        kinds = ("work_unit_started", "work_unit_step", "work_unit_finished", "reconcile_step")
-        progress[backend] = [{**e, "at": None} for e in events if e["event"] in kinds]
-    assert found["anthropic"] == found["claude-code"] == found["claude-cli"]
-    assert progress["anthropic"] == progress["claude-code"] == progress["claude-cli"]
-    assert [e["step"] for e in progress["anthropic"] if e["event"] == "work_unit_step"] == [1, 2, 3, 4] * 2
-    assert [e["tool_calls"] for e in progress["anthropic"] if e["event"] == "work_unit_step"] == [
-        1,
-        2,
-        4,
-        4,
-        1,
-        2,
-        3,
-        3,
-    ]
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_budget_of_n_steps_sends_n_steps(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure("refunds", backend=backend, steps=3)
-    model_server.play(Agents(refunds=[calls(page("refunds")), *[calls(Call("wiki_list_tags"))] * 9]))
+    monkeypatch.setattr("ktx_cli.jobs.ingest.units.reconciling.STEPS", 2)
+    forever = [calls(Call("wiki_list_tags"))] * 9
+    model_server.play(Agents(refunds=[calls(page("refunds")), *forever], reconcile=forever))
     with entered(backend, model_server, monkeypatch):
         answer = ktx("ingest", "--json", "--progress", "jsonl")
     assert answer.code == 0, answer
-    steps = [json.loads(line) for line in answer.err.splitlines() if '"work_unit_step"' in line]
-    assert [(each["step"], each["budget"]) for each in steps] == [(1, 3), (2, 3), (3, 3)]
-    assert units(answer)["refunds.md"]["budget_used"]
+    events = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
+    told = [(e["event"], e["step"], e["budget"], e["tool_calls"]) for e in events if e["event"] in STEPS]
+    assert told == [
+        *(("work_unit_step", n, 3, n) for n in (1, 2, 3)),
+        *(("reconcile_step", n, 2, n) for n in (1, 2)),
+    ]
+    assert units(answer)["refunds.md"]["budget_used"] and answer.data["reconciled"]["budget_used"]
 
 
 def test_a_failed_unit_leaves_the_others(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:

@@ -1,0 +1,277 @@
+"""A scripted model that works through the demo company's sources, and counts who of the product asked it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
+
+MARKS = {
+    path.name.removesuffix(".md"): path.read_text("utf-8").split("\n")[0].split("{{")[0]
+    for path in files("ktx_cli").joinpath("prompts").iterdir()
+    if path.name.endswith(".md")
+}
+"""Packaged prompts -> how each begins; no two begin alike."""
+
+LIGHT = {"onboarding.md": "page: where-to-start", "glossary.md": "page: words"}
+WORTHLESS = ("README.md",)
+"""Documents of the handbook that are not read by an agent of their own."""
+
+NET_REVENUE = "wiki/global/net-revenue.md"
+STOCK = "wiki/global/stock.md"
+
+STILL_FREE = """\
+name: inventory_snapshots
+measures:
+  - name: pieces_on_hand
+    expr: sum(on_hand)
+    semi_additive: {over: snapshot_date_key, take: last}
+    description: Pieces at the last count of the period. Counts of several days cannot be added.
+  - name: pieces_to_sell
+    expr: sum(on_hand - reserved)
+    semi_additive: {over: snapshot_date_key, take: last}
+    description: Pieces of the last count that nobody has bought yet.
+tests:
+  - name: what can be sold is never more than what is there
+    query: {measures: [inventory_snapshots.pieces_on_hand, inventory_snapshots.pieces_to_sell]}
+    invariant: pieces_to_sell <= pieces_on_hand
+"""
+"""What the handbook's agent writes: the overlay of the company's analysts with a measure and a test of it more."""
+
+TILL = """
+CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE sales (id INTEGER PRIMARY KEY, sold_by INTEGER, cents INTEGER);
+INSERT INTO staff VALUES (71, 'Ada'), (82, 'Bo'), (93, 'Cy');
+INSERT INTO sales VALUES (1, 71, 950), (2, 93, 1200), (3, 82, 300), (4, 71, 80), (5, 93, 40), (6, 82, 5);
+"""
+"""A second database: nothing describes its tables, nothing declares that `sold_by` is a badge."""
+
+
+def prompt_of(request: ModelRequest) -> str | None:
+    """Return the packaged prompt a request carries as its system prompt; None: none of them."""
+    return next((name for name, mark in MARKS.items() if mark in request.system), None)
+
+
+class CompanyAgents:
+    """Plays every loop and answers every question of an ingest of the company; `asked` counts requests by prompt.
+
+    The agents of dbt and of the handbook both write the page `net-revenue`; the handbook's page on stock refers to a
+    page nobody writes. Repairs put both right.
+    """
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self._turns: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        prompt = prompt_of(request)
+        said = json.dumps(request.body.get("messages", []), ensure_ascii=False).replace('\\"', '"').replace("\\n", "\n")
+        with self._lock:
+            self.asked[prompt or self.other(request.system, said)] += 1
+            loop = f"{prompt} dbt" if "Task: dbt project" in said else str(prompt)
+            turn = self._turns[loop]
+            self._turns[loop] += 1
+        answer = getattr(self, f"_{prompt}", None)
+        if answer is not None:
+            return gives(answer(said))
+        if "ask for an object" in request.system:
+            return gives({"sum": 2})
+        turns = LOOPS.get(loop)
+        return says("ok") if turns is None else turns(said)[min(turn, len(turns(said)) - 1)]
+
+    def other(self, system: str, said: str) -> str:
+        """Return how a request without a packaged prompt is counted."""
+        return "none"
+
+    def _page_triage(self, said: str) -> dict[str, Any]:
+        path = _found(r"path: ([\w.-]+)", said)
+        lane = "skip" if path in WORTHLESS else "light" if path in LIGHT else "full"
+        return {"lane": lane, "reason": "As the handbook says."}
+
+    def _light_extraction(self, said: str) -> dict[str, Any]:
+        scores = {"durability": 3, "authority": 3, "reuse": 3, "novelty": 2, "risk": 0}
+        fact = {
+            "topic": "Where to start",
+            "assertion": "The view order_revenue leaves cancelled orders out.",
+            "rationale": "Everybody asks it first.",
+            "passages": ["p1"],
+            "page": "where-to-start",
+            "hint": "create",
+        }
+        return {"candidates": [{**fact, **scores}] if "path: onboarding.md" in said else []}
+
+    def _describe_tables(self, said: str) -> dict[str, Any]:
+        return {
+            "tables": [
+                {
+                    "table": table["table"],
+                    "description": f"What the till knows of {table['table']}.",
+                    "columns": [
+                        {"column": each["column"], "description": f"The {each['column']} of a row."}
+                        for each in table["columns"]
+                    ],
+                }
+                for table in _tables(said)
+            ]
+        }
+
+    def _propose_joins(self, said: str) -> dict[str, Any]:
+        names = {table["table"].rpartition(".")[2]: table["table"] for table in _tables(said)}
+        join = {
+            "child": names["sales"],
+            "child_columns": ["sold_by"],
+            "parent": names["staff"],
+            "parent_columns": ["badge"],
+            "confidence": 0.9,
+            "rationale": "Who sold is named by a badge.",
+        }
+        return {"joins": [join]}
+
+
+def _handbook(said: str) -> list[Reply]:
+    pages = (
+        Call(
+            "wiki_write",
+            {
+                "key": "net-revenue",
+                "summary": "What customers paid for goods, after everything that was given back.",
+                "content": "# Net revenue\n\nThe handbook: it belongs to the day of the order.",
+                "sl_refs": ["warehouse/order_revenue.net_revenue"],
+                "raw_paths": ["net-revenue.md"],
+            },
+        ),
+        Call(
+            "wiki_write",
+            {
+                "key": "stock",
+                "summary": "How many pieces can still be sold, and how the Sunday counts are read.",
+                "content": "# Stock\n\nWhat is reserved is sold already. Counts of several Sundays are never added.",
+                "refs": ["sunday-counts"],
+                "sl_refs": ["warehouse/inventory_snapshots.pieces_on_hand"],
+                "raw_paths": ["stock.md"],
+            },
+        ),
+    )
+    overlay = {
+        "connection": "warehouse",
+        "source": "inventory_snapshots",
+        "yaml": STILL_FREE,
+        "raw_paths": ["stock.md"],
+    }
+    return [
+        calls(
+            Call("read_raw_file", {"path": "net-revenue.md"}),
+            Call("read_raw_file", {"path": "stock.md"}),
+            _look("order_revenue", "inventory_snapshots"),
+        ),
+        calls(*pages, Call("sl_write_source", overlay), text="Written down."),
+        says("The pages on revenue and stock are written."),
+    ]
+
+
+def _dbt(said: str) -> list[Reply]:
+    page = {
+        "key": "net-revenue",
+        "summary": "The number finance reports: gross revenue minus refunds.",
+        "content": "# Net revenue\n\ndbt: gross revenue minus refunds, cancelled orders left out.",
+        "sl_refs": ["warehouse/order_revenue.net_revenue"],
+        "raw_paths": ["models/marts/schema.yml"],
+    }
+    board = {
+        "key": "monday-board",
+        "summary": "The dashboard of net revenue by region against the sales targets.",
+        "content": "# Monday board\n\nIt shows what [[net-revenue]] says, by region.",
+        "refs": ["net-revenue"],
+        "sl_refs": ["warehouse/order_revenue"],
+        "raw_paths": ["models/marts/exposures.yml"],
+    }
+    return [
+        calls(Call("read_raw_file", {"path": "models/marts/exposures.yml"}), _look("order_revenue")),
+        calls(Call("wiki_write", page), Call("wiki_write", board)),
+        says("The board and its number are written."),
+    ]
+
+
+def _curate(said: str) -> list[Reply]:
+    key = _found(r"candidate `([^`]+)`", said)
+    page = {
+        "key": "where-to-start",
+        "summary": "Which view answers most questions about revenue.",
+        "content": "# Where to start\n\nStart from `order_revenue`: cancelled orders are left out there.",
+        "sl_refs": ["warehouse/order_revenue"],
+        "raw_paths": ["onboarding.md"],
+    }
+    mark = {"key": key, "status": "promoted", "artifact": "wiki:where-to-start"}
+    return [
+        calls(_look("order_revenue"), Call("wiki_write", page), Call("context_candidate_mark", mark)),
+        says("One page."),
+    ]
+
+
+def _reconcile(said: str) -> list[Reply]:
+    return [calls(Call("load_skill", {"name": "ingest_triage"}), Call("stage_list")), says("Nothing is twice.")]
+
+
+def _conflict_repair(said: str) -> list[Reply]:
+    text = (
+        "---\nsummary: What customers paid for goods, after everything that was given back.\n"
+        "sl_refs:\n- warehouse/order_revenue.net_revenue\n---\n\n# Net revenue\n\n"
+        "dbt: gross revenue minus refunds, cancelled orders left out.\n\n"
+        "The handbook: it belongs to the day of the order.\n"
+    )
+    return [calls(Call("write_repair_file", {"path": NET_REVENUE, "content": text})), says("Both are in it.")]
+
+
+def _gate_repair(said: str) -> list[Reply]:
+    text = (
+        "---\nsummary: How many pieces can still be sold, and how the Sunday counts are read.\n"
+        "sl_refs:\n- warehouse/inventory_snapshots.pieces_on_hand\n---\n\n# Stock\n\n"
+        "What is reserved is sold already. Counts of several Sundays are never added.\n"
+    )
+    return [calls(Call("write_repair_file", {"path": STOCK, "content": text})), says("It is taken out.")]
+
+
+LOOPS = {
+    "work_unit": _handbook,
+    "work_unit dbt": _dbt,
+    "curate": _curate,
+    "reconcile": _reconcile,
+    "conflict_repair": _conflict_repair,
+    "gate_repair": _gate_repair,
+}
+"""Loops -> the turns of each, of what was said so far."""
+
+
+def write_till(path: Path) -> None:
+    """Write the second database."""
+    with sqlite3.connect(path) as database:
+        database.executescript(TILL)
+    database.close()
+
+
+def _look(*sources: str) -> Call:
+    return Call("entity_details", {"connection": "warehouse", "targets": list(sources)})
+
+
+def _found(pattern: str, said: str) -> str:
+    found = re.search(pattern, said)
+    assert found, f"{pattern} is not in the request"
+    return found[1]
+
+
+def _tables(said: str) -> Iterator[dict[str, Any]]:
+    """Yield the tables a question shows."""
+    rest, decoder = _found(r"<tables>\n((?:.|\n)*?)\n</tables>", said), json.JSONDecoder()
+    while rest:
+        table, end = decoder.raw_decode(rest)
+        yield table
+        rest = rest[end:].lstrip("\n")

@@ -1,0 +1,240 @@
+"""Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
+
+The same ingest runs on three backends, the real Claude Code among them: same bytes, same progress.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ktx_cli
+from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import BACKENDS, entered, git
+from tests.cli.company_agents import LIGHT, MARKS, CompanyAgents, write_till
+
+Run = Callable[..., Any]
+PACKAGE = Path(ktx_cli.__file__).parent
+ASKING = {
+    name
+    for name, member in vars(LlmRuntime).items()
+    if inspect.iscoroutinefunction(member) and not name.startswith("_") and name != "aclose"
+}
+"""The methods of the port that ask a model."""
+
+FULL = bool(os.environ.get("KTX_TEST_FULL"))
+PAGES = ("net-revenue.md", "stock.md", "onboarding.md")
+"""The pages of the handbook that are there, where not all are."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call site: where it stands, what it calls, and the mark its requests carry in their system prompt."""
+
+    place: str
+    method: str
+    mark: str
+
+
+DOCUMENT = "context/documents/asking.py Question.ask"
+REPAIR = "jobs/ingest/units/repairing.py repair"
+BY_HAND = "jobs/models/asking.py ask_project.work"
+
+SITES = {
+    "page triage": Site(DOCUMENT, "generate_object", "page_triage"),
+    "light extraction": Site(DOCUMENT, "generate_object", "light_extraction"),
+    "curation": Site("jobs/ingest/documents/passes.py Passes._worked", "run_agent_loop", "curate"),
+    "work unit": Site("jobs/ingest/units/loop.py Loops._worked", "run_agent_loop", "work_unit"),
+    "reconcile": Site("jobs/ingest/units/reconciling.py Reconciler.run", "run_agent_loop", "reconcile"),
+    "conflict repair": Site(REPAIR, "run_agent_loop", "conflict_repair"),
+    "gate repair": Site(REPAIR, "run_agent_loop", "gate_repair"),
+    "table description": Site("context/scan/describe/describe.py _Asking._try", "generate_object", "describe_tables"),
+    "relationship proposal": Site(
+        "context/scan/relationships/proposals.py _Asking._try", "generate_object", "propose_joins"
+    ),
+    "probe": Site("jobs/models/probing.py _probe", "probe", "probe"),
+    "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),
+    "ktx llm ask --schema": Site(BY_HAND, "generate_object", "ask for an object"),
+}
+
+
+def calls_in(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (place, method) of every mention of a method that asks, called or passed on."""
+
+    def visit(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = (*names, node.name)
+        if isinstance(node, ast.Attribute) and node.attr in ASKING:
+            yield f"{path.relative_to(PACKAGE).as_posix()} {'.'.join(names)}", node.attr
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, names)
+
+    yield from visit(ast.parse(path.read_text("utf-8")), ())
+
+
+def test_the_call_sites_are_those_of_the_code() -> None:
+    assert {"generate_text", "generate_object", "run_agent_loop", "probe"} == ASKING, "the port asks in another way"
+    modules = (path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in ("llm", "testing"))
+    asking = (path for path in modules if any(name in path.read_text("utf-8") for name in ASKING))
+    found = {call for path in asking for call in calls_in(path)}
+    known = {(site.place, site.method) for site in SITES.values()}
+    assert found - known == set(), "call sites nobody knows: give each a row, and a run that asks from it"
+    assert known - found == set(), "call sites that are gone"
+    prompts = {site.mark for site in SITES.values() if site.mark in MARKS}
+    assert prompts == set(MARKS), "a packaged prompt is that of a call site"
+
+
+class Counted(CompanyAgents):
+    """The company's agents, who count the requests of other call sites too."""
+
+    def other(self, system: str, said: str) -> str:
+        """Return the mark of a request without a packaged prompt."""
+        marks = (site.mark for site in SITES.values() if site.mark not in MARKS and site.mark != "probe")
+        return next((mark for mark in marks if mark in system), "probe" if "Reply with" in said else "none")
+
+
+CONFIG = """\
+llm:
+  provider:
+    backend: {backend}
+    anthropic: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
+  models:
+    default: claude-sonnet-5-5
+ingest:
+  workUnits: {{maxConcurrency: 2}}
+  rateLimit: {{retry: {{maxAttempts: 1}}}}
+scan:
+  enrichment: {{mode: llm}}
+connections:
+  warehouse: {{driver: duckdb, path: warehouse.duckdb}}
+  dbt: {{driver: dbt, source_dir: dbt}}
+  handbook: {{driver: documents, path: handbook}}
+  till: {{driver: sqlite, path: till.sqlite}}
+"""
+
+PROGRESS = ("work_unit_started", "work_unit_step", "work_unit_finished", "reconcile_step")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """An ingest of the company on one backend: what is committed, what was told of each loop, who asked how often."""
+
+    tree: str
+    progress: dict[str, list[dict[str, Any]]]
+    asked: Counter[str]
+    data: Any
+
+
+def told(lines: str) -> dict[str, list[dict[str, Any]]]:
+    """Return what was told of each loop, in order: loops that run side by side are told of in turns."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in lines.splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        if event.get("event") in PROGRESS:
+            found.setdefault(event.get("unit", "reconcile"), []).append({**event, "at": None})
+    return found
+
+
+@pytest.fixture
+def ingested(
+    ktx: Run, work: Path, demo_project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Ran]:
+    """Run the second half of the demo with agents, on a copy of what `ktx demo` built, on a backend."""
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+
+    def run(backend: str) -> Ran:
+        folder = work / backend
+        shutil.copytree(demo_project, folder)
+        for page in [] if FULL else (folder / "handbook").iterdir():
+            if page.name not in PAGES:
+                page.unlink()
+        write_till(folder / "till.sqlite")
+        (folder / "ktx.yaml").write_text(CONFIG.format(backend=backend, url=model_server.url))
+        agents = Counted()
+        model_server.play(agents)
+        with entered(backend, model_server, monkeypatch):
+            place = ("--project-dir", str(folder))
+            answer = ktx("ingest", "till", "dbt", "handbook", "--json", "--progress", "jsonl", *place)
+            assert answer.code == 0, answer
+            if backend == "claude-code":
+                ask_by_hand(ktx, work, place)
+        tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
+        return Ran(tree, told(answer.err), agents.asked, answer.data)
+
+    return run
+
+
+def ask_by_hand(ktx: Run, work: Path, place: tuple[str, str]) -> None:
+    schema = work / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}')
+    assert ktx("llm", "ask", "1 + 1?", "--system", "ask for words", *place).code == 0
+    given = ktx("llm", "ask", "1 + 1?", "--system", "ask for an object", "--schema", str(schema), "--json", *place)
+    assert given.data["answer"] == {"sum": 2}
+
+
+def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_call_site_asks(
+    ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = {backend: ingested(backend) for backend in BACKENDS}
+    first = ran["anthropic"]
+    assert [each.tree for each in ran.values()] == [first.tree] * 3
+    assert [each.progress for each in ran.values()] == [first.progress] * 3
+    progress_is_told_once_a_step(first)
+    made_work(ktx, work / "claude-code")
+    rows = {name: ran["claude-code"].asked[site.mark] for name, site in SITES.items()}
+    with capsys.disabled():
+        print("\n\ncall site                 requests under claude-code")
+        print("\n".join(f"{name:<25} {count:>3}" for name, count in rows.items()))
+    assert all(rows.values()), rows
+
+
+def progress_is_told_once_a_step(ran: Ran) -> None:
+    """Each loop tells its steps one by one with the tool calls so far, as many as the report has."""
+    units = {each["unit"]: each for source in ran.data["sources"] for each in source["units"]}
+    assert set(ran.progress) == {*units, "reconcile"}
+    for name, events in ran.progress.items():
+        steps = [each for each in events if each["event"] in ("work_unit_step", "reconcile_step")]
+        counts = [each["tool_calls"] for each in steps]
+        assert [each["step"] for each in steps] == list(range(1, len(steps) + 1))
+        assert counts == sorted(counts)
+        assert len({each["budget"] for each in steps}) == 1 and steps[0]["budget"] >= len(steps)
+        if name in units:
+            assert (len(steps), counts[-1]) == (units[name]["steps"], units[name]["tool_calls"])
+            assert [events[0]["event"], events[-1]["event"]] == ["work_unit_started", "work_unit_finished"]
+        else:
+            assert len(steps) == ran.data["reconciled"]["steps"]
+    assert [each["tool_calls"] for each in ran.progress["dbt-all"][1:-1]] == [2, 4, 4]
+
+
+def made_work(ktx: Run, folder: Path) -> None:
+    """What agents wrote passes every gate, answers a question and is found."""
+    place = ("--project-dir", str(folder))
+    assert ktx("wiki", "lint", *place).code == 0
+    assert ktx("sl", "validate", "-c", "warehouse", *place).code == 0
+    tests = ktx("sl", "test", "-c", "warehouse", "--json", *place)
+    assert tests.code == 0
+    assert [each["passed"] for each in tests.data["tests"]] == [True, True]
+    measures = ("-m", "inventory_snapshots.pieces_to_sell", "-m", "inventory_snapshots.pieces_on_hand")
+    stock = ktx("sl", "query", "-c", "warehouse", *measures, "-d", "categories.category_name", "--json", *place)
+    assert stock.code == 0 and len(stock.data["rows"]) > 1
+    assert all(0 < free <= there for _, free, there in stock.data["rows"])
+    found = ktx("search", "how many pieces can be sold", "--kind", "page", "--json", *place)
+    assert found.data["hits"][0]["id"] == "stock"
+    net_revenue = (folder / "wiki/global/net-revenue.md").read_text()
+    assert "dbt: " in net_revenue and "The handbook: " in net_revenue, "the conflict was repaired"
+    assert "sunday-counts" not in (folder / "wiki/global/stock.md").read_text(), "the dangling reference is gone"
+    assert (folder / "wiki/global/where-to-start.md").exists(), "the candidate was curated"
+    till = (folder / "semantic-layer/till/_schema/main.yaml").read_text()
+    assert "What the till knows of sales." in till and "sold_by = staff.badge" in till
+    assert set(LIGHT) & set(PAGES)
