@@ -4,45 +4,48 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.profiling.store import load_lists
-from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Values
+from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Values
 from ktx_cli.context.search.index.refresh import Refreshed, refresh
 from ktx_cli.context.search.index.searching import Answer, Searcher
 from ktx_cli.context.search.model import KINDS, Found, Scope
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.tools.finding import Find
+from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.wiki.keys import user_scope
 from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, ignore_events
-from ktx_cli.jobs.semantic.layers import layer_ids
+from ktx_cli.jobs.semantic.layers import calendar_of, layer_ids
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import hold_lease
 from ktx_cli.project.state import read_state
 from ktx_cli.project.tree import Tree, WorkingTree
+from ktx_cli.project.workspace import Workspace
 
 _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
 
 
-def contents_of(layout: Layout, config: KtxConfig, more: Iterable[Part] = ()) -> Contents:
-    """Return what of a project is searched; `more`: parts beside pages, semantic layers and values of columns."""
-    layers = {connection: _layer(layout, config, connection) for connection in layer_ids(layout)}
+def contents_of(layout: Layout, config: KtxConfig) -> Contents:
+    """Return what of a project is searched."""
+    ids = sorted({*layer_ids(layout), *config.databases()})
+    layers = {connection: _layer(layout, config, connection) for connection in ids}
     scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
     values = [
         Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
         for connection, stamp in scans.items()
         if connection in layers
     ]
-    return Contents([Pages(layout.root), *layers.values(), *values, *more])
+    return Contents([Pages(layout.root), *layers.values(), *values])
 
 
 def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
@@ -78,18 +81,18 @@ def search(
         searcher.close()
 
 
-def finder(searcher: Searcher, config: KtxConfig) -> Callable[[Tree, Collection[str], str, Scope, int], Found]:
-    """Return the function the tools of a loop search a tree with: (tree, changed paths, query, scope, limit) -> found.
+def finder(searcher: Searcher, config: KtxConfig) -> Find:
+    """Return what the tools of all loops of a run search their overlays with, at the same time if need be.
 
     A model sees values of rows only where it may.
     """
     allowed = kinds_for_models(config)
 
-    def find(tree: Tree, changed: Collection[str], query: str, scope: Scope, limit: int) -> Found:
+    def find(workspace: Workspace, query: str, scope: Scope, limit: int) -> Found:
         kinds = tuple(kind for kind in scope.kinds or KINDS if kind in allowed)
         if not kinds:
             return Found(())
-        return searcher.search_tree(tree, changed, query, replace(scope, kinds=kinds), limit).found
+        return searcher.search_tree(workspace, query, replace(scope, kinds=kinds), limit).found
 
     return find
 
@@ -137,11 +140,14 @@ def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     entry = config.connections.get(connection)
     dialect = (None if entry is None else dialect_of(entry.driver)) or ""
     parse = ParsedCopies(layout, connection).parse
+    layers = Layers({connection: dialect}, calendar_of(config))
 
     def load(tree: Tree) -> Model:
+        if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read
+            return layers.model(tree, connection)
         return load_tree(tree, connection, dialect, parse=parse)
 
-    return Layer(Path(layout.root), connection, dialect, load)
+    return Layer(layout.root, connection, dialect, load)
 
 
 def _value_scans(database: sqlite3.Connection) -> dict[str, str]:

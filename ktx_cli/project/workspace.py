@@ -84,6 +84,19 @@ class Workspace:
         """Return what differs from the base, sorted by path; None for a deleted file."""
         return {path: content for path, content in sorted(self._changed.items()) if content != self._base.read(path)}
 
+    @property
+    def origin(self) -> Tree:
+        """The tree at the bottom: of all overlays that stand on each other the same object."""
+        return self._base.listing
+
+    def base(self) -> Workspace:
+        """Return what this overlay was made on, without its own changes."""
+        return Workspace(self._base)
+
+    def overlaid(self) -> Mapping[str, bytes | None]:
+        """Return everything that was written or deleted above the tree at the bottom; None for a deleted file."""
+        return {**self._base.changed, **self._changed}
+
     def child(self) -> Workspace:
         """Return an overlay on this one as it is now; later changes here do not show in it."""
         return Workspace(self._base.with_changes(self._changed, self._folders))
@@ -159,25 +172,25 @@ class _Snapshot:
     """
 
     def __init__(self, listing: _Listing, changed: dict[str, bytes | None], folders: frozenset[str]) -> None:
-        self._listing = listing
-        self._changed = changed
+        self.listing = listing
+        self.changed = changed
         self._folders = folders
 
     def with_changes(self, changed: Mapping[str, bytes | None], folders: set[str]) -> _Snapshot:
-        return _Snapshot(self._listing, {**self._changed, **changed}, self._folders | folders)
+        return _Snapshot(self.listing, {**self.changed, **changed}, self._folders | folders)
 
     def read(self, path: str) -> bytes | None:
-        return self._changed[path] if path in self._changed else self._listing.read(path)
+        return self.changed[path] if path in self.changed else self.listing.read(path)
 
     def has(self, path: str) -> bool:
-        return self._changed[path] is not None if path in self._changed else self._listing.has(path)
+        return self.changed[path] is not None if path in self.changed else self.listing.has(path)
 
     def paths(self, prefix: str) -> Iterator[str]:
-        yield from (path for path in self._listing.paths(prefix) if path not in self._changed)
-        yield from (path for path, content in self._changed.items() if content is not None and path.startswith(prefix))
+        yield from (path for path in self.listing.paths(prefix) if path not in self.changed)
+        yield from (path for path, content in self.changed.items() if content is not None and path.startswith(prefix))
 
     def may_be_folder(self, path: str) -> bool:
-        return path in self._folders or next(self._listing.paths(path + "/"), None) is not None
+        return path in self._folders or next(self.listing.paths(path + "/"), None) is not None
 
 
 def _folders(path: str) -> Iterator[str]:

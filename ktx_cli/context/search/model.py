@@ -26,7 +26,8 @@ class Field:
 class Document:
     """Something to find. `id` is how it is asked for, `summary` one sentence about it.
 
-    `order`: which comes first of two that fit as well. `owner`: the user it is for, empty: everybody.
+    `order`: which comes first of two that fit as well. `owner`: the user it is for, empty: everybody. `internal`: it is
+    for those who ask for it alone. `tags`: those of a page.
     """
 
     kind: str
@@ -36,6 +37,8 @@ class Document:
     fields: tuple[Field, ...]
     order: int = 0
     owner: str = ""
+    internal: bool = False
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,14 @@ class Scope:
     """What is looked among: kinds (none: all), a connection (None: all), what is of everybody and of one `user`.
 
     A page that belongs to no connection is in the scope of each. A page of the user stands in for everybody's page of
-    that name.
+    that name. `internal`: what is internal too. `tag`: only pages that have it.
     """
 
     kinds: Collection[str] = ()
     connection: str | None = None
     user: str | None = None
-
-    def has(self, kind: str, connection: str, owner: str) -> bool:
-        """Say whether a document of that kind, connection and owner is in the scope."""
-        of_connection = self.connection is None or connection in ("", self.connection)
-        return of_connection and owner in ("", self.user) and (not self.kinds or kind in self.kinds)
+    internal: bool = False
+    tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

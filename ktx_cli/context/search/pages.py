@@ -42,4 +42,5 @@ def page_document(path: str, content: bytes) -> Document | None:
     )
     summary = one_line(page.summary or title or page.body, _SUMMARY)
     owner = "" if scope == GLOBAL else scope.partition("/")[2]
-    return Document("page", key, "", summary, tuple(each for each in fields if each.text), KINDS.index("page"), owner)
+    filled = tuple(each for each in fields if each.text)
+    return Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tuple(page.tags))

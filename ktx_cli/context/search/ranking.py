@@ -69,8 +69,12 @@ class Index:
 
     def search(self, query: str, limit: int = 20) -> Found:
         """Return the documents that have words of the query, those with more of them first."""
-        ranking = rank([self._store], query, Scope(), limit)
-        return Found(hits([self._store], ranking.documents[:limit]), ranking.total, ranking.corrected)
+        return found([self._store], rank([self._store], query, Scope(), limit), limit)
+
+
+def found(stores: Sequence[Store], ranking: Ranking, limit: int) -> Found:
+    """Return the best of a ranking with what is shown of them."""
+    return Found(hits(stores, ranking.documents[:limit]), ranking.total, ranking.corrected)
 
 
 def hits(stores: Sequence[Store], ranked: Iterable[Ranked]) -> tuple[Hit, ...]:
@@ -86,7 +90,7 @@ def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranki
     ranking = _ranked(stores, finding, asked, query, scope, limit)
     if len(ranking.documents) < limit and len(finding) < len(terms):
         ranking = _ranked(stores, list(terms), asked, query, scope, limit)
-    ranking.corrected = corrected
+    ranking.corrected = corrected if ranking.documents else {}
     return ranking
 
 
@@ -102,14 +106,14 @@ def _ranked(
     hidden = own_pages(stores, scope)
     wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
     scorer = _Scorer(stores, asked, tuple(words(query)))
-    found = [
+    fitting = [
         scored
         for number, store in enumerate(stores)
         for row in store.rows(store.best(terms, scope, wanted))
         if not is_shadowed(row, hidden) and (scored := scorer.score(number, row)).score > 0
     ]
-    found.sort(key=lambda each: (-round(each.score, 6), *each.row.tie))
-    return Ranking(found, sum(store.total(terms, scope) for store in stores))
+    fitting.sort(key=lambda each: (-round(each.score, 6), *each.row.tie))
+    return Ranking(fitting, sum(store.total(terms, scope) for store in stores))
 
 
 def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
@@ -197,7 +201,7 @@ class _Scorer:
             text = row.texts[tier]
             if len(text) > 2:
                 for term in self._idf:
-                    found = text.count(f" {term} ")
-                    if found:
-                        counts[term] += weight * found
+                    times = text.count(f" {term} ")
+                    if times:
+                        counts[term] += weight * times
         return counts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from ktx_cli.context.search.model import KINDS, Document, Field
 from ktx_cli.context.search.shown import Shown
-from ktx_cli.context.semantic.model import Column, Measure, Segment, Source
+from ktx_cli.context.semantic.model import Column, Measure, Model, Segment, Source
 from ktx_cli.core.text import one_line, plural
 
 NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
@@ -24,6 +25,16 @@ def documents(shown: Shown) -> Iterator[Document]:
         yield from (_measure(shown, source, each) for each in measures)
         yield from (_segment(shown, source, each) for each in source.segments.values())
         yield from (_column(shown, source, each) for each in columns)
+
+
+def all_documents(model: Model) -> Iterator[Document]:
+    """Yield the documents of everything in a model that is not hidden; what is internal says so."""
+    public = {(each.kind, each.id): each for each in documents(Shown(model))}
+    yield from public.values()
+    internal = Shown(model, internal=True)
+    if internal.has_more:
+        found = documents(internal)
+        yield from (replace(each, internal=True) for each in found if (each.kind, each.id) not in public)
 
 
 def _source(shown: Shown, source: Source, measures: list[Measure], columns: list[Column]) -> Document:

@@ -34,6 +34,14 @@ class Shown:
         said = {Visibility.PUBLIC, None}
         self._all_public = all(column.visibility in said for column in columns)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something of the model may be internal."""
+        sources = self.model.sources.values()
+        measures = (measure.visibility for source in sources for measure in source.measures.values())
+        said = {source.visibility for source in sources}
+        return not self._all_public or Visibility.INTERNAL in said.union(measures)
+
     def sources(self) -> list[Source]:
         """Return the sources, by name."""
         return [each for each in self.model.sources.values() if self._may(each.visibility)]

@@ -14,7 +14,7 @@ from ktx_cli.context.scan.shards import Shard, parse_shard
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
-from ktx_cli.context.tools.recent import Recent
+from ktx_cli.core.recent import Recent
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
 
@@ -56,7 +56,7 @@ class Layers:
         return _MODELS.get(key, lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1_024)
 def parse_once(content: bytes, where: str) -> Shard:
     """Return a shard, parsed once for all loops of a run; nobody changes the document. Raises as `parse_shard`."""
     return parse_shard(content, where)

@@ -14,7 +14,7 @@ from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem, Source
 from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.failures import Failure, Failures, Refused
-from ktx_cli.context.tools.finding import Find, InMemory, find_in
+from ktx_cli.context.tools.finding import Find, find_in, in_memory
 from ktx_cli.context.tools.ledger import Ledger
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import Action, Records
@@ -83,11 +83,11 @@ class ToolSession:
     pending: Failures = field(default_factory=Failures)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     layers: Layers = field(init=False, repr=False)
-    _memory: InMemory = field(init=False, repr=False)
+    _memory: Find = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.layers = Layers(self.connections, self.calendar)
-        self._memory = InMemory(self.layers)
+        self._memory = in_memory(self.layers)
 
     def connection(self, name: str | None) -> str:
         """Return the connection asked for, the only one where none was; `Refused` for one out of reach."""

@@ -34,8 +34,8 @@ def test_a_search_goes_to_the_index_of_the_project(shop: Callable[..., Any]) -> 
 
     asked = []
 
-    def find(tree: Any, changed: Any, query: str, scope: Any, limit: int) -> Found:
-        asked.append((tuple(changed), query))
+    def find(workspace: Any, query: str, scope: Any, limit: int) -> Found:
+        asked.append((tuple(workspace.changes()), query))
         return Found((Hit("source", "orders", "shop", 1, "a", "", ()), Hit("source", "x", "hr", 1, "b", "", ())))
 
     made = shop(find=find)

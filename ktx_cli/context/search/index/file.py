@@ -6,13 +6,17 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
+from ktx_cli.context.search.index.connection import Connection, connect
 from ktx_cli.context.search.index.schema import create, is_current
 from ktx_cli.context.search.index.writing import count_up
 from ktx_cli.core.errors import StorageError
 from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
+
+_MEMORY: Final = ":memory:"
 
 Identity = tuple[int, int, int]
 """What tells one state of the file from another."""
@@ -29,14 +33,14 @@ def identity(path: Path) -> Identity | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def open_index(path: Path) -> sqlite3.Connection | None:
+def open_index(path: Path) -> Connection | None:
     """Open an index to read; None for one of another version.
 
     It is opened as a file that never changes, which is so: a run puts a new one in its place. Raises SQLite's error
     for a damaged one.
     """
     uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
-    database = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    database = connect(uri, uri=True)
     try:
         if is_current(database):
             database.execute("SELECT count(*) FROM units").fetchone()
@@ -80,21 +84,16 @@ def index_error(path: Path, error: sqlite3.Error) -> StorageError:
 def _loaded(path: Path) -> tuple[sqlite3.Connection, bool]:
     content = read_bytes(path)
     if content:
-        database = _empty()
+        database = connect(_MEMORY)
         try:
             database.deserialize(content)
             if is_current(database) and database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                database.execute(
-                    "PRAGMA secure_delete = ON"
-                )  # what may not be shown any more must not stay in the file
+                # What may not be shown any more must not stay in the file.
+                database.execute("PRAGMA secure_delete = ON")
                 return database, False
         except sqlite3.DatabaseError:  # damaged: what is in it is built again from the files
             pass
         database.close()
-    database = _empty()
+    database = connect(_MEMORY)
     create(database)
     return database, True
-
-
-def _empty() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

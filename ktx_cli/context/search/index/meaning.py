@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,9 +18,9 @@ _NEAREST: Final = 50
 """How many documents the vectors bring in at least."""
 
 
-def no_vectors(database: sqlite3.Connection, embedder: Embedder) -> ResultWarning | None:
+def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
     """Return the warning that an index has no vectors of a model, None where it has."""
-    stored = model_of(database)
+    stored = model_of(store.database)
     if stored == model_name(embedder):
         return None
     what = "has no vectors" if stored is None else f"has vectors of another model ({stored})"

@@ -1,38 +1,58 @@
 """What of a project is searched, in units that are indexed as a whole: one page, one connection's semantic layer.
 
 A part knows its units by cheap signatures (size and time of files), by digests (their contents), and their documents.
+Several threads may ask a part at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.shards import SUFFIXES
+from ktx_cli.context.search.index.writing import digest_of
 from ktx_cli.context.search.model import Document
 from ktx_cli.context.search.pages import page_document
 from ktx_cli.context.search.passages import Passage, passage_documents
-from ktx_cli.context.search.semantic_layer import documents
+from ktx_cli.context.search.semantic_layer import all_documents
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import FOLDER
+from ktx_cli.core.recent import Recent
 from ktx_cli.project.files import storage_error
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 from ktx_cli.project.tree import Tree
 
 LoadModel = Callable[[Tree], Model]
+
+Documents = Mapping[bytes, Document]
+"""Documents by what tells one content from another."""
+
+DOCUMENT: Final = "document "
+"""What the units of passages begin with: each is one document of a source."""
+
+_KEPT: Final = 8
+"""How many states of a semantic layer are remembered: those of a few loops side by side."""
 
 
 class Part(Protocol):
     """Units of one sort. A unit that is gone has no signature."""
 
     def signatures(self) -> Mapping[str, str]:
-        """Return unit -> signature of all units, from sizes and times alone."""
+        """Return unit -> signature of all units, from sizes and times alone, of the files on the disk."""
+        ...
+
+    def units(self, tree: Tree) -> Iterable[str]:
+        """Return all units in a tree."""
+        ...
+
+    def owns(self, unit: str) -> bool:
+        """Say whether a unit is of this part, also one that is gone."""
         ...
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -43,34 +63,42 @@ class Part(Protocol):
         """Return what tells one content of a unit from another; reads its files."""
         ...
 
-    def documents(self, unit: str, tree: Tree) -> Iterable[Document]:
+    def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the documents of a unit; none where it is gone."""
         ...
 
 
 class Pages:
-    """The wiki: every page is a unit, named by its path."""
+    """The wiki: every page is a unit, named by its path. `root` None: there is no disk, only trees are searched."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path | None = None) -> None:
         self._root = root
 
     def signatures(self) -> dict[str, str]:
         """Return page's path -> its size and time."""
         return signatures_below(self._root, FOLDER.rstrip("/"), (".md",))
 
+    def units(self, tree: Tree) -> Iterable[str]:
+        """Return the pages."""
+        return (path for path in tree.paths(FOLDER) if path.endswith(".md"))
+
+    def owns(self, unit: str) -> bool:
+        """Say whether it is a page."""
+        return unit.startswith(FOLDER) and unit.endswith(".md")
+
     def units_of(self, path: str) -> Sequence[str]:
         """Return the page."""
-        return (path,) if path.startswith(FOLDER) and path.endswith(".md") else ()
+        return (path,) if self.owns(path) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of the page."""
         return hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
-    def documents(self, unit: str, tree: Tree) -> list[Document]:
+    def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the page; none for a file that can be no page."""
         content = tree.read(unit)
         found = None if content is None else page_document(unit, content)
-        return [] if found is None else [found]
+        return _by_digest([] if found is None else [found])
 
 
 class Layer:
@@ -79,19 +107,29 @@ class Layer:
     `stamp`: what else its documents come from (dialect, calendar). `load` reads it from a tree.
     """
 
-    def __init__(self, root: Path, connection: str, stamp: str, load: LoadModel) -> None:
+    def __init__(self, root: Path | None, connection: str, stamp: str, load: LoadModel) -> None:
         self._root, self._stamp, self._load = root, stamp, load
         self.folder = Layout.context_paths(connection)[0]
-        self._model: tuple[str, Shown] | None = None
+        self._models: Recent[Model] = Recent(_KEPT)
+        self._documents: Recent[Documents] = Recent(_KEPT)
 
     def signatures(self) -> dict[str, str]:
-        """Return the unit with the sizes and times of all files together."""
-        return {self.folder: self.signature()}
+        """Return the unit with the sizes and times of all files together; nothing where there are none."""
+        signature = self.signature()
+        return {self.folder: signature} if signature else {}
 
     def signature(self) -> str:
-        """Return the sizes and times of all files together."""
+        """Return the sizes and times of all files together, empty where there are none."""
         found = signatures_below(self._root, self.folder, SUFFIXES)
-        return "\n".join((self._stamp, *(f"{path} {found[path]}" for path in sorted(found))))
+        return "\n".join((self._stamp, *(f"{path} {found[path]}" for path in sorted(found)))) if found else ""
+
+    def units(self, tree: Tree) -> Sequence[str]:
+        """Return the unit where it has files."""
+        return (self.folder,) if any(path.endswith(SUFFIXES) for path in tree.paths(f"{self.folder}/")) else ()
+
+    def owns(self, unit: str) -> bool:
+        """Say whether it is the unit."""
+        return unit == self.folder
 
     def units_of(self, path: str) -> Sequence[str]:
         """Return the unit for each of its files."""
@@ -102,16 +140,17 @@ class Layer:
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
         return _hash((self._stamp, *(f"{path} {hashlib.sha256(tree.read(path) or b'').hexdigest()}" for path in paths)))
 
-    def documents(self, unit: str, tree: Tree) -> Iterator[Document]:
-        """Return what of the semantic layer is public."""
-        return documents(self.shown(tree))
+    def documents(self, unit: str, tree: Tree) -> Documents:
+        """Return what of the semantic layer is not hidden."""
+        digest = self.digest(self.folder, tree)
+        return self._documents.get(digest, lambda: _by_digest(all_documents(self._model(tree, digest))))
 
     def shown(self, tree: Tree) -> Shown:
-        """Return the semantic layer as a tree has it; the last one read is remembered."""
-        digest = self.digest(self.folder, tree)
-        if self._model is None or self._model[0] != digest:
-            self._model = (digest, Shown(self._load(tree)))
-        return self._model[1]
+        """Return what of the semantic layer as a tree has it is public."""
+        return Shown(self._model(tree, self.digest(self.folder, tree)))
+
+    def _model(self, tree: Tree, digest: str) -> Model:
+        return self._models.get(digest, lambda: self._load(tree))
 
 
 class Values:
@@ -126,7 +165,16 @@ class Values:
 
     def signatures(self) -> dict[str, str]:
         """Return the unit with its stamp and the signature of the semantic layer, which says what is shown."""
-        return {self._unit: _hash((self._stamp, self._layer.signature()))}
+        signature = self._layer.signature()
+        return {self._unit: _hash((self._stamp, signature))} if signature else {}
+
+    def units(self, tree: Tree) -> Sequence[str]:
+        """Return the unit where there is a semantic layer."""
+        return (self._unit,) if self._layer.units(tree) else ()
+
+    def owns(self, unit: str) -> bool:
+        """Say whether it is the unit."""
+        return unit == self._unit
 
     def units_of(self, path: str) -> Sequence[str]:
         """Return the unit for each file of the semantic layer."""
@@ -136,83 +184,98 @@ class Values:
         """Return the hash of the stamp and the semantic layer."""
         return _hash((self._stamp, self._layer.digest(self._layer.folder, tree)))
 
-    def documents(self, unit: str, tree: Tree) -> Iterator[Document]:
+    def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the values of columns that are shown."""
-        return value_documents(self._layer.shown(tree), self._load())
+        return _by_digest(value_documents(self._layer.shown(tree), self._load()))
 
 
 class Passages:
-    """The passages of one connection: one unit. `stamp` changes whenever they do."""
+    """The passages of one source of documents: every document is a unit.
 
-    def __init__(self, connection: str, stamp: str, load: Callable[[], Iterable[Passage]]) -> None:
-        self._unit, self._stamp, self._load = f"passages of {connection}", stamp, load
+    `documents`: path -> what tells one content from another. `load` takes a path and returns the passages there.
+    """
 
-    def signatures(self) -> dict[str, str]:
-        """Return the unit with its stamp."""
-        return {self._unit: self._stamp}
+    def __init__(self, source: str, documents: Mapping[str, str], load: Callable[[str], Iterable[Passage]]) -> None:
+        self._mark = f"{DOCUMENT}{source}:"
+        self._digests = {f"{self._mark}{path}": digest for path, digest in documents.items()}
+        self._load = load
+
+    def signatures(self) -> Mapping[str, str]:
+        """Return the documents."""
+        return self._digests
+
+    def units(self, tree: Tree) -> Iterable[str]:
+        """Return the documents: they are in no file of the project, and the same in every tree."""
+        return self._digests
+
+    def owns(self, unit: str) -> bool:
+        """Say whether it is a document of this source."""
+        return unit.startswith(self._mark)
 
     def units_of(self, path: str) -> Sequence[str]:
-        """Return nothing: passages are in no file of the project."""
+        """Return nothing."""
         return ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the stamp."""
-        return self._stamp
+        """Return what tells one content of a document from another."""
+        return self._digests.get(unit, "")
 
-    def documents(self, unit: str, tree: Tree) -> Iterator[Document]:
-        """Return the passages."""
-        return passage_documents(self._load())
+    def documents(self, unit: str, tree: Tree) -> Documents:
+        """Return the passages of a document."""
+        known = unit in self._digests
+        return _by_digest(passage_documents(self._load(unit.removeprefix(self._mark)))) if known else {}
 
 
 class Contents:
     """All parts of a project together."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
-        self._parts = list(parts)
-        self._part_of: dict[str, Part] = {}
+        self._parts = tuple(parts)
 
     def signatures(self) -> dict[str, str]:
-        """Return unit -> signature of everything."""
-        found: dict[str, str] = {}
-        for part in self._parts:
-            units = part.signatures()
-            self._part_of.update(dict.fromkeys(units, part))
-            found.update(units)
-        return found
+        """Return unit -> signature of everything on the disk."""
+        return {unit: signature for part in self._parts for unit, signature in part.signatures().items()}
+
+    def units(self, tree: Tree) -> set[str]:
+        """Return all units in a tree."""
+        return {unit for part in self._parts for unit in part.units(tree)}
 
     def units_of(self, path: str) -> list[str]:
         """Return the units a file is part of."""
-        found = [(part, unit) for part in self._parts for unit in part.units_of(path)]
-        self._part_of.update({unit: part for part, unit in found})
-        return [unit for _, unit in found]
+        return [unit for part in self._parts for unit in part.units_of(path)]
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the digest of a unit, nothing for one that no part has any more."""
-        part = self._part_of.get(unit)
+        part = self._part_of(unit)
         return "" if part is None else part.digest(unit, tree)
 
-    def documents(self, unit: str, tree: Tree) -> list[Document]:
+    def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the documents of a unit; none for one that no part has any more."""
-        part = self._part_of.get(unit)
-        return [] if part is None else list(part.documents(unit, tree))
+        part = self._part_of(unit)
+        return {} if part is None else part.documents(unit, tree)
+
+    def _part_of(self, unit: str) -> Part | None:
+        return next((part for part in self._parts if part.owns(unit)), None)
 
 
 def files_between(unit: str, was: str, now: str) -> set[str]:
     """Return the files that make the difference between two signatures of a unit; none where it is made of others."""
     if unit.startswith(FOLDER):
         return {unit}
+    if not unit.startswith(f"{SEMANTIC_NAME}/"):
+        return set()
     lines = set(was.splitlines()[1:]) ^ set(now.splitlines()[1:])
     return {line.rsplit(" ", 2)[0] for line in lines}
 
 
-def signatures_below(root: Path, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
     """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
 
     Links to folders are not followed. Raises `StorageError` for a folder that cannot be read.
     """
     found: dict[str, str] = {}
     folders = [folder]
-    while folders:
+    while root is not None and folders:
         here = folders.pop()
         try:
             with os.scandir(root / here) as entries:
@@ -234,6 +297,10 @@ def _signature(entry: os.DirEntry[str]) -> str:
     except FileNotFoundError:  # it went while the folder was read
         return ""
     return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
+def _by_digest(found: Iterable[Document]) -> Documents:
+    return {digest_of(each): each for each in found}
 
 
 def _hash(parts: Iterable[str]) -> str:

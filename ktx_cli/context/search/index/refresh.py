@@ -11,7 +11,7 @@ from typing import Any
 from ktx_cli.context.search.index.file import changing
 from ktx_cli.context.search.index.parts import Contents
 from ktx_cli.context.search.index.vectors import embed_missing, nobody
-from ktx_cli.context.search.index.writing import add, digest_of, remove
+from ktx_cli.context.search.index.writing import add, remove
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepProgress, ignore_events
 from ktx_cli.llm.embeddings.port import Embedder
@@ -95,7 +95,7 @@ def _bring_up(
 ) -> None:
     digest = contents.digest(unit, tree)
     if known is None or known[1] != digest:
-        documents = {digest_of(each): each for each in contents.documents(unit, tree)}
+        documents = contents.documents(unit, tree)
         added, removed = _replace(database, unit, documents)
         done.added, done.removed, done.units = done.added + added, done.removed + removed, done.units + 1
     database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", (unit, signature, digest))

@@ -10,7 +10,7 @@ import functools
 import sqlite3
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}

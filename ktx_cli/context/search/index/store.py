@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ktx_cli.context.search.index.connection import Connection, connect
 from ktx_cli.context.search.index.schema import FINDING, TIERS, create, get_meta
-from ktx_cli.context.search.index.writing import MARK, OWNED, add, count_up, tag
-from ktx_cli.context.search.model import Document, Scope
+from ktx_cli.context.search.index.writing import INTERNAL, MARK, OWNED, add, count_up, tag
+from ktx_cli.context.search.model import KINDS, Document, Scope
 
 _MOST_SPELLINGS: Final = 64
 """How many words a beginning stands for, the shortest ones."""
@@ -40,9 +40,9 @@ class Row:
 
 
 class Store:
-    """An open index without the documents `removed`."""
+    """An open index without the documents `removed`. It never changes, and several threads may read it."""
 
-    def __init__(self, database: sqlite3.Connection, removed: Collection[int] = ()) -> None:
+    def __init__(self, database: Connection, removed: Collection[int] = ()) -> None:
         self.database = database
         self.removed = frozenset(removed)
         self._having: dict[str, int] = {}
@@ -57,8 +57,13 @@ class Store:
         return cls(database)
 
     def without(self, removed: Collection[int]) -> Store:
-        """Return the same index without some documents."""
-        return Store(self.database, removed) if removed else self
+        """Return the same index without some more documents."""
+        return Store(self.database, self.removed.union(removed)) if removed else self
+
+    def of_unit(self, unit: str) -> dict[bytes, int]:
+        """Return digest -> number of the documents of a unit."""
+        rows = self.database.ask("SELECT digest, id FROM docs WHERE unit = ?", (unit,))
+        return {digest: number for digest, number in rows if number not in self.removed}
 
     @functools.cached_property
     def count(self) -> int:
@@ -73,13 +78,13 @@ class Store:
     def having(self, term: str) -> int:
         """Return how many documents have a stem; what was removed counts too."""
         if term not in self._having:
-            row = self.database.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
-            self._having[term] = 0 if row is None else int(row[0])
+            rows = self.database.ask("SELECT doc FROM terms WHERE term = ?", (term,))
+            self._having[term] = int(rows[0][0]) if rows else 0
         return self._having[term]
 
     def begun(self, word: str) -> list[str]:
         """Return the stems of words that begin so, the shortest first."""
-        rows = self.database.execute(
+        rows = self.database.ask(
             "SELECT stem, min(length(word)) AS shortest FROM spellings WHERE word >= ? AND word < ?"
             " GROUP BY stem ORDER BY shortest, stem LIMIT ?",
             (word, word + "\U0010ffff", _MOST_SPELLINGS),
@@ -94,7 +99,7 @@ class Store:
         third = max(1, len(word) // 3)
         found: dict[str, str] = {}
         for column, part in (("word", word[:third]), ("backwards", word[::-1][:third])):
-            rows = self.database.execute(
+            rows = self.database.ask(
                 f"SELECT word, stem FROM spellings WHERE {column} >= ? AND {column} < ?"
                 " AND length(word) BETWEEN ? AND ?",
                 (part, part + "\U0010ffff", len(word) - 2, len(word) + 2),
@@ -108,10 +113,10 @@ class Store:
         weights = ", ".join(map(str, (0.0, *TIERS.values())))
         asked = wanted
         while match:
-            rows = self.database.execute(
+            rows = self.database.ask(
                 f"SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts, {weights}), rowid LIMIT ?",
                 (match, asked),
-            ).fetchall()
+            )
             kept = [number for (number,) in rows if number not in self.removed]
             if len(kept) >= wanted or len(rows) < asked:
                 return kept[:wanted]
@@ -124,16 +129,23 @@ class Store:
         if not match:
             return 0
         if not self.removed:
-            return int(self.database.execute("SELECT count(*) FROM texts WHERE texts MATCH ?", (match,)).fetchone()[0])
-        rows = self.database.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match,))
-        return sum(number not in self.removed for (number,) in rows)
+            return int(self.database.ask("SELECT count(*) FROM texts WHERE texts MATCH ?", (match,))[0][0])
+        return len(self._matching(match))
+
+    def within(self, scope: Scope) -> list[int]:
+        """Return all documents of a scope, sorted."""
+        return self._matching(scoped(_any_kind(scope), scope))
+
+    def _matching(self, match: str) -> list[int]:
+        rows = self.database.ask("SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rowid", (match,))
+        return [number for (number,) in rows if number not in self.removed]
 
     def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
         """Yield documents to be ranked, in any order."""
         for start in range(0, len(numbers), _AT_ONCE):
             part = numbers[start : start + _AT_ONCE]
             marks = ", ".join("?" for _ in part)
-            found = self.database.execute(
+            found = self.database.ask(
                 f"SELECT {_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id WHERE d.id IN ({marks})",
                 part,
             )
@@ -144,18 +156,18 @@ class Store:
 
     def shown(self, number: int) -> tuple[str, bytes]:
         """Return the summary and the packed fields of a document."""
-        summary, fields = self.database.execute("SELECT summary, fields FROM docs WHERE id = ?", (number,)).fetchone()
+        ((summary, fields),) = self.database.ask("SELECT summary, fields FROM docs WHERE id = ?", (number,))
         return summary, fields
 
     def owned(self, user: str) -> set[str]:
         """Return the names of the pages of a user."""
-        rows = self.database.execute("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
+        rows = self.database.ask("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
         return {name for number, name in rows if number not in self.removed}
 
 
-def in_memory() -> sqlite3.Connection:
+def in_memory() -> Connection:
     """Return an empty index in memory."""
-    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    database = connect(":memory:")
     create(database)
     return database
 
@@ -166,16 +178,23 @@ def expression(terms: Iterable[str], scope: Scope) -> str:
     if not listed:
         return ""
     asked = f"{{{' '.join(FINDING)}}} : ({listed})"
-    for tags in _tags(scope):
-        asked = f"({asked}) AND tag : ({' OR '.join(tags)})"
+    return scoped(f"({asked}) AND {_any_kind(scope)}" if scope.kinds else asked, scope)
+
+
+def scoped(asked: str, scope: Scope) -> str:
+    """Return a question to FTS5 within what a scope says beside kinds."""
+    if scope.connection is not None:
+        asked = f'({asked}) AND tag : ("{tag("c", scope.connection)}" OR "{MARK}n")'
+    if scope.tag is not None:
+        asked = f'({asked}) AND tag : "{tag("t", scope.tag)}"'
+    if not scope.internal:
+        asked = f'({asked}) NOT tag : "{INTERNAL}"'
     others = f'tag : "{OWNED}"'
     if scope.user:
         others = f'({others} NOT tag : "{tag("u", scope.user)}")'
     return f"({asked}) NOT {others}"
 
 
-def _tags(scope: Scope) -> Iterator[list[str]]:
-    if scope.kinds:
-        yield [f'"{tag("k", kind)}"' for kind in sorted(scope.kinds)]
-    if scope.connection is not None:
-        yield [f'"{tag("c", scope.connection)}"', f'"{MARK}n"']
+def _any_kind(scope: Scope) -> str:
+    kinds = (tag("k", kind) for kind in sorted(scope.kinds or KINDS))
+    return "tag : (" + " OR ".join(f'"{kind}"' for kind in kinds) + ")"

@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ktx_cli.context.search.index.schema import get_meta, set_meta
+from ktx_cli.context.search.index.store import Store
 from ktx_cli.context.search.index.writing import unpacked
 from ktx_cli.context.search.model import Scope
 from ktx_cli.core.events import Emit, StepProgress
+from ktx_cli.core.recent import Recent
 from ktx_cli.llm.embeddings.port import Embedder
 
 EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
@@ -89,18 +91,15 @@ def unpack(blob: bytes) -> array.array[float]:
 
 
 class Vectors:
-    """The vectors of an index, read once, with what tells the scope of each."""
+    """The vectors of an index, read once."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        rows = database.execute(
-            "SELECT v.doc, v.vector, d.kind, d.connection, d.owner FROM vectors AS v JOIN docs AS d ON d.id = v.doc"
-            " ORDER BY v.doc"
-        ).fetchall()
+    def __init__(self, store: Store) -> None:
+        rows = store.database.ask("SELECT doc, vector FROM vectors ORDER BY doc")
         self.numbers = [row[0] for row in rows]
         self._blobs = [row[1] for row in rows]
-        self._facts = [row[2:] for row in rows]
         self.dimensions = len(rows[0][1]) // 4 if rows else 0
-        self._within: tuple[object, list[int]] = (None, [])
+        self._store = store
+        self._within: Recent[list[int]] = Recent(8)
 
     @property
     def too_many(self) -> bool:
@@ -108,12 +107,9 @@ class Vectors:
         return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
 
     def within(self, scope: Scope) -> list[int]:
-        """Return the documents of a scope; those of the last one asked for are remembered."""
-        key = (tuple(scope.kinds), scope.connection, scope.user)
-        if self._within[0] != key:
-            found = [number for number, facts in zip(self.numbers, self._facts, strict=True) if scope.has(*facts)]
-            self._within = (key, found)
-        return self._within[1]
+        """Return the documents of a scope that have a vector; those of the scopes last asked for are remembered."""
+        key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
+        return self._within.get(key, lambda: sorted(self._place_of.keys() & set(self._store.within(scope))))
 
     def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
         """Return those of some documents that are nearest in direction, at most `wanted`, the nearest first."""

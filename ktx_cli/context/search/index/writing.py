@@ -17,6 +17,8 @@ MARK: Final = "\ue000"
 """In front of every tag: a character no word has."""
 OWNED: Final = f"{MARK}o"
 """The tag of what is not everybody's."""
+INTERNAL: Final = f"{MARK}i"
+"""The tag of what is for those who ask for it."""
 _ALL_COLUMNS: Final = ("tag", *TIERS)
 
 
@@ -26,7 +28,7 @@ def digest_of(document: Document) -> bytes:
 
 
 def tag(letter: str, name: str) -> str:
-    """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user."""
+    """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user, `t` a tag of a page."""
     return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
 
 
@@ -93,10 +95,12 @@ def _storable(value: Any) -> Any:
 def _tags(document: Document) -> list[str]:
     tags = [tag("k", document.kind)]
     tags += [tag("c", document.connection)] if document.connection else [f"{MARK}n"]
+    tags += [tag("t", each) for each in document.tags]
+    tags += [INTERNAL] if document.internal else []
     return tags + ([OWNED, tag("u", document.owner)] if document.owner else [])
 
 
 def _written(document: Document) -> str:
     fields = [(each.name, each.weight, each.text) for each in document.fields]
     facts = (document.kind, document.id, document.connection, document.summary, document.order, document.owner)
-    return json.dumps([facts, fields], ensure_ascii=False)
+    return json.dumps([facts, fields, document.internal, document.tags], ensure_ascii=False)

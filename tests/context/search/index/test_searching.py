@@ -68,7 +68,7 @@ class Project:
     def contents(self) -> Contents:
         layer = Layer(self.root, "shop", "sqlite", lambda tree: load_tree(tree, "shop", "sqlite"))
         parts: list[Part] = [Pages(self.root), layer, Values(layer, self.stamp, lambda: self.values)]
-        return Contents([*parts, Passages("shop", self.stamp, lambda: self.passages)])
+        return Contents([*parts, Passages("docs", {"handbook.md": self.stamp}, lambda _: self.passages)])
 
     def refresh(self) -> Refreshed:
         return refresh(self.path, self.contents(), WorkingTree(self.root), embedder=lambda: self.embedder)
@@ -143,7 +143,7 @@ def test_searching_leaves_no_trace(project: Project) -> None:
         project.search(query)
     overlay = Workspace(WorkingTree(project.root))
     overlay.write("wiki/global/x.md", "# X\n")
-    project.searcher().search_tree(overlay, ["wiki/global/x.md"], "x")
+    project.searcher().search_tree(overlay, "x")
     assert traces(project.root) == before
 
 
@@ -329,10 +329,9 @@ def test_an_overlay_is_searched_as_it_is(project: Project) -> None:
     overlay.delete("wiki/global/churn.md")
     overlay.write("semantic-layer/shop/orders.yaml", ORDERS.replace("revenue", "takings"))
     searcher = project.searcher()
-    changed = tuple(overlay.changes())
 
     def ids(query: str) -> list[str]:
-        return [hit.id for hit in searcher.search_tree(overlay, changed, query).found.hits]
+        return [hit.id for hit in searcher.search_tree(overlay, query).found.hits]
 
     assert ids("attrition") == ["new"]
     assert ids("retention") == []
