@@ -1,13 +1,22 @@
-"""What became of the descriptions of one connection: a part of its report."""
+"""What proposes and describes for one connection, and what became of it: a part of its report."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ktx_cli.context.scan.describe.estimating import Estimate
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing, plural
+
+if TYPE_CHECKING:
+    from ktx_cli.connectors.port import Table
+    from ktx_cli.context.scan.describe.estimating import Estimate
+    from ktx_cli.context.scan.describe.facts import Described
+    from ktx_cli.context.scan.knowledge import Knowledge
+    from ktx_cli.context.scan.looks import Seen
+    from ktx_cli.context.scan.profiling.model import TableProfile
+    from ktx_cli.context.scan.proposed import GivenHints
 
 
 @dataclass(slots=True)
@@ -73,3 +82,17 @@ class Enriched:
             "to_ask": None if ask is None else {"tables": ask.tables, "calls": ask.calls, "tokens": ask.tokens},
             "stopped": None if self.stopped is None else self.stopped.to_json(),
         }
+
+
+class Enrichment(Protocol):
+    """Proposes and describes for one connection; `report` says what became of it."""
+
+    report: Enriched
+
+    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        """Return the joins somebody thinks likely."""
+        ...
+
+    def describe(self, seen: Seen) -> Sequence[Described]:
+        """See `context.scan.looks.Describe`."""
+        ...

@@ -7,7 +7,7 @@ is kept, in the state database and in the commit, and the next run asks for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ktx_cli.connectors.port import Table, TableRef
 from ktx_cli.context.scan.describe.describe import KIND as DESCRIPTION
@@ -29,20 +29,6 @@ from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.enrichment_store import Answer, StateEnrichmentStore
-
-
-class Enrichment(Protocol):
-    """Proposes and describes for one connection; `report` says what became of it."""
-
-    report: Enriched
-
-    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
-        """Return the joins somebody thinks likely."""
-        ...
-
-    def describe(self, seen: Seen) -> Sequence[Described]:
-        """See `context.scan.looks.Describe`."""
-        ...
 
 
 class ByRules:

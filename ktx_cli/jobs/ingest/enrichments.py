@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import TYPE_CHECKING
 
 from ktx_cli.jobs.ingest.depth import Depth
-from ktx_cli.jobs.ingest.enriching import ByModel, ByRules
-from ktx_cli.jobs.ingest.foretelling import Answers, Foretold
-from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.scanning import Enrich
 from ktx_cli.project.enrichment_store import StateEnrichmentStore
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.foretelling import Answers
+    from ktx_cli.jobs.ingest.models import Models
 
 
 def enriched(run: Run, models: Models, database: sqlite3.Connection) -> Enrich:
@@ -18,6 +20,8 @@ def enriched(run: Run, models: Models, database: sqlite3.Connection) -> Enrich:
     prompts = run.prompts
     if prompts is None:
         return _without_a_model(run)
+    from ktx_cli.jobs.ingest.enriching import ByModel
+
     store = StateEnrichmentStore(run.layout, database)
     return lambda connection: ByModel(connection, run.config, prompts, store, models, run.request.emit)
 
@@ -27,8 +31,14 @@ def foretold(run: Run, answers: Answers) -> Enrich:
     prompts = run.prompts
     if prompts is None:
         return _without_a_model(run)
+    from ktx_cli.jobs.ingest.foretelling import Foretold
+
     return lambda connection: Foretold(run.layout, run.config, prompts, answers)
 
 
 def _without_a_model(run: Run) -> Enrich:
-    return lambda connection: ByRules() if run.depth is Depth.ENRICHED else None
+    if run.depth is not Depth.ENRICHED:
+        return lambda connection: None
+    from ktx_cli.jobs.ingest.enriching import ByRules
+
+    return lambda connection: ByRules()

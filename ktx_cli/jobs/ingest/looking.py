@@ -21,7 +21,7 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepProgress, StepStarted
 from ktx_cli.core.text import listing, plural
-from ktx_cli.jobs.ingest.enriching import Enrichment
+from ktx_cli.jobs.ingest.enriched import Enrichment
 from ktx_cli.jobs.ingest.keeping import Candidate, ValueKeeper
 from ktx_cli.jobs.ingest.reusing import EarlierLook, digest_of_hints, found_to_json, proof_of
 from ktx_cli.jobs.ingest.unprofiled import left_out_warnings

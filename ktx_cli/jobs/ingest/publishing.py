@@ -14,7 +14,6 @@ from ktx_cli.core.events import StepFinished, StepStarted
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
-from ktx_cli.jobs.ingest.documents.phase import remember_waiting
 from ktx_cli.jobs.ingest.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.remembering import manifests_without, save_fetches
@@ -116,8 +115,11 @@ def remember_sources(run: Run, database: sqlite3.Connection) -> None:
     landed = [work for work in run.works if not held.intersection(work.touched_paths())]
     with translated(run.layout.state):
         save_fetches(database, landed, run.workspace)
-        with transaction(database):
-            remember_waiting(database, run.curated)
+        if run.curated:
+            from ktx_cli.jobs.ingest.documents.phase import remember_waiting
+
+            with transaction(database):
+                remember_waiting(database, run.curated)
 
 
 def write_report(run: Run) -> None:

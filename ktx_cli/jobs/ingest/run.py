@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktx_cli.context.scan.committed import folders
 from ktx_cli.context.scan.outcome import PreviousScan
@@ -19,7 +20,6 @@ from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.depth import choose_depth, needs_model, not_enriched
 from ktx_cli.jobs.ingest.enrichments import enriched, foretold
-from ktx_cli.jobs.ingest.foretelling import Answers, kept_answers
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.preflight import Preflight, PreflightFailed
@@ -40,6 +40,7 @@ from ktx_cli.jobs.ingest.sources.reading import read_sources
 from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches, write_manifests
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import choose_targets
+from ktx_cli.jobs.ingest.units.needed import agents_needed
 from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.config import load_config
@@ -47,6 +48,9 @@ from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
 from ktx_cli.project.leases import Lease, hold_lease
 from ktx_cli.project.repository import EDITED_AFTER_KILL, Held, HeldReason, Repository
 from ktx_cli.project.state import read_state, translated
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.foretelling import Answers
 
 __all__ = ["IngestRequest", "ingest"]
 
@@ -104,6 +108,8 @@ def _dry_run(run: Run) -> None:
 
 def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, Fetches]:
     """Return what earlier runs left; a state database that cannot be read is named and counts as none."""
+    from ktx_cli.jobs.ingest.foretelling import kept_answers
+
     try:
         found = read_state(
             run.layout,
@@ -204,12 +210,12 @@ def _index(run: Run) -> None:
 
 def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> None:
     """Let agents work through what the sources have for them."""
-    if run.asks_model and run.works:
+    if run.asks_model and agents_needed(run.works, database):
         from ktx_cli.jobs.ingest.units.phase import run_agents
 
-        if run_agents(run, models, database):
-            return
-    _tell_histories(run)
+        run_agents(run, models, database)
+    else:
+        _tell_histories(run)
 
 
 def _tell_histories(run: Run) -> None:

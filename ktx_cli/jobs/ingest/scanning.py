@@ -18,7 +18,7 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.jobs.ingest.depth import Depth
-from ktx_cli.jobs.ingest.enriching import Enrichment
+from ktx_cli.jobs.ingest.enriched import Enrichment
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.looking import RowsLook
 from ktx_cli.jobs.ingest.preflight import PreflightFailed

@@ -38,11 +38,6 @@ class Documents:
         own = [work for work in works if is_of_documents(work)]
         return cls(own, {_of(work): waiting(database, *_of(work)) for work in own}, library_of(own))
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether candidates of earlier runs wait, also where no document changed."""
-        return any(self.earlier.values())
-
     async def sort(self, sorter: Sorter) -> None:
         """Sort what changed, and leave every source the units that stay."""
         for each in await sorter.sort(self.works):

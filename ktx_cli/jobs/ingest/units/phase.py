@@ -29,10 +29,10 @@ from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.telling import take_told, tell
 from ktx_cli.jobs.ingest.sources.told import Tellings
-from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
 from ktx_cli.jobs.ingest.units.loop import Loops
 from ktx_cli.jobs.ingest.units.merging import Merger
+from ktx_cli.jobs.ingest.units.needed import evicted
 from ktx_cli.jobs.ingest.units.opening import Opener
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
@@ -50,18 +50,13 @@ FORMAT: Final = "1"
 """Raised when the same unit would be worked on in another way."""
 
 
-def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> bool:
+def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
     """Let agents work through the units of all sources, and put what lands into the overlay of the run.
-
-    False: there is nothing for them to do.
 
     Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
     """
     documents = Documents.of(run.works, database)
-    has_units = any(work.units for work in run.works if work.error is None)
     evictions = {path: found for work in run.works for path, found in evicted(work).items()}
-    if not has_units and not evictions and not documents.is_waiting:
-        return False
     phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions)
     run.spending.listeners.append(phase.stop.now)
     settled = models.ask_patiently(phase.work, phase.interrupted)
@@ -71,13 +66,6 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> bool:
         raise phase.failed
     _take_over(run, settled, documents)
     run.report.stopped = phase.stop.error
-    return True
-
-
-def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
-    """Return the deleted raw files of a source -> the artifacts that came of them."""
-    found = {path: work.manifest.files[path].artifacts for path in work.changes.deleted if path in work.manifest.files}
-    return {path: artifacts for path, artifacts in found.items() if artifacts}
 
 
 def _take_over(run: Run, settled: Settled, documents: Documents) -> None:

@@ -120,7 +120,7 @@ def test_the_budget_is_enforced_and_the_rest_waits_for_the_next_run(
     assert len(again.documents.earlier["docs", "files"]) == 15
     second = again.curate()
     assert (second.report.carried, second.report.to_json()["topics_by_verdict"]) == (15, {"promoted": 15})
-    assert not world(FILES).documents.is_waiting
+    assert not any(world(FILES).documents.earlier.values())
 
 
 def test_pages_of_units_count(world: MakeWorld, model_server: ModelServer) -> None:
@@ -163,7 +163,7 @@ def test_a_pass_that_fails_costs_its_batch_alone(world: MakeWorld, model_server:
     assert found.report.rejections() == {"curator_pass_error": 8}
     assert [each.status for each in found.outcomes] == [UnitStatus.FAILED, UnitStatus.DONE]
     assert found.outcomes[0].unit.files == tuple(f"{number:02}.md" for number in range(8))
-    assert not world(FILES).documents.is_waiting
+    assert not any(world(FILES).documents.earlier.values())
 
 
 def test_an_error_that_ends_the_run_leaves_the_rest_for_the_next(world: MakeWorld, model_server: ModelServer) -> None:
