@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -7,42 +8,69 @@ from typing import Any
 
 import duckdb
 
+from ktx_cli.jobs.demo.answering import answered
+from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
+
 Run = Callable[..., Any]
+KNOWN = ["known", "before", "after"]
 
 
 def same(value: Any) -> str:
     return str(value)
 
 
-def test_demo_builds_and_answers(ktx: Run, work: Path) -> None:
-    answers = {}
-    for seed in ("7", "8"):
-        answer = ktx("demo", f"company-{seed}", "--seed", seed, "--json")
-        assert answer.code == 0, answer
-        data = answer.data
-        folder = work / f"company-{seed}"
+def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> None:
+    folder = work / "company"
+    answer = ktx("demo", "company", "--seed", "8", "--json")
+    assert answer.code == 0, answer
+    data = answer.data
+    for half in (data, data["second_half"]):
         with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as warehouse:
-            rows = warehouse.execute(data["sql"]).fetchall()
+            rows = warehouse.execute(half["sql"]).fetchall()
         assert [[same(cell) for cell in row] for row in rows] == [
-            [same(cell) for cell in row] for row in data["answer"]
+            [same(cell) for cell in row] for row in half["answer"]
         ]
-        assert data["receipt"]["verified"]["mismatches"] == [] and data["receipt"]["verified"]["rows"] == 12
-        assert data["ingest"]["status"] == "done"
-        assert data["ingest"]["connections"][0]["tables"] >= 12
-        assert len(data["joins"]) == 3 and all(join["reason"] for join in data["joins"])
-        done = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True)
-        assert done.stdout == ""
-        answers[seed] = data["answer"]
-    assert answers["7"] != answers["8"]
-    assert ktx("status", "--project-dir", "company-7").code == 0
-    assert ktx("ingest", "--project-dir", "company-7", "--json").data["status"] == "unchanged"
+        assert half["receipt"]["verified"]["mismatches"] == []
+        assert half["receipt"]["verified"]["rows"] == len(rows) > 1
+        assert half["ingest"]["status"] == "done"
+    for question in (*QUESTIONS, FROM_DBT):
+        here, there = (answered(each, question, os.environ).answer.rows for each in (folder, demo_project))
+        assert here != there, "another seed, other numbers"
+    assert data["ingest"]["connections"][0]["tables"] >= 12
+    assert len(data["joins"]) == 3 and all(join["reason"] for join in data["joins"])
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert ktx("status", "--project-dir", "company").code == 0
+    assert ktx("ingest", "--project-dir", "company", "--json").data["status"] == "unchanged"
 
 
-def test_demo_shows_joins_that_no_key_declares_with_their_evidence(ktx: Run, work: Path) -> None:
-    answer = ktx("demo", "company")
-    shown = {line.split("\t")[0]: line for line in answer.out.splitlines() if "->" in line and "\t" in line}
+def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(ktx: Run, work: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    answer = ktx("demo")
+    assert answer.code == 0, answer
+    shows_joins_that_no_key_declares(ktx, answer.out)
+    rows = [line.split("\t") for line in answer.out.splitlines()]
+    known = {name: (int(before), int(after)) for name, before, after in rows[rows.index(KNOWN) + 1 :][:5]}
+    assert all(after > before for name, (before, after) in known.items() if name != "wiki pages"), known
+    assert known["wiki pages"] == (0, 0)
+    assert ["handbook (files)", "9 documents could be read into wiki pages"] in rows
+    assert "before: there is no measure `customer_value.accounts`" in answer.out
+    assert ["segment", "accounts", "active_customers", "active_share"] in rows
+    assert "ktx setup --llm-backend claude-code && ktx ingest dbt handbook" in answer.err
+    place = ("--project-dir", "ktx-demo", "--json")
+    by_activity = ktx("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active", *place)
+    assert len(by_activity.data["rows"]) == 2
+    hits = ktx("search", "guest", "card", "--kind", "column", *place).data["hits"]
+    assert hits[0]["id"] == "payments.customer_id"
+    assert (work / "ktx-demo" / ".git").is_dir()
+    done = subprocess.run(["git", "rev-list", "--all"], cwd=work, capture_output=True, text=True, check=True)
+    assert done.stdout == "", "a demo inside a repository has a repository of its own"
+
+
+def shows_joins_that_no_key_declares(ktx: Run, out: str) -> None:
+    shown = {line.split("\t")[0]: line for line in out.splitlines() if "->" in line and "\t" in line}
     assert len(shown) == 3 and all("is found" in line or "are found" in line for line in shown.values())
-    listed = ktx("scan", "relationships", "--project-dir", "company", "--json").data
+    listed = ktx("scan", "relationships", "--project-dir", "ktx-demo", "--json").data
     assert shown.keys() <= {row["edge"] for row in listed["relationships"] if row["status"] == "accepted"}
     assert listed["declared"] == 0
 
@@ -53,11 +81,3 @@ def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Pa
     answer = ktx("demo", "mine", "--json")
     assert answer.code == 2
     assert [p.name for p in (work / "mine").iterdir()] == ["file"]
-
-
-def test_demo_inside_a_repository_has_a_repository_of_its_own(ktx: Run, work: Path) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
-    assert ktx("demo", "--seed", "1").code == 0
-    assert (work / "ktx-demo" / ".git").is_dir()
-    done = subprocess.run(["git", "rev-list", "--all"], cwd=work, capture_output=True, text=True, check=True)
-    assert done.stdout == ""
