@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 
 .PHONY: demo test test-slow check requirements parity bench mutate-semantic fmt docs lock clean install
 
-demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it a question
+demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
 	$(BIN)/ktx demo ktx-demo
 
