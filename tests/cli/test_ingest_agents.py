@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -211,47 +210,6 @@ def test_two_units_that_contradict_each_other_are_repaired_or_one_waits(
         "stock.md": "quarantined",
     }
     assert states(company) == {"refunds.md": "done", "stock.md": "failed"}
-
-
-@pytest.mark.parametrize("backend", ["anthropic", "claude-cli"])
-def test_a_killed_loop_goes_on_with_the_results_it_had(
-    company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
-    configure("refunds", backend=backend)
-    tags = Call("wiki_list_tags")
-    turns = [
-        usual("refunds")[0],
-        usual("refunds")[1],
-        calls(tags),
-        *[calls(tags)] * 2,
-        calls(page("refunds")),
-        says("x"),
-    ]
-    killed = threading.Event()
-
-    class Killing(Agents):
-        def __call__(self, request: ModelRequest) -> Reply:
-            reply = super().__call__(request)
-            if self.of("refunds") == 4 and not killed.is_set():
-                killed.set()
-                os.kill(process.pid, signal.SIGKILL)
-            return reply
-
-    model_server.play(Killing(refunds=turns))
-    with entered(backend, model_server, monkeypatch):
-        process = subprocess.Popen([KTX, "ingest"], cwd=company, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        process.communicate(timeout=60)
-        assert process.returncode == -signal.SIGKILL
-        second = Agents(refunds=turns[3:])
-        model_server.play(second)
-        done = subprocess.run([KTX, "ingest"], cwd=company, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    asked = (json.dumps(each.body["messages"]) for each in model_server.requests if each.is_model_call)
-    said = next(text for text in asked if "Task: refunds.md" in text)
-    assert "Orders count when they are paid" in said, "the first result"
-    assert said.count("no tags") >= 1 or "tags" in said
-    assert second.of("refunds") == 4
-    assert (company / "wiki/global/refunds.md").exists()
 
 
 @pytest.mark.parametrize("times", [1, 2])

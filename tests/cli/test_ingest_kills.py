@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from ktx_cli.testing.forks import Forks, start_installed
-from ktx_cli.testing.ingest_kills import Case, Name, Sweep, sweep
+from ktx_cli.testing.ingest_kills import INGEST, Case, Name, Sweep, sweep
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import CONFIG, LONG, SHOP, measure, page, usual
+from tests.cli.agents import BACKENDS, CONFIG, LONG, SHOP, entered, measure, page, usual
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
 AT_ONCE: Final = 4
@@ -37,6 +39,10 @@ RECONCILE: Final = [
     calls(Call("wiki_write", {"key": "refunds", "replacements": [{"old_text": "says", "new_text": "holds"}]})),
     END,
 ]
+
+
+RESULTS: Final = ("Orders count when they are paid.", "customer_id", "No page has a tag yet.")
+"""What stands in the first three results of a unit of six steps."""
 
 
 def name_of(request: ModelRequest) -> Name | None:
@@ -106,25 +112,83 @@ def template(tmp_path: Path, model_server: ModelServer) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks() as found:
+        yield found
+
+
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {**os.environ, "SCRIPTED_KEY": "made-up"}
 
 
-def told(found: Sweep) -> str:
+def _line(found: Sweep) -> str:
     return f"{sum(found.fell.values())} kills, {dict(found.fell)}, in phases {dict(sorted(found.phases.items()))}; \
 {found.asked} requests undisturbed, so many more with a kill: {sorted(found.again)}"
 
 
 @pytest.mark.timeout(1800)
 def test_killed_at_any_moment_the_next_run_completes_and_nothing_is_paid_twice(
-    template: Path, tmp_path: Path, environ: dict[str, str], model_server: ModelServer
+    template: Path, tmp_path: Path, environ: dict[str, str], model_server: ModelServer, forks: Forks
 ) -> None:
-    with Forks() as forks:
-        start = start_installed if FULL else forks
-        case = Case(template, model_server, model, name_of, start, environ, AT_ONCE)
-        found = sweep(case, tmp_path / "scratch", kills=100 if FULL else 10, seed=6)
-    print(f"\n{told(found)}")
-    print("\n".join(found.violations))
+    case = Case(template, model_server, model, name_of, start_installed if FULL else forks, environ, AT_ONCE)
+    found = sweep(case, tmp_path / "scratch", kills=100 if FULL else 10, seed=6)
+    print(f"\n{_line(found)}")
     assert found.violations == []
     assert found.asked == 7 + 2 + sum(map(len, UNITS.values())) + 3 + 3
+
+
+SIX_STEPS: Final = [
+    usual("refunds")[0],
+    LOOK,
+    calls(Call("wiki_list_tags")),
+    calls(Call("discover_data", {"query": "paid"})),
+    calls(page("refunds")),
+    END,
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_unit_killed_after_three_results_goes_on_with_them_but_for_claude_code(
+    company: Path,
+    configure: Callable[..., None],
+    model_server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    backend: str,
+    forks: Forks,
+) -> None:
+    configure("refunds")
+    config = (company / "ktx.yaml").read_text()
+    route = f"    candidateExtraction: {backend}:sonnet\n"
+    (company / "ktx.yaml").write_text(config.replace("  models:\n", f"  models:\n{route}"))
+    asked: list[ModelRequest] = []
+    again = 4 if backend == "claude-code" else 1  # so many requests of the killed run are made again
+
+    def script(request: ModelRequest) -> Reply:
+        if "Task: refunds.md" not in request.words:
+            return gives({"lane": "full", "reason": "so"}) if "You sort" in request.system else END
+        asked.append(request)
+        if len(asked) == 4:
+            os.killpg(started.pid, signal.SIGKILL)
+        return SIX_STEPS[len(asked) - 1 - (again if len(asked) > 4 else 0)]
+
+    model_server.play(script)
+    with entered(backend, model_server, monkeypatch):
+        environ, told = dict(os.environ), company.parent / "said"
+        started = forks(INGEST, folder=company, environ=environ, said=told)
+        assert started.wait() == -signal.SIGKILL
+        assert forks(INGEST, folder=company, environ=environ, said=told).wait() == 0, told.read_text()
+    first, fourth, next_one = (_said(asked[place]) for place in (0, 3, 4))
+    assert (company / "wiki/global/refunds.md").exists()
+    assert len(asked) == len(SIX_STEPS) + again
+    if backend == "claude-code":  # its sessions are not kept
+        assert len(next_one) == len(first) < len(fourth)
+    else:
+        assert next_one == fourth, "the next run asks what the killed one asked last"
+        assert [result for result in RESULTS if result not in json.dumps(next_one)] == []
+
+
+def _said(request: ModelRequest) -> list[Any]:
+    """Return what was said so far, without what Claude Code says of where it runs."""
+    return [message for message in request.body["messages"] if message["role"] != "system"]
