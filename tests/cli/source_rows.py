@@ -1,0 +1,468 @@
+"""One row for every source: what it has, how one thing of it changes, and several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from ktx_cli.core.text import file_stem
+from tests.cli.source_row import GitRow, LocalRow, Row, WebRow, World
+from tests.context.sources.looker import scripted as looker
+from tests.context.sources.metabase import scripted as metabase
+from tests.context.sources.scripted_confluence import FakeConfluence
+from tests.context.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
+from tests.context.sources.web_site import Reply
+
+LONG = "Orders count when they are paid. " * 310
+"""So long that each file of a folder is a unit of its own."""
+
+WORDS = "Orders count when they are paid, and not before. "
+
+TOKEN = "tok-0123456789-secret"
+DAYS = ("2024-05-01T10:00:00.000Z", "2024-06-01T10:00:00.000Z", "2024-07-01T10:00:00.000Z", "2024-08-01T10:00:00.000Z")
+
+
+def _document(topic: str, edition: int) -> str:
+    return f"# {topic}\n\n{LONG}Edition {edition}{'.' * edition}\n"
+
+
+class FilesInAFolder(LocalRow):
+    name, kind, place = "files (folder)", "documents", "handbook"
+    files, units, projects = 3, 3, False
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.write({f"{topic}.md": _document(topic, 0) for topic in ("refunds", "stock", "tax")})
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "documents", "path": self.place}}
+
+    def _edit(self, *topics: str) -> set[str]:
+        self.edition += 1
+        self.write({f"{topic}.md": _document(topic, self.edition) for topic in topics})
+        return {f"{topic}.md" for topic in topics}
+
+    def change(self) -> set[str]:
+        return self._edit("stock")
+
+    def change_more(self) -> set[str]:
+        return self._edit("stock", "tax")
+
+
+class FilesInGit(GitRow):
+    name, kind = "files (git)", "documents"
+    files, units, projects = 3, 3, False
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._edit("refunds", "stock", "tax")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "documents", "repo_url": self.url, "path": "handbook"}}
+
+    def _edit(self, *topics: str) -> set[str]:
+        self.edition += 1
+        self.repository.commit({f"handbook/{topic}.md": _document(topic, self.edition) for topic in topics})
+        return {f"{topic}.md" for topic in topics}
+
+    def change(self) -> set[str]:
+        return self._edit("stock")
+
+    def change_more(self) -> set[str]:
+        return self._edit("stock", "tax")
+
+
+DBT = {
+    "dbt_project.yml": "name: acme\n",
+    "models/schema.yml": """\
+models:
+  - name: orders
+    description: Orders of the shop, edition N.
+    columns:
+      - {name: id, tests: [unique, not_null]}
+      - {name: customer_id, tests: [{relationships: {to: ref('customers'), field: id}}]}
+      - {name: status, tests: [{accepted_values: {values: [open, paid]}}]}
+  - {name: customers, columns: [{name: id, tests: [unique]}]}
+""",
+    "models/board.yml": "exposures:\n  - {name: board, label: Board N, type: dashboard, depends_on: [ref('orders')]}\n",
+    "models/notes.md": "# Notes\n\nWhat orders are, in edition N.\n",
+}
+METRICS = {
+    "models.yml": """\
+semantic_models:
+  - name: orders
+    model: ref('orders')
+    entities: [{name: order, type: primary, expr: id}]
+    measures: [{name: revenue, agg: sum, expr: amount, description: Edition N.}]
+""",
+    "metrics.yml": """\
+metrics:
+  - name: visit_to_order
+    type: conversion
+    description: Edition N.
+    type_params:
+      conversion_type_params: {entity: order, base_measure: {name: revenue}, conversion_measure: {name: revenue}}
+""",
+}
+LOOKML = {
+    "shop.model.lkml": 'connection: "dwh"\ninclude: "/views/*.view.lkml"\nexplore: orders {}\n',
+    "views/orders.view.lkml": """\
+view: orders {
+  sql_table_name: orders ;;
+  dimension: id { primary_key: yes type: number sql: ${TABLE}.id ;; }
+  measure: revenue { type: sum sql: ${TABLE}.amount ;; description: "Edition N" }
+}
+""",
+    "board.dashboard.lookml": "- dashboard: board\n  title: Board N\n",
+}
+
+
+def of_edition(texts: Mapping[str, str], edition: int, paths: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the files of an edition, all of them or some."""
+    return {path: re.sub(r"\bN\b", str(edition), texts[path]) for path in (texts if paths is None else paths)}
+
+
+class DbtInAFolder(LocalRow):
+    name, kind, place = "dbt (local)", "dbt", "transform"
+    files, units = 4, 1
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.write(of_edition(DBT, 0))
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "dbt", "source_dir": self.place}}
+
+    def _edit(self, *paths: str) -> set[str]:
+        self.edition += 1
+        self.write(of_edition(DBT, self.edition, paths))
+        return {*paths}
+
+    def change(self) -> set[str]:
+        return self._edit("models/notes.md")
+
+    def change_more(self) -> set[str]:
+        return self._edit("models/notes.md", "models/board.yml", "models/schema.yml")
+
+
+class _InGit(GitRow):
+    """A project of a tool in a repository: its files, and which of them change."""
+
+    texts: ClassVar[Mapping[str, str]]
+    first: ClassVar[tuple[str, ...]]
+    more: ClassVar[tuple[str, ...]]
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.repository.commit(of_edition(self.texts, 0))
+
+    def _edit(self, paths: tuple[str, ...]) -> set[str]:
+        self.edition += 1
+        self.repository.commit(of_edition(self.texts, self.edition, paths))
+        return {*paths}
+
+    def change(self) -> set[str]:
+        return self._edit(self.first)
+
+    def change_more(self) -> set[str]:
+        return self._edit(self.more)
+
+
+class DbtInGit(_InGit):
+    name, kind = "dbt (git)", "dbt"
+    files, units = 4, 1
+    texts = DBT
+    first, more = ("models/notes.md",), ("models/notes.md", "models/board.yml", "models/schema.yml")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "dbt", "repo_url": self.url}}
+
+
+class MetricFlow(_InGit):
+    name, kind = "metricflow", "metricflow"
+    files, units = 2, 1
+    texts = METRICS
+    first, more = ("metrics.yml",), ("metrics.yml", "models.yml")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "metricflow", "metricflow": {"repoUrl": self.url}}}
+
+
+class LookMl(_InGit):
+    name, kind = "lookml", "lookml"
+    files, units = 3, 1
+    texts = LOOKML
+    first, more = ("board.dashboard.lookml",), ("board.dashboard.lookml", "views/orders.view.lkml")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "lookml", "repoUrl": self.url}}
+
+
+class Metabase(WebRow):
+    name, kind = "metabase", "metabase"
+    files, units, fetched = 6, 2, 3
+    content = r"/api/card/\d+"
+    shapes: ClassVar[Mapping[str, str]] = {r"/api/card/\d+": "card", r"/api/database/1/metadata": "tables"}
+    again: ClassVar[Mapping[str, int]] = {
+        "GET /api/database": 1, "GET tables": 1, "GET /api/collection/tree": 1, "GET /api/card": 1,
+        "GET /api/native-query-snippet": 1,
+    }  # fmt: skip
+    one: ClassVar[Mapping[str, int]] = {"GET card": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = metabase.ScriptedMetabase(world.site, Reply)
+        self.double.collections = [{"id": n, "name": f"Team {n}", "children": []} for n in (5, 6)]
+        self.double.tables = [
+            {"id": 10, "name": "orders", "schema": None, "description": "What people bought.", "fields": []}
+        ]
+        self._card(1, 5), self._card(2, 5), self._card(3, 6)
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        mappings = {"databaseMappings": {"1": "shop"}}
+        entry = {"driver": "metabase", "api_url": self.site.url, "api_key": "env:METABASE_KEY", "mappings": mappings}
+        return {"src": entry}
+
+    def _card(self, number: int, place: int) -> str:
+        sql = f"SELECT sum(amount) FROM orders WHERE id > {self.edition}"
+        card = metabase.card(number, metabase.native(sql), DAYS[self.edition], collection_id=place)
+        self.double.add(card)
+        return f"cards/{number}.json"
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._card(3, 6)}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._card(1, 5), self._card(2, 5)}
+
+
+class Looker(WebRow):
+    name, kind = "looker", "looker"
+    files, units, fetched, always = 6, 4, 4, 1
+    content = r"/api/4.0/(looks|dashboards)/(?!search).+"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/api/4.0/lookml_models/.*": "explore", r"/api/4.0/(looks|dashboards)/(?!search).+": "content",
+        r"/api/4.0/queries/run/json": "usage", r"/api/4.0/.*/search": "search", r"/api/4.0/(.*)": "other",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {
+        "POST other": 1, "GET other": 1, "GET search": 3, "GET explore": 1, "POST usage": 3,
+    }  # fmt: skip
+    one: ClassVar[Mapping[str, int]] = {"GET content": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = looker.ScriptedLooker(world.site, Reply)
+        fields = {
+            "dimensions": [looker.dimension("orders.status", description="Open or paid.")],
+            "measures": [looker.measure("orders.count", "count")],
+        }
+        self.double.add(looker.explore("orders", "orders", fields=fields))
+        self.double.add(looker.dashboard("1", DAYS[0]), looker.look("2", DAYS[0]), looker.look("3", DAYS[0]))
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "looker", "base_url": self.site.url, "client_id": "id", "client_secret": "env:LOOKER_SECRET",
+            "mappings": {"connectionMappings": {"dwh": "shop"}},
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _look(self, number: str) -> str:
+        self.double.add(looker.look(number, DAYS[self.edition], title=f"Look {number} of edition {self.edition}"))
+        return f"looks/{number}.json"
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._look("3")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._look("2"), self._look("3")}
+
+
+class Notion(WebRow):
+    name, kind = "notion", "notion"
+    files, units, projects = 6, 6, False
+    content = r"/v1/blocks/[0-9a-f]+/children"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/v1/blocks/.*/children": "blocks", r"/v1/pages/.*": "page", r"/v1/databases/.*": "database",
+        r"/v1/data_sources/.*/query": "rows", r"/v1/data_sources/.*": "data source",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {
+        "GET page": 3, "GET database": 1, "GET data source": 1, "POST rows": 1,
+    }  # fmt: skip
+    one: ClassVar[Mapping[str, int]] = {"GET blocks": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double: FakeNotion = handbook()
+        for each in (*self.double.pages.values(), *self.double.sources.values()):
+            each["last_edited_time"] = DAYS[0]
+        for page in (A, B, C, R1, R2):
+            self.double.add(page, block("paragraph", WORDS))
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "notion", "base_url": self.site.url, "auth_token": "env:NOTION_TOKEN",
+            "root_page_ids": [dashed(A)],
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _edit(self, *pages: str) -> set[str]:
+        self.edition += 1
+        for page in pages:
+            self.double.pages[page]["last_edited_time"] = DAYS[self.edition]
+            self.double.blocks[page][0] = block("paragraph", f"Edition {self.edition}.")
+        return {f"pages/{page}.md" for page in pages}
+
+    def change(self) -> set[str]:
+        return self._edit(C)
+
+    def change_more(self) -> set[str]:
+        return self._edit(C, R1)
+
+
+class Confluence(WebRow):
+    name, kind = "confluence", "confluence"
+    files, units, projects = 4, 4, False
+    content = r"/wiki/api/v2/pages/\d+"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/wiki/api/v2/pages/.*": "page", r"/wiki/api/v2/spaces/.*": "pages of a space", r".*/spaces": "spaces",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {"GET spaces": 1, "GET pages of a space": 3}
+    one: ClassVar[Mapping[str, int]] = {"GET page": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = FakeConfluence()
+        for number, space in (("10", "1"), ("11", "1"), ("12", "1"), ("20", "2")):
+            self._page(number, space)
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {"driver": "confluence", "base_url": f"{self.site.url}/wiki", "api_token": "env:CONFLUENCE_TOKEN"}
+        return {"src": entry}
+
+    def _page(self, number: str, space: str) -> str:
+        self.double.page(number, f"Page {number}", f"<p>{WORDS}</p><p>Edition {self.edition}.</p>", space=space)
+        return f"pages/{number}.md"
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._page("20", "2")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._page("11", "1"), self._page("12", "1")}
+
+
+ASKED = (
+    ("ada", 40, "SELECT c.name, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY c.name"),
+    ("ben", 90, "SELECT name FROM customers WHERE country = 'DE'"),
+    ("ben", 90, "SELECT label FROM regions WHERE region_id = 4"),
+)
+"""User, executions, statement."""
+
+
+class HistoryInAFile(Row):
+    """A file of SQL beside the project: it can only be there or not."""
+
+    name, kind, connection = "query-history (file)", "query-history", "shop"
+    files, units = 5, 4
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._write({})
+
+    def _write(self, others: Mapping[str, str]) -> None:
+        """Write the statements, with other conditions where `others` says so."""
+        texts = []
+        for user, executions, sql in ASKED:
+            for old, new in others.items():
+                sql = sql.replace(old, new)
+            texts.append(f"-- user: {user} executions: {executions}\n{sql};\n")
+        (self.folder / "asked.sql").write_text("".join(texts))
+
+    def connections(self) -> dict[str, Any]:
+        history = {"queryHistory": {"enabled": True, "file": "asked.sql"}}
+        return {"shop": {"driver": "sqlite", "path": "shop.sqlite", "context": history}}
+
+    def change(self) -> set[str]:
+        self._write({"region_id = 4": "label LIKE 'a'"})
+        return {"tables/regions.json"}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        self._write({"region_id = 4": "region_id > 4", "country = 'DE'": "id > 7" if self.edition % 2 else "id < 7"})
+        return {"tables/customers.json"} | ({"tables/regions.json"} if self.edition == 1 else set())
+
+    def trouble(self, how: str | None) -> None:
+        here, away = self.folder / "asked.sql", self.folder / "away.sql"
+        if how is not None and here.exists():
+            here.rename(away)
+        elif how is None and away.exists():
+            away.rename(here)
+
+
+def _raw(table: str) -> str:
+    return f"tables/{file_stem(table)}.json"
+
+
+POSTGRES_SHOP = (
+    "CREATE TABLE customers (id int PRIMARY KEY, name text, country text)",
+    "CREATE TABLE regions (region_id int PRIMARY KEY, label text)",
+    "CREATE TABLE orders (id int PRIMARY KEY, customer_id int, amount numeric, status text)",
+)
+
+
+class HistoryOfPostgres(Row):
+    """`pg_stat_statements` of a real server."""
+
+    name, kind, connection = "query-history (postgres)", "query-history", "shop"
+    files, units, is_complete = 5, 4, False  # it counts since a moment ago
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.database = f"asked_{world.folder.parent.name}"
+        server = world.postgres()
+        url = server.create_database(self.database, "CREATE EXTENSION pg_stat_statements", *POSTGRES_SHOP)
+        world.setenv("SHOP_URL", url)
+        for _, executions, sql in ASKED:
+            self._ask(executions, sql)
+
+    def _ask(self, times: int, *statements: str) -> None:
+        """Ask often enough to count; what is asked later is so little that no share of the others changes."""
+        self.world.postgres().execute(*statements * times, database=self.database)
+
+    def connections(self) -> dict[str, Any]:
+        history = {"queryHistory": {"enabled": True}}
+        return {"shop": {"driver": "postgres", "url": "env:SHOP_URL", "context": history}}
+
+    def change(self) -> set[str]:
+        self._ask(6, "SELECT label FROM regions WHERE label LIKE 'a'")
+        return {_raw("public.regions")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        sign = ">" if self.edition % 2 else "<"
+        asked = (f"SELECT name FROM customers WHERE id {sign} 7", f"SELECT label FROM regions WHERE region_id {sign} 7")
+        self._ask(6, *asked)
+        return {_raw("public.customers"), _raw("public.regions")}
+
+    def trouble(self, how: str | None) -> None:
+        server = self.world.postgres()
+        url = server.url(self.database)
+        self.world.setenv("SHOP_URL", url.replace(str(server.port), "9") if how == "cut" else url)
+        extension = "DROP EXTENSION IF EXISTS" if how == "error" else "CREATE EXTENSION IF NOT EXISTS"
+        server.execute(f"{extension} pg_stat_statements", database=self.database)
+
+
+ROW_TYPES: tuple[type[Row], ...] = (
+    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, Metabase, Looker, Notion, Confluence,
+    HistoryInAFile, HistoryOfPostgres,
+)  # fmt: skip
