@@ -17,6 +17,7 @@ from ktx_cli.cli.commands import (
     index,
     ingest,
     llm,
+    runs,
     scan,
     search,
     setup,
@@ -80,7 +81,7 @@ app.callback(invoke_without_command=True)(_root)
 _COMMANDS: Final = (
     *(setup, status, doctor, connection, ingest, scan),
     *(sl, wiki, search, index, sql),
-    *(llm, usage, config, demo, completion),
+    *(runs, llm, usage, config, demo, completion),
 )
 
 for module in _COMMANDS:

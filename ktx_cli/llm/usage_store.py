@@ -14,7 +14,7 @@ from ktx_cli.llm.usage import UsageFact
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, translated
 
-DIMENSIONS: Final = ("day", "role", "model", "backend", "command")
+DIMENSIONS: Final = ("day", "role", "model", "backend", "command", "run")
 """What usage can be summed by; `day` is that of UTC."""
 
 _EXPRESSIONS: Final = {
@@ -23,6 +23,7 @@ _EXPRESSIONS: Final = {
     "model": "coalesce(model, '')",
     "backend": "backend",
     "command": "command",
+    "run": "run_id",
 }
 
 
@@ -98,10 +99,12 @@ def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
     )
 
 
-def usage_by(database: sqlite3.Connection, dimensions: Sequence[str], *, since: str = "") -> list[UsageRow]:
-    """Return the sums by the dimensions, sorted by them; `since` is a date or time in ISO form, UTC.
+def usage_by(
+    database: sqlite3.Connection, dimensions: Sequence[str], *, since: str = "", run: str | None = None
+) -> list[UsageRow]:
+    """Return the sums by the dimensions, sorted by them.
 
-    Raises `ValueError` for a dimension there is none of.
+    `since` is a date or time in ISO form, UTC; `run`: of this run alone. Raises `ValueError` for a dimension there is none of.
     """
     unknown = [name for name in dimensions if name not in _EXPRESSIONS]
     if unknown or not dimensions:
@@ -111,9 +114,9 @@ def usage_by(database: sqlite3.Connection, dimensions: Sequence[str], *, since: 
         f"""
         SELECT {columns}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
                sum(cache_write_tokens), sum(cost_usd), sum(cost_usd IS NULL), sum(complete = 0)
-        FROM usage WHERE reported >= ? GROUP BY {columns} ORDER BY {columns}
+        FROM usage WHERE reported >= ? AND (? IS NULL OR run_id = ?) GROUP BY {columns} ORDER BY {columns}
         """,
-        (since,),
+        (since, run, run),
     )
     return [_row(row, len(dimensions)) for row in rows]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean
+from ktx_cli.jobs.runs.records import find_run
 from ktx_cli.llm.usage_store import DIMENSIONS, UsageRow, usage_by
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
@@ -22,6 +23,7 @@ class UsageReport:
 
     dimensions: tuple[str, ...]
     since: str | None
+    run: str | None
     rows: tuple[UsageRow, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -29,12 +31,13 @@ class UsageReport:
         return {
             "by": list(self.dimensions),
             "since": self.since,
+            "run": self.run,
             "rows": [row.to_json(self.dimensions) for row in self.rows],
         }
 
 
-def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None) -> UsageReport:
-    """Return the sums; raises `UsageError` for a dimension or a day that is none."""
+def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run: str | None = None) -> UsageReport:
+    """Return the sums, `run`: of that run alone; `UsageError` for no dimension, day or run."""
     layout = Layout(project_dir)
     load_config(layout.config)
     dimensions = tuple(dict.fromkeys(by))
@@ -45,8 +48,9 @@ def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None) -> 
             raise UsageError(f"usage cannot be summed by `{name}`", hint=hint)
     if since is not None:
         since = _day(since)
-    rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "")) or []
-    return UsageReport(dimensions, since, tuple(rows))
+    of = None if run is None else find_run(layout, run)[0].run_id
+    rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
+    return UsageReport(dimensions, since, of, tuple(rows))
 
 
 def _day(text: str) -> str:

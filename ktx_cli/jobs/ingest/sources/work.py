@@ -141,6 +141,8 @@ class SourceWork:
             "units": [outcome.to_json() for outcome in self.outcomes],
             "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
             "pages": dict(self.told.pages),
+            "produced": {artifact: list(raw) for artifact, raw in self.produced().items()},
+            "planned_units": len(self.units),
             "fidelity": [item.to_json() for item in self.fidelity],
             "left_for_a_model": list(self.left_for_a_model),
             "seconds": round(self.seconds, 3),

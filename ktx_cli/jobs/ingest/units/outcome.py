@@ -6,13 +6,16 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from ktx_cli.context.sources.model import WorkUnit
 from ktx_cli.context.tools.records import Action
 from ktx_cli.project.merge import Conflict, TextMerge
 from ktx_cli.project.tree import Tree
 from ktx_cli.project.workspace import Workspace
+
+REPORTED: Final = ("fallbacks", "conflicts", "evictions", "resolutions")
+"""The records of a unit that its part of the report has."""
 
 
 class UnitStatus(StrEnum):
@@ -108,6 +111,7 @@ class UnitOutcome:
             "budget_used": self.budget_used,
             "replayed": self.replayed,
             "actions": self.actions,
+            "records": {name: found for name in REPORTED if (found := self.session.get("records", {}).get(name))},
         }
 
 
