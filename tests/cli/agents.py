@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def usual(topic: str) -> list[Turn]:
 class Agents:
     """A model that plays the turns of each unit in order; `turns`: topic -> its turns in place of the usual ones."""
 
-    def __init__(self, **turns: list[Reply]) -> None:
+    def __init__(self, **turns: Sequence[Reply]) -> None:
         self.turns = turns
         self.asked: list[tuple[str, int]] = []
         self._lock = threading.Lock()
