@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from ktx_cli.project.config.base import REQUIRED, setting
 from ktx_cli.project.config.connections import Source
 from ktx_cli.project.config.sources import WebAddress
+
+
+def _creates() -> Any:
+    return setting(25, "Most wiki pages a run may create from here; candidates beyond that wait.", ge=0, le=25)
+
+
+def _updates() -> Any:
+    return setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
 
 
 class NotionSource(Source):
@@ -27,8 +35,8 @@ class NotionSource(Source):
     root_database_ids: list[str] = setting([], "Databases to begin with, by id.")
     root_data_source_ids: list[str] = setting([], "Data sources to begin with, by id.")
     max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
-    max_knowledge_creates: int = setting(25, "Most wiki pages a run may create from here.", ge=0, le=25)
-    max_knowledge_updates: int = setting(20, "Most wiki pages a run may change from here.", ge=0, le=100)
+    max_knowledge_creates: int = _creates()
+    max_knowledge_updates: int = _updates()
 
 
 class ConfluenceSource(Source):
@@ -40,6 +48,8 @@ class ConfluenceSource(Source):
     api_token: str | None = setting(None, "API token.", secret=True, example="env:CONFLUENCE_TOKEN")
     space_keys: list[str] = setting([], "Spaces to read; empty: all the token sees.", example=["DATA"])
     max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    max_knowledge_creates: int = _creates()
+    max_knowledge_updates: int = _updates()
 
 
 class DocumentsSource(Source):
@@ -59,3 +69,5 @@ class DocumentsSource(Source):
     auth_token_ref: str | None = setting(
         None, "Token for a private repository, as a secret reference.", secret=True, example="env:GIT_TOKEN"
     )
+    max_knowledge_creates: int = _creates()
+    max_knowledge_updates: int = _updates()
