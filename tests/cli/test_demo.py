@@ -53,6 +53,8 @@ def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(k
     known = {name: (int(before), int(after)) for name, before, after in rows[rows.index(KNOWN) + 1 :][:5]}
     assert all(after > before for name, (before, after) in known.items() if name != "wiki pages"), known
     assert known["wiki pages"] == (0, 0)
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
+    assert all(f"| {name} | {before} | {after}" in readme for name, (before, after) in known.items()), known
     assert ["handbook (files)", "9 documents could be read into wiki pages"] in rows
     assert "before: there is no measure `customer_value.accounts`" in answer.out
     assert ["segment", "accounts", "active_customers", "active_share"] in rows
