@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import refusal_of
@@ -11,15 +10,11 @@ from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.page_names import dangling, missing_pages, page_needs
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.wiki_reading import keys_of
-from ktx_cli.context.wiki.links import hosts_in
+from ktx_cli.context.wiki.hosts import hosts_of
 from ktx_cli.context.wiki.lint import LONGEST_BODY, NOTES, lint_page
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.references import references
-from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, one_line
-
-_MOST_READ: Final = 2_000_000
-"""Bytes of a raw file whose links are looked at."""
 
 
 def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> list[str]:
@@ -57,17 +52,7 @@ def _new_findings(session: ToolSession, page: Page, old: Page | None, raw_paths:
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
     """Return the hosts the raw files of a page name; None where it comes of none."""
-    if not raw_paths:
-        return None
-    found: frozenset[str] = frozenset()
-    for path in raw_paths:
-        raw = session.raw.get(path)
-        if raw is not None and raw.size <= _MOST_READ:
-            try:
-                found |= hosts_in(raw.text())
-            except KtxError:  # a file that is gone names no host; reading it by a tool says what is wrong
-                continue
-    return found
+    return hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
 
 
 def _told(finding: Finding, page: Page) -> str:

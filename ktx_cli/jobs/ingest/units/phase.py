@@ -33,6 +33,7 @@ from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
 from ktx_cli.jobs.ingest.units.loop import Loops
 from ktx_cli.jobs.ingest.units.merging import Merger
 from ktx_cli.jobs.ingest.units.needed import evicted
+from ktx_cli.jobs.ingest.units.noting import page_warnings
 from ktx_cli.jobs.ingest.units.opening import Opener
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
@@ -69,14 +70,15 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
 
 
 def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
+    written = [*settled.outcomes, *documents.outcomes(settled.reconciled.curated)]
+    run.warnings.extend(page_warnings(run.works, written, run.workspace, settled.workspace))
     run.workspace.absorb(settled.workspace)
     run.curated = settled.reconciled.curated
     run.report.documents = documents.to_json(run.curated)
     run.warnings.extend(documents.warnings(run.curated))
-    outcomes = [*settled.outcomes, *documents.outcomes(run.curated)]
     for work in run.works:
         work.worthless = documents.skipped(work)
-        own = [each for each in outcomes if (each.connection, each.kind) == (work.connection, work.kind)]
+        own = [each for each in written if (each.connection, each.kind) == (work.connection, work.kind)]
         work.outcomes = tuple(own)
         work.evicted = settled.reconciled.steps > 0 and not settled.reconciled.problem
     take_told(run, settled.told)
