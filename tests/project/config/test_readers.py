@@ -52,8 +52,8 @@ SOURCE_READERS = {
     "looker": ("context/sources/looker",),
     "metabase": ("context/sources/metabase",),
     "notion": ("context/sources/notion.py", "context/sources/notion_crawl.py", "jobs/ingest/documents"),
-    "confluence": ("context/sources/confluence.py",),
-    "documents": ("context/sources/files.py",),
+    "confluence": ("context/sources/confluence.py", "jobs/ingest/documents"),
+    "documents": ("context/sources/files.py", "jobs/ingest/documents"),
 }
 """Driver of a context source -> modules and folders of the package that read its connection's fields."""
 
