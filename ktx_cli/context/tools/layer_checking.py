@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from ktx_cli.context.semantic.model import Problem
 from ktx_cli.context.tools.failures import Refused
@@ -15,13 +14,9 @@ from ktx_cli.context.tools.ledger import refusal_of
 from ktx_cli.context.tools.limits import Parts, joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.wiki.hidden import hidden_characters
-from ktx_cli.context.wiki.secret_texts import secrets
+from ktx_cli.context.tools.unfit import unfit_lines
 from ktx_cli.core.text import did_you_mean, listing, one_line
 from ktx_cli.project.workspace import Workspace
-
-_COLUMN: Final = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?![\w.-])")
-"""What a join compares a column called `token` with."""
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
@@ -45,20 +40,10 @@ def check_name(session: ToolSession, connection: str, name: str, document: Mappi
 
 
 def check_text(text: str, old: OwnFile | None) -> None:
-    """Refuse a definition with characters people do not see or with what looks like a secret.
-
-    Lines the file had before (`old`) are not held against it.
-    """
-    known = frozenset() if old is None else frozenset(old.content.decode("utf-8", "replace").split("\n"))
-    lines = text.split("\n")
-    told = []
-    keys = (each for each in secrets(text) if not _COLUMN.match(text, each.at))
-    for spot in (*hidden_characters(text), *keys):
-        number = text.count("\n", 0, spot.at)
-        if lines[number] not in known:
-            told.append(f"- line {number + 1}: {spot.message}: {spot.hint}")
+    """Refuse a definition with characters people do not see or with what looks like a secret."""
+    told = unfit_lines(text, None if old is None else old.content)
     if told:
-        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(told[:30]))
+        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(told))
 
 
 def check_write(

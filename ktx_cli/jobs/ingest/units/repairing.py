@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from ktx_cli.context.prompts import Prompt
+from ktx_cli.context.tools.unfit import unfit_lines
 from ktx_cli.context.tools.untrusted import wrapped
 from ktx_cli.core.text import listing
 from ktx_cli.llm.runtime import Abort, LlmRuntime
@@ -64,7 +65,11 @@ class RepairTools:
         return "There is no such file now." if text is None else wrapped(text, asked.path)
 
     async def _write(self, asked: WriteFile) -> str:
-        self.workspace.write(self._checked(asked.path), asked.content)
+        path = self._checked(asked.path)
+        told = unfit_lines(asked.content, self.workspace.read(path))
+        if told:
+            raise ToolError("this may not be in a file, so nothing was written:\n" + "\n".join(told))
+        self.workspace.write(path, asked.content)
         return f"{asked.path} is written."
 
     async def _delete(self, asked: DeleteFile) -> str:
