@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session
-from ktx_cli.core.text import plural, shell_words
+from ktx_cli.cli.showing_runs import noted_text
+from ktx_cli.core.text import listing, plural, shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.context.semantic.interchange.result import Fidelity
@@ -65,16 +66,35 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         for would, names in _planned(connection)
         for name in (names if verbose else _capped(names))
     ]
+    rows += _planned_of_sources(report, verbose=verbose)
     blocks = [_result_table(report)]
     if rows:
         blocks.append(Table(("connection", "would", "what"), tuple(rows)))
-    problems = _problem_rows(report)
+    problems = [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
     if problems:
         blocks.append(Table(("connection", "what", "object"), tuple(problems)))
-    files = [connection.files for connection in report.connections]
-    written, removed = (sum(len(getattr(each, name)) for each in files) for name in ("written", "removed"))
+    written, removed = len(report.files.written), len(report.files.removed)
     would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
-    return [*blocks, Fields((("a run would", would), ("written now", "nothing, this was a dry run")))]
+    facts = [("a run would", would)]
+    if report.forecast is not None:
+        facts.append(("agents would have", report.forecast.summary))
+    return [*blocks, Fields((*facts, ("written now", "nothing, this was a dry run")))]
+
+
+def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
+    """Return the work units of each source, and the files no database has named."""
+    units = [(work.name, "give agents", plural(len(work.units), "unit")) for work in report.sources if work.units]
+    own = {path for each in report.connections for path in (*each.files.written, *each.files.removed)}
+    files = [
+        ("", would, path)
+        for would, paths in (("write file", report.files.written), ("remove file", report.files.removed))
+        for path in paths
+        if path not in own
+    ]
+    more = len(files) - MOST_NAMES
+    if verbose or more <= 0:
+        return [*units, *files]
+    return [*units, *files[:MOST_NAMES], ("", "...", f"and {more:,} more; --verbose names them all")]
 
 
 def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
@@ -155,6 +175,8 @@ def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
 
 
 def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
+    from ktx_cli.jobs.runs.details import records_in
+
     blocks = [_result_table(report), *_join_tables(report, verbose=verbose)]
     names = [
         (c.connection, what, name)
@@ -169,6 +191,9 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     names += [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
     if names:
         blocks.append(Table(("connection", "what", "object"), tuple(names)))
+    noted = [_noted(each) for each in records_in(report.to_json()) if verbose or _is_shown(each)]
+    if noted:
+        blocks.append(Table(("noted", "by", "about", "what"), tuple(noted)))
     facts = [("run", report.run_id), ("status", report.status)]
     if report.commit:
         facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))
@@ -176,5 +201,38 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         facts.append(("commit", "none: nothing changed" if report.status == "unchanged" else "none"))
     facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
     facts += [("not committed", path) for path in report.ignored]
+    facts += _model_facts(report)
     blocks.append(Fields(tuple(facts)))
     return blocks
+
+
+def _is_shown(record: Mapping[str, Any]) -> bool:
+    """Say whether what an agent noted is for everybody: what a person should look at, what is gone, what was left."""
+    return bool(record.get("flagged")) if record["record"] == "conflicts" else record["record"] != "resolutions"
+
+
+def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    what, about, said = noted_text(record)
+    return what, str(record["by"]), about, said
+
+
+def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
+    """Return what models took, and what they did not come to the end of."""
+    facts: list[tuple[str, str]] = []
+    spent = report.spending
+    if spent.tokens:
+        unpriced = f", without {plural(spent.unpriced, 'call')} that has no price" if spent.unpriced else ""
+        most = [f"${spent.most_usd:.2f}"] if spent.most_usd is not None else []
+        most += [f"{spent.most_tokens:,} tokens"] if spent.most_tokens is not None else []
+        of = f" (at most {' and '.join(most)})" if most else ""
+        facts.append(("models took", f"{spent.tokens:,} tokens, ${spent.usd:.4f} at list prices{unpriced}{of}"))
+    if report.stopped is not None:
+        facts.append(("agents stopped", report.stopped.message))
+    worn = [each.unit.key for work in report.sources for each in work.outcomes if each.budget_used]
+    if worn:
+        facts.append(("used all their steps", listing(worn)))
+    reconciled = report.reconciled
+    if reconciled is not None and reconciled.problem:
+        facts.append(("not looked over", reconciled.problem))
+    facts += [("repaired", each) for each in report.repaired]
+    return facts

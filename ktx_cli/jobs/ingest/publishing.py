@@ -36,7 +36,8 @@ def begin_workspace(run: Run, base: ProjectBase) -> None:
 
 
 def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
-    """Name at each connection those of the changes that are its own."""
+    """Name the changes, and at each connection those that are its own."""
+    run.report.files = FileChanges.of(changes)
     own = {outcome.connection: outcome.files for outcome in run.outcomes}
     for report in run.report.connections:
         files = own.get(report.connection, {})

@@ -14,6 +14,7 @@ from ktx_cli.context.scan.review import ReviewedEdge, Standing
 from ktx_cli.core.errors import CancelledError, KtxError, PartialError
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
+from ktx_cli.jobs.ingest.forecast import Forecast
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.project.repository import held_hint
@@ -21,7 +22,18 @@ from ktx_cli.project.repository import held_hint
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.units.reconciling import Reconciled
 
-_OWN_FORM = ("connections", "sources", "ended", "project_dir", "reconciled", "stopped", "spending", "failure")
+_OWN_FORM = (
+    "connections",
+    "sources",
+    "ended",
+    "project_dir",
+    "reconciled",
+    "stopped",
+    "spending",
+    "failure",
+    "files",
+    "forecast",
+)
 """Fields of a run that are no plain values."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
@@ -179,6 +191,7 @@ class IngestReport:
 
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
     the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
+    `files`: what a run wrote, in a dry run what it would but for the agents; `forecast`: what those would have to do.
     """
 
     run_id: str
@@ -203,6 +216,8 @@ class IngestReport:
     repaired: tuple[str, ...] = ()
     stopped: KtxError | None = None
     spending: Spending = field(default_factory=Spending)
+    files: FileChanges = field(default_factory=FileChanges)
+    forecast: Forecast | None = None
     project_dir: Path = Path()
 
     @property
@@ -215,7 +230,7 @@ class IngestReport:
             return FAILED
         if failed or self.held or self.stopped is not None or any(part.left_out for part in self.parts):
             return "partial"
-        if any(c.status == PLANNED for c in self.connections):
+        if self.dry_run and any(part.status != UNCHANGED for part in self.parts):
             return PLANNED
         return DONE if self.commit or self.ignored else UNCHANGED
 
@@ -286,6 +301,8 @@ class IngestReport:
             "failure": None if self.failure is None else self.failure.to_json(),
             "stopped": None if self.stopped is None else self.stopped.to_json(),
             "usage": self.spending.to_json(),
+            "files": self.files.to_json(),
+            "forecast": None if self.forecast is None else self.forecast.to_json(),
             "committed": list(self.committed),
             "held": [{"path": path, "reason": reason} for path, reason in self.held],
             "ignored": list(self.ignored),

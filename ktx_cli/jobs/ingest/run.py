@@ -90,6 +90,8 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
 
 def _dry_run(run: Run) -> None:
     """Scan without a lease, a commit or a file."""
+    from ktx_cli.jobs.ingest.forecast import forecast
+
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
     ids = [target.connection for target in run.targets]
@@ -100,7 +102,9 @@ def _dry_run(run: Run) -> None:
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         read_sources(run, base, fetches, projected, scratch=Path(folder))
         _tell_histories(run)
+    write_manifests(run.works, run.workspace)
     report_files(run, run.workspace.changes())
+    run.report.forecast = forecast(run)
     if repository is not None:
         _name_absent(run, repository, base)
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]

@@ -62,7 +62,7 @@ def run_details(layout: Layout, text: str) -> RunDetails:
         report,
         tuple(units_of(found) if report is not None else _units_in(layout, record.run_id)),
         _artifacts(found),
-        tuple(_records(found)),
+        tuple(records_in(found)),
         tuple(_usage(layout, record.run_id)),
         tuple(transcripts_of(layout, record.run_id)),
         tuple(warnings),
@@ -102,8 +102,11 @@ def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {artifact: tuple(sorted(raw)) for artifact, raw in sorted(found.items())}
 
 
-def _records(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Yield what the agents of a run noted: those of units that did not land say nothing of what there is."""
+def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield what the agents of a run noted, by its report; a unit that did not land says nothing of what there is.
+
+    Each has its `record` (conflicts, evictions, resolutions, fallbacks) and where it comes from in `by`.
+    """
     for unit in units_of(report):
         if unit.get("status") == "done":
             yield from _noted(unit.get("records") or {}, f"{unit['connection']}:{unit.get('unit')}")

@@ -1,0 +1,305 @@
+"""`ktx runs`: what runs leave while they happen, and how it is shown afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.jobs.runs.pruning import MOST_RUNS, prune_runs
+from ktx_cli.project.layout import Layout
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import BACKENDS, KTX, Agents, entered, page
+
+Run = Callable[..., Any]
+
+
+def events(project: Path, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Layout(project).run_events(run_id).read_text().splitlines()]
+
+
+def without_times(text: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [{name: value for name, value in each.items() if name != "at"} for each in found]
+
+
+def everything_in(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
+
+
+FLAGGED = {
+    "kind": "definitional_contradiction",
+    "artifact": "wiki:refunds",
+    "detail": "two pages disagree",
+    "flagged_for_human": True,
+}
+UNMAPPED = {"raw_path": "stock.md", "reason": "missing_target_table", "fallback": "flagged", "table_ref": "shelves"}
+
+
+def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    written = page("stock")
+    model_server.play(
+        Agents(
+            stock=[
+                calls(Call("read_raw_file", {"path": "stock.md"})),
+                calls(Call("emit_unmapped_fallback", UNMAPPED)),
+                calls(written),
+                says("done"),
+            ],
+            reconcile=[calls(Call("emit_conflict_resolution", FLAGGED)), says("done")],
+        )
+    )
+    live = ktx("ingest", "--progress", "jsonl")
+    assert live.code == 0, live
+    for said in (
+        "conflict for a person\treconcile\twiki:refunds\tdefinitional_contradiction: two pages disagree",
+        "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
+        "\nmodels took: 1,440 tokens, $0.0048 at list prices\n",
+    ):
+        assert said in live.out, live.out
+    before = everything_in(company)
+
+    (run,) = ktx("runs", "list", "--json").data["runs"]
+    run_id = run["run_id"]
+    assert (run["status"], run["units"], run["tokens"], run["cost_usd"]) == ("done", {"done": 2}, 1_440, 0.0048)
+    row = ktx("runs", "list").out.splitlines()[1].split("\t")
+    assert (row[0], row[1], row[2], row[5:8]) == (run_id, "ktx ingest", "done", ["2 done", "1,440", "$0.0048"])
+
+    shown = ktx("runs", "show", "latest", "--json").data
+    assert {each["unit"]: (each["status"], each["steps"]) for each in shown["units"]} == {
+        "refunds.md": ("done", 4),
+        "stock.md": ("done", 4),
+    }
+    assert shown["artifacts"] == {"wiki:refunds": ["docs: refunds.md"], "wiki:stock": ["docs: stock.md"]}
+    assert [(each["record"], each["by"]) for each in shown["records"]] == [
+        ("fallbacks", "docs:stock.md"),
+        ("conflicts", "reconcile"),
+    ]
+    assert {each["role"]: each["units"] for each in shown["usage"]} == {
+        "candidateExtraction": 8,
+        "reconcile": 2,
+        "triage": 2,
+    }
+    text = ktx("runs", "show", run_id[:-2]).out
+    assert "docs:stock.md\tdone\t4\t3\t\n" in text
+    assert "wiki:stock\tdocs: stock.md\n" in text
+
+    again = ktx("runs", "replay", "latest", "--progress", "jsonl", "--speed", "0")
+    assert without_times(again.err) == without_times(live.err)
+    assert [each["at"] for each in events(company, run_id)] == [
+        json.loads(line)["at"] for line in again.err.splitlines()
+    ]
+    assert ktx("runs", "replay", "latest").err.splitlines()[-1].startswith("commit: ")
+    assert ktx("runs", "replay", "latest", "--json").data["events"] == events(company, run_id)
+    assert ktx("usage", "--by", "run", "--json").data["rows"][0]["run"] == run_id
+    assert [row["total_tokens"] for row in ktx("usage", "--by", "role", "--run", "latest", "--json").data["rows"]] == [
+        960,
+        240,
+        240,
+    ]
+    assert everything_in(company) == before
+    assert all(not path.stat().st_mode & 0o077 for path in (company / ".ktx/runs").rglob("*"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:2])
+def test_the_transcript_of_a_unit_is_the_same_on_every_backend(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    configure("refunds", backend=backend)
+    model_server.play(Agents(refunds=[calls(page("refunds"), text="Looking."), says("done")]))
+    with entered(backend, model_server, monkeypatch):
+        assert ktx("ingest").code == 0
+    (kept,) = ktx("runs", "show", "latest", "--transcript", "refunds.md", "--json").data["transcripts"]
+    told = [(line["event"], line.get("name")) for line in kept["lines"]]
+    assert [each for each in told if each[0] not in ("usage_reported", "rate_limit_wait")] == [
+        ("loop_started", None),
+        ("text", None),
+        ("tool_started", "wiki_write"),
+        ("tool_finished", "wiki_write"),
+        ("step_finished", None),
+        ("text", None),
+        ("step_finished", None),
+        ("final", None),
+    ]
+    texts = [line["text"] for line in kept["lines"] if line["event"] == "text"]
+    assert (kept["label"], texts) == ("docs:refunds.md", ["Looking.", "done"])
+    text = ktx("runs", "show", "latest", "--transcript", "docs:refunds.md").out
+    assert "-- calls wiki_write {" in text
+    assert "-- wiki_write gave\ncreated: wiki/global/refunds.md\n" in text
+    assert "-- system" not in text
+    assert "-- system\n" in ktx("runs", "show", "latest", "--transcript", "refunds.md", "--verbose").out
+
+
+def test_a_killed_run_says_so_and_leaves_what_it_did(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    agents, killed = Agents(), threading.Event()
+
+    def play(request: ModelRequest) -> Reply:
+        if agents.of("refunds") == 2:
+            killed.wait(60)
+        return agents(request)
+
+    model_server.play(play)
+    process = subprocess.Popen([KTX, "ingest"], cwd=company, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        _until(lambda: any(e["event"] == "work_unit_step" and e["step"] == 2 for e in _events_so_far(company)))
+        assert [run["status"] for run in ktx("runs", "list", "--json").data["runs"]] == ["running"]
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        killed.set()
+    (run,) = ktx("runs", "list", "--json").data["runs"]
+    assert (run["status"], run["finished"], run["tokens"]) == ("killed", None, 360)
+    assert run["seconds"] > 0
+    shown = ktx("runs", "show", "latest", "--json").data
+    assert shown["report"] is None
+    assert [(u["unit"], u["status"], u["steps"], u["tool_calls"]) for u in shown["units"]] == [
+        ("refunds.md", "cut off", 2, 2)
+    ]
+    assert "-- step 2 of" in ktx("runs", "show", "latest", "--transcript", "refunds.md").out
+    with Layout(company).run_events(run["run_id"]).open("a") as stream:
+        stream.write('{"at": "2026-01-31T09:30:00.250Z", "event": "noti')
+    assert ktx("runs", "replay", "latest").code == 0
+    (company / ".ktx/state.sqlite").unlink()
+    assert [each["status"] for each in ktx("runs", "list", "--json").data["runs"]] == ["killed"]
+
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    assert [each["status"] for each in ktx("runs", "list", "--json").data["runs"]] == ["done", "killed"]
+
+
+def _events_so_far(project: Path) -> list[dict[str, Any]]:
+    folders = [path for path in (project / ".ktx/runs").glob("*") if path.is_dir()]
+    return [each for path in folders for each in events(project, path.name)]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def test_no_secret_is_kept(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = 'sk-"made\nup"-8714'
+    monkeypatch.setenv("SCRIPTED_KEY", secret.replace("\n", "").replace('"', ""))
+    configure("refunds")
+    (company / "docs/refunds.md").write_text("The key is sk-madeup-8714. " * 200)
+    model_server.play(Agents(refunds=[calls(Call("read_raw_file", {"path": "refunds.md"})), says("sk-madeup-8714")]))
+    assert ktx("ingest").code == 0
+    kept = [path for path in (company / ".ktx/runs").rglob("*") if path.is_file()]
+    assert len(kept) >= 3
+    assert all(b"sk-madeup-8714" not in path.read_bytes() for path in kept)
+    text = ktx("runs", "show", "latest", "--transcript", "refunds.md").out
+    assert "The key is ***." in text
+    assert "-- says\n***\n" in text
+
+
+def test_a_dry_run_keeps_nothing(ktx: Run, project: Path) -> None:
+    assert ktx("ingest", "--dry-run").code == 0
+    assert not (project / ".ktx/runs").exists()
+    answer = ktx("runs", "show", "latest", "--json")
+    assert (answer.code, answer.envelope["error"]["hint"]) == (2, "ktx ingest")
+    assert ktx("runs", "list", "--json").data == {"runs": []}
+
+
+def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock", steps=10)
+    plan = ktx("ingest", "--dry-run", "--json").data
+    assert (plan["status"], plan["sources"][0]["planned_units"]) == ("planned", 2)
+    assert plan["forecast"] == {"units": 2, "most_steps": 20, "tokens": None, "cost_usd": None, "by_units": 0}
+    assert "raw-sources/docs/files/manifest.yaml" in plan["files"]["written"]
+    text = ktx("ingest", "--dry-run").out
+    assert "docs (files)\tgive agents\t2 units\n" in text
+    assert "agents would have: 2 units at most, 20 steps at most; what that costs is not known" in text
+
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
+    (company / "docs/new.md").write_text("Something new.")
+    plan = ktx("ingest", "--dry-run", "--json").data
+    assert plan["forecast"] == {"units": 1, "most_steps": 10, "tokens": 480, "cost_usd": 0.0016, "by_units": 2}
+    assert (
+        "about 480 tokens and $0.00 at list prices, as 2 units before took on average" in ktx("ingest", "--dry-run").out
+    )
+    assert ktx("ingest", "--dry-run", "--no-llm", "--json").data["forecast"] is None
+
+
+def test_the_report_says_what_stopped_agents_and_what_they_were_allowed_to_take(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    model_server.play(Agents())
+    answer = ktx("ingest", "--max-tokens", "500")
+    assert answer.code == 5, answer
+    assert "models took: 600 tokens, $0.0020 at list prices (at most 500 tokens)\n" in answer.out
+    assert "agents stopped: the budget of this run is used up: 600 of 500 tokens\n" in answer.out
+    assert "agents stopped by: the budget of this run is used up" in ktx("runs", "show", "latest").out
+
+
+def test_what_names_no_run_or_no_unit_is_refused_with_what_there_is(ktx: Run, project: Path) -> None:
+    assert ktx("scan").code == 0
+    assert ktx("scan").code == 0
+    new, old = (run["run_id"] for run in ktx("runs", "list", "--json").data["runs"])
+    assert ktx("runs", "show", old, "--json").data["run"]["run_id"] == old
+    assert [run["run_id"] for run in ktx("runs", "list", "--limit", "1", "--json").data["runs"]] == [new]
+    for words, said in (
+        ((old[:4],), "several runs begin with"),
+        ((new + "x",), "there is no run"),
+        ((new, "--transcript", "orders"), "no agent worked in it"),
+    ):
+        answer = ktx("runs", "show", *words)
+        assert (answer.code, said in answer.err) == (2, True), answer
+    shutil.rmtree(project / ".ktx/runs" / new)
+    assert ktx("runs", "replay", new).code == 1
+
+
+def test_old_runs_go_and_reports_stay(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    ids = [f"20260131T0{number // 600}{number // 10 % 60:02d}{number % 10:02d}-00000a" for number in range(60)]
+    for run_id in ids:
+        layout.run_transcripts(run_id).mkdir(parents=True)
+        layout.run_report(run_id).write_text("{}")
+    (layout.runs / "mine").mkdir()
+    for run_id in ids[:55]:
+        os.utime(layout.run_folder(run_id), (0, time.time() - (100 if run_id < ids[20] else 1) * 86_400))
+    prune_runs(layout, keep=ids[0])
+    left = sorted(path.name for path in layout.runs.iterdir() if path.is_dir())
+    assert left == [ids[0], *ids[20:], "mine"]
+    assert len(left) < MOST_RUNS
+    assert len(list(layout.runs.glob("*.json"))) == 60
+
+
+def test_a_disk_that_takes_no_events_does_not_stop_the_run(
+    ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".ktx").mkdir(exist_ok=True)
+    (project / ".ktx/runs").mkdir(mode=0o700, exist_ok=True)
+    monkeypatch.setattr("ktx_cli.jobs.runs.recording.LineFile.write", _full)
+    answer = ktx("scan", "--json")
+    assert answer.code == 0
+    assert [each["code"] for each in answer.envelope["warnings"]] == ["events_not_written"]
+
+
+def _full(*_: object, **__: object) -> int:
+    raise OSError(28, "No space left on device")
