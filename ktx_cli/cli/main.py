@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 import sys
@@ -18,6 +19,7 @@ own thresholds a sixth of the time that imports take goes into looking through i
 def main() -> None:
     """Run the command line of this process and exit with the contract's code."""
     gc.set_threshold(*_COLLECT_EVERY)
+    atexit.register(gc.freeze)  # nor are they looked for at the end: what the process held goes with it
     guard_standard_streams()
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` has it ignored, and so it stays
