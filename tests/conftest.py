@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import inspect
 import os
 import socket
@@ -34,6 +35,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Else the tests and, in each of the hundreds of programs they start, the package would be compiled again and again.
+
+gc.set_threshold(50_000, 20, 50)
+# As `ktx` itself has it: most of what a test process makes, it keeps.
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""
@@ -152,6 +156,12 @@ def model_server(_one_model_server: ModelServer) -> ModelServer:
     """A scripted model server, its script and its requests forgotten before each test."""
     _one_model_server.play(())
     return _one_model_server
+
+
+def pytest_collection_finish() -> None:
+    """Take all modules and tests out of what the collector of cycles looks through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
