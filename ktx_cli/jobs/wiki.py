@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.checking import Checker
 from ktx_cli.context.wiki.graph import backlinks
 from ktx_cli.context.wiki.keys import GLOBAL, place_of, user_scope
-from ktx_cli.context.wiki.lint import NOTES, NamedHosts, lint_page
+from ktx_cli.context.wiki.lint import NOTES, lint_page
 from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.page import parse, render
@@ -92,7 +92,10 @@ def broken_pages(wiki: Wiki) -> list[ResultWarning]:
 
 def warnings_of(found: Iterable[Finding]) -> list[ResultWarning]:
     """Return findings as warnings of a command."""
-    return [ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line) for each in found]
+    return [
+        ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line, finding=each.code)
+        for each in found
+    ]
 
 
 def search_pages(pages: Iterable[Page], query: str, limit: int) -> Found:
@@ -141,18 +144,11 @@ def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, 
     return Written(page, before is None, before != content, tuple(found))
 
 
-def hosts_said(page: Page) -> Collection[str] | None:
-    """Return no host for a page that says which source it comes from (its `source` names the host), else None."""
-    return () if page.fields.get("source") else None
+def lint_wiki(layout: Layout, config: KtxConfig, keys: Sequence[str] = ()) -> Linted:
+    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file."""
+    from ktx_cli.jobs.wiki_hosts import hosts_known
 
-
-def lint_wiki(
-    layout: Layout, config: KtxConfig, keys: Sequence[str] = (), named_hosts: NamedHosts = hosts_said
-) -> Linted:
-    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file.
-
-    `named_hosts` tells what hosts the sources of a page name.
-    """
+    named_hosts = hosts_known(layout, config)
     tree = WorkingTree(layout.root)
     wiki = load_wiki(tree)
     paths = _wanted(wiki, keys)
