@@ -83,6 +83,7 @@ def calls_in(path: Path) -> Iterator[tuple[str, str]]:
     yield from visit(ast.parse(path.read_text("utf-8")), ())
 
 
+@pytest.mark.requirement("R1", "R11")
 def test_the_call_sites_are_those_of_the_code() -> None:
     assert {"generate_text", "generate_object", "run_agent_loop", "probe"} == ASKING, "the port asks in another way"
     modules = (path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in ("llm", "testing"))
@@ -183,6 +184,7 @@ def ask_by_hand(ktx: Run, work: Path, place: tuple[str, str]) -> None:
     assert given.data["answer"] == {"sum": 2}
 
 
+@pytest.mark.requirement("R1", "R56")
 def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_call_site_asks(
     ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
     assert answer.data["sources"][0]["changes"] == {"added": 0, "modified": 1, "deleted": 0, "unchanged": 1}
 
 
+@pytest.mark.requirement("R56")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_budget_of_n_steps_sends_n_steps(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
