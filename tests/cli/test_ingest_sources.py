@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -23,9 +27,10 @@ from tests.cli.source_rows import ROW_TYPES, TOKEN
 from tests.cli.source_worker import Worker
 from tests.context.sources.looker.scripted import SECRET
 from tests.context.sources.metabase.scripted import KEY
-from tests.context.sources.web_site import WebSite, serve_site
+from tests.context.sources.web_site import Asked, Reply, WebSite, serve_site
 
 Run = Callable[..., Any]
+KTX = Path(sys.executable).with_name("ktx")
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, country TEXT);
@@ -284,3 +289,30 @@ def _in_trouble(bench: Bench, how: str) -> str:
     missed = changed - found.worked
     assert {path for path in mended.worked if path not in missed} == set()
     return f"{len(found.units)} of {len(changed)} kept, then {len(missed)}"
+
+
+@pytest.mark.parametrize("how", ["it says to wait", "it never answers"])
+def test_an_interrupt_does_not_wait_for_a_site(one_site: WebSite, work: Path, how: str) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def answers(_: Asked) -> Reply:
+        asked.set()
+        if how == "it never answers":
+            over.wait(60)
+        return Reply({}, 503, {"Retry-After": "60"})
+
+    one_site.forget()
+    one_site.answers = answers
+    entry = {"driver": "confluence", "base_url": f"{one_site.url}/wiki", "api_token": "env:CONFLUENCE_TOKEN"}
+    (work / "ktx.yaml").write_text(json.dumps({"connections": {"src": entry}}))
+    environ = {**os.environ, "CONFLUENCE_TOKEN": TOKEN}
+    process = subprocess.Popen([KTX, "ingest"], cwd=work, env=environ, stderr=subprocess.PIPE, text=True)
+    try:
+        assert asked.wait(30)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        over.set()
+    assert process.returncode == 130, err
+    assert _git(work, "rev-parse", "HEAD") == "HEAD\n", "there is no commit"

@@ -42,7 +42,6 @@ def read_sources(
         scratch=scratch,
         models=_asked(run, works),
         emit=request.emit,
-        stopped=lambda: False,
     )
     project_all(works, run.workspace, run.layers, done=projected, emit=request.emit)
     for work in works:
