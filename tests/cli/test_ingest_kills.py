@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from ktx_cli.testing.forks import Forks, start_installed
 from ktx_cli.testing.ingest_kills import INGEST, Case, Name, Sweep, sweep
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, CONFIG, LONG, SHOP, entered, measure, page, usual
+from tests.cli.agents import BACKENDS, CONFIG, LONG, SHOP, Agents, entered, measure, page, states, usual
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
 AT_ONCE: Final = 4
@@ -192,3 +193,26 @@ def test_a_unit_killed_after_three_results_goes_on_with_them_but_for_claude_code
 def _said(request: ModelRequest) -> list[Any]:
     """Return what was said so far, without what Claude Code says of where it runs."""
     return [message for message in request.body["messages"] if message["role"] != "system"]
+
+
+def test_a_unit_whose_file_was_held_lands_later_without_being_paid_again(
+    ktx: Callable[..., Any], company: Path, configure: Callable[..., None], model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    subprocess.run(["git", "init", "-q"], cwd=company, check=True)
+    theirs = company / "wiki/global/refunds.md"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("---\nsummary: Mine.\n---\n\nNot committed yet.\n")
+    first, second = Agents(), Agents()
+    model_server.play(first)
+    held = ktx("ingest", "--json")
+    assert (held.code, [each["path"] for each in held.data["held"]]) == (7, ["wiki/global/refunds.md"])
+    assert states(company) == {"refunds.md": "failed", "stock.md": "done"}
+    theirs.unlink()
+    model_server.play(second)
+    assert ktx("ingest", "--json").code == 0
+    assert (first.of("refunds"), second.of("refunds"), second.of("stock")) == (4, 0, 0)
+    assert "About refunds" in theirs.read_text()
+    with contextlib.closing(sqlite3.connect(company / ".ktx/state.sqlite")) as state:
+        left = [state.execute(f"SELECT count(*) FROM {each}").fetchone() for each in ("unit_outcomes", "unit_steps")]
+    assert left == [(0,), (0,)]
