@@ -1,4 +1,4 @@
-"""The same turns in bare `ClaudeSDKClient` sessions, each used once: what Claude Code takes without a program around it.
+"""The same turns in bare `ClaudeSDKClient` sessions, each used once: what Claude Code takes without ktx around it.
 
 The options, the prompts and the definitions of the tools are those of a work unit; the tools give fixed texts.
 """
@@ -29,7 +29,9 @@ from ktx_cli.project.workspace import Workspace
 
 def bare_sessions(model: Model, names: Sequence[str], at_once: int, project: Path) -> tuple[float, float]:
     """Return seconds and CPU seconds of one session for each name, so many at once."""
-    config = KtxConfig.model_validate({"llm": {"provider": {"backend": "claude-code"}, "models": {"default": "sonnet"}}})
+    config = KtxConfig.model_validate(
+        {"llm": {"provider": {"backend": "claude-code"}, "models": {"default": "sonnet"}}}
+    )
     host, _ = claude_host("claude-code", config, project_dir=project, environ=model.environ)
     session = ToolSession(Workspace(EmptyTree()), {"shop": "sqlite"})
     tools = {tool.name: tool for tool in tools_for(session, "unit")}

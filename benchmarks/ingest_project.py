@@ -74,11 +74,24 @@ class Project:
         self.configure()
 
     def configure(self, *sources: str, shop: str = "") -> None:
-        """Write `ktx.yaml`: `sources` are ids of connections whose documents are in folders of their names."""
+        """Write `ktx.yaml`: `sources` are ids of connections whose files are in folders of their names.
+
+        An id that begins with `dbt` is a dbt project, any other a folder of documents.
+        """
         url = "http://127.0.0.1:9" if self._model is None else self._model.url
         text = CONFIG.format(backend=self._backend, url=url, at_once=self._at_once, shop=shop)
-        text += "".join(f"  {each}: {{driver: documents, path: {each}}}\n" for each in sources)
+        for each in sources:
+            place = f"dbt, source_dir: {each}" if each.startswith("dbt") else f"documents, path: {each}"
+            text += f"  {each}: {{driver: {place}}}\n"
         (self.folder / "ktx.yaml").write_text(text)
+
+    def write_models(self, source: str, names: list[str]) -> None:
+        """Write a dbt project with a text about each model: more than one agent works through as a whole."""
+        models = self.folder / source / "models"
+        models.mkdir(parents=True)
+        (self.folder / source / "dbt_project.yml").write_text("name: shop\nversion: 1.0.0\n")
+        for name in names:
+            (models / f"{name}.md").write_text(f"{{% docs {name} %}}\n{LONG}\n{{% enddocs %}}\n")
 
     def write(self, source: str, names: list[str], text: str = LONG) -> None:
         """Write documents, a hundred in a folder."""
