@@ -129,7 +129,7 @@ class LookMlSource(Source):
         example="https://git.example.com/bi/lookml.git",
         min_length=1,
     )
-    branch: str = setting("main", "Branch.")
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
     path: str | None = setting(None, "Folder in the repository.", path=True, example="models")
     auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     mappings: LookMlMappings = setting(LookMlMappings, "What the project says about Looker.")

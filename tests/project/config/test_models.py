@@ -80,7 +80,6 @@ DEFAULTS: dict[str, Any] = {
     "connections.postgres.context.queryHistory.filters.dropTrivialProbes": True,
     "connections.postgres.context.queryHistory.staleArchiveAfterDays": 90,
     "connections.snowflake.maxConnections": 4,
-    "connections.lookml.branch": "main",
     "connections.metabase.mappings.syncMode": "ALL",
     "connections.notion.max_pages": 1000,
     "connections.notion.max_knowledge_creates": 25,
