@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -46,13 +47,16 @@ Run = Callable[..., Answer]
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No variable of the developer's leaks in: an empty HOME, no git identity, no project."""
-    home = tmp_path / "home"
+    _quiet(monkeypatch, tmp_path / "home")
+
+
+def _quiet(patch: pytest.MonkeyPatch, home: Path) -> None:
     home.mkdir()
     for name in list(os.environ):
         if name.startswith(("GIT_", "KTX_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+            patch.delenv(name)
+    patch.setenv("HOME", str(home))
+    patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
 
 
 @pytest.fixture
@@ -67,14 +71,15 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def ktx(work: Path) -> Run:
     """Run a command in this process through typer's runner."""
+    return _invoked
+
+
+def _invoked(*args: str, **kwargs: Any) -> Answer:
     from ktx_cli.cli.app import app
 
-    def run(*args: str, **kwargs: Any) -> Answer:
-        result = CliRunner().invoke(app, list(args), prog_name="ktx", **kwargs)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return Answer(result.exit_code, result.stdout, result.stderr)
-
-    return run
+    result = CliRunner().invoke(app, list(args), prog_name="ktx", **kwargs)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return Answer(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture
@@ -91,9 +96,11 @@ def installed(work: Path) -> Run:
 @pytest.fixture
 def shop(work: Path) -> Path:
     """A SQLite database with three tables and two declared foreign keys, in the current folder."""
-    import sqlite3
+    return _make_shop(work)
 
-    path = work / "shop.sqlite"
+
+def _make_shop(folder: Path) -> Path:
+    path = folder / "shop.sqlite"
     database = sqlite3.connect(path)
     database.executescript(
         """
@@ -108,11 +115,25 @@ def shop(work: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def project(shop: Path, ktx: Run) -> Path:
-    """A project over the shop, set up but not ingested."""
-    answer = ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite", "--json")
+@pytest.fixture(scope="session")
+def _set_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what `ktx setup` makes over the shop: the projects of the tests are copies of it."""
+    folder = tmp_path_factory.mktemp("set-up")
+    with pytest.MonkeyPatch.context() as patch:
+        _quiet(patch, tmp_path_factory.mktemp("home") / "home")
+        patch.chdir(folder)
+        _make_shop(folder)
+        answer = _invoked("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite", "--json")
     assert answer.code == 0, answer
+    return folder
+
+
+@pytest.fixture
+def project(shop: Path, _set_up: Path) -> Path:
+    """A project over the shop, set up but not ingested."""
+    ignored = shutil.ignore_patterns("shop.sqlite", "*.sample")
+    shutil.copytree(_set_up, shop.parent, ignore=ignored, dirs_exist_ok=True)
+    git(shop.parent, "update-index", "--refresh")
     return shop.parent
 
 
