@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
+from ktx_cli.context.sources.port import FetchContext
+from ktx_cli.context.sources.raw_store import RawStore
+from ktx_cli.context.sources.registry import checked_source
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
-from ktx_cli.project.config import KtxConfig, connection_of, load_config
+from ktx_cli.project.config import Database, KtxConfig, connection_of, load_config
 from ktx_cli.project.config.loader import check_connection
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.files import read_bytes
@@ -24,6 +29,33 @@ def probe_connection(
     connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
     with connector:
         return connector.test(scope)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """A context source that can be read. `origin`: what was found, in one line."""
+
+    origin: str
+    latency_ms: float
+
+
+def check_source(config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]) -> SourceCheck:
+    """Look whether a context source can be read, without reading it; raises the error ingest would end with."""
+    layout = Layout(project_dir)
+    context = FetchContext(connection, layout, environ, RawStore(layout.raw_store))
+    entry = connection_of(config, connection)
+    started = monotonic()
+    origin = checked_source(entry.driver).check(entry, context)
+    return SourceCheck(origin, (monotonic() - started) * 1000)
+
+
+def check_connection_of(
+    config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+) -> ConnectionTest | SourceCheck:
+    """Test a database as ingest opens it, or a context source; raises the error ingest would end with."""
+    is_database = isinstance(connection_of(config, connection), Database)
+    check = probe_connection if is_database else check_source
+    return check(config, connection, project_dir=project_dir, environ=environ)
 
 
 def config_with_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
@@ -47,7 +79,7 @@ def config_with_connection(text: bytes, connection: str, fields: Mapping[str, An
 
 def add_connection(
     layout: Layout, connection: str, fields: Mapping[str, Any], *, environ: Mapping[str, str], test: bool
-) -> tuple[ConnectionTest | None, list[ResultWarning]]:
+) -> tuple[ConnectionTest | SourceCheck | None, list[ResultWarning]]:
     """Write a connection into `ktx.yaml`, after a successful test unless `test` is false.
 
     Raises `UsageError` when the id is taken, `ConfigError` for a wrong id or wrong fields, `SourceError` when the test
@@ -58,7 +90,7 @@ def add_connection(
     result = None
     if test:
         config = load_config(layout.config, data=planned).config
-        result = probe_connection(config, connection, project_dir=layout.root, environ=environ)
+        result = check_connection_of(config, connection, project_dir=layout.root, environ=environ)
     _, loaded = change_config(layout, lambda now: _with_new_connection(now, connection, fields))
     return result, loaded.warnings()
 

@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 def test_list(ktx: Run, project: Path) -> None:
     assert (
-        ktx("connection", "list", "--plain").out == "id\tdriver\tkind\tlast scan\nwarehouse\tsqlite\tdatabase\tnever\n"
+        ktx("connection", "list", "--plain").out == "id\tdriver\tkind\tlast read\nwarehouse\tsqlite\tdatabase\tnever\n"
     )
 
 
@@ -98,3 +98,52 @@ def test_list_starts_no_git(ktx: Run, project: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Git, "read", lambda *_, **__: pytest.fail("git was started"))
     assert ktx("connection", "list", "--json").data["connections"][0]["id"] == "warehouse"
+
+
+def test_sources_are_looked_at_and_read_nothing(ktx: Run, project: Path, git: Run) -> None:
+    docs, models = project / "docs", project / "models"
+    docs.mkdir()
+    models.mkdir()
+    (models / "dbt_project.yml").write_text("name: shop\n")
+    git(models, "init", "--quiet", "-b", "trunk")
+    git(models, "add", ".")
+    git(models, "commit", "-m", "first")
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("  docs: {driver: documents, path: docs}\n  gone: {driver: documents, path: nowhere}\n")
+        config.write("  models: {driver: dbt, repo_url: models}\n  other: {driver: dbt, repo_url: models, branch: x}\n")
+        config.write("  notes: {driver: notion, auth_token: secret_a, base_url: 'http://127.0.0.1:9'}\n")
+    answer = ktx("connection", "test", "docs", "models", "--json")
+    assert answer.code == 0, answer
+    folder, repository = answer.data["connections"]
+    assert folder["origin"] == f"folder {docs}"
+    assert repository["origin"].startswith(f"file://{models} (trunk, ")
+    assert "tables" not in repository
+    assert not (project / ".ktx").exists() or not (project / ".ktx/cache").exists()
+    for source, code, said in (
+        ("gone", 4, "there is no folder"),
+        ("other", 2, "trunk"),
+        ("notes", 4, "Notion"),
+    ):
+        failed = ktx("connection", "test", source)
+        assert (failed.code, said in failed.err) == (code, True), failed
+    added = ktx("connection", "add", "more", "--driver", "documents", "--path", "docs")
+    assert (added.code, f"found: folder {docs}" in added.out) == (0, True)
+    assert ktx("connection", "add", "less", "--driver", "documents", "--path", "nothing").code == 4
+    findings = ktx("doctor", "--json").data["findings"]
+    levels = {each["check"]: each["level"] for each in findings}
+    assert (levels["connection:docs"], levels["connection:gone"]) == ("ok", "fail")
+
+
+def test_status_says_when_a_source_was_fetched(ktx: Run, project: Path) -> None:
+    (project / "docs").mkdir()
+    (project / "docs/a.md").write_text("# A\n")
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("  docs: {driver: documents, path: docs}\n")
+    assert "docs\tdocuments\t\t\tnever\n" in ktx("status").out
+    assert ktx("ingest").code == 0
+    (docs,) = (each for each in ktx("status", "--json").data["connections"] if each["id"] == "docs")
+    assert (docs["last_fetch"]["kind"], docs["last_fetch"]["files"]) == ("files", 1)
+    text = ktx("status").out
+    assert f"docs\tdocuments\tfiles\t1\t{docs['last_fetch']['finished']}\n" in text
+    assert "ktx ingest: done\n" in text
+    assert f"docs\tdocuments\tsource\t{docs['last_fetch']['finished']}\n" in ktx("connection", "list").out

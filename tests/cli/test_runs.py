@@ -104,7 +104,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     ]
     assert ktx("runs", "replay", "latest").err.splitlines()[-1].startswith("commit: ")
     assert ktx("runs", "replay", "latest", "--json").data["events"] == events(company, run_id)
-    assert ktx("usage", "--by", "run", "--json").data["rows"][0]["run"] == run_id
+    assert run_id in [row["run"] for row in ktx("usage", "--by", "run", "--json").data["rows"]]
     assert [row["total_tokens"] for row in ktx("usage", "--by", "role", "--run", "latest", "--json").data["rows"]] == [
         960,
         240,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,11 @@ from ktx_cli.cli.help import group
 from ktx_cli.cli.ingesting import IDS
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.core.text import listing
+
+if TYPE_CHECKING:
+    from ktx_cli.connectors.port import ConnectionTest
+    from ktx_cli.jobs.connections import SourceCheck
+    from ktx_cli.jobs.readiness.status import ConnectionStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -43,13 +48,19 @@ def _register_list(commands: typer.Typer) -> None:
                 c.id,
                 c.driver,
                 "database" if c.is_database else "source",
-                c.last_scan.finished if c.last_scan else "never",
+                _last_read(c),
             )
             for c in connections
         ]
-        table = Table(("id", "driver", "kind", "last scan"), tuple(rows))
+        table = Table(("id", "driver", "kind", "last read"), tuple(rows))
         hint = [] if rows else ["ktx connection add warehouse --driver sqlite --path data.sqlite"]
         return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
+
+
+def _last_read(connection: ConnectionStatus) -> str:
+    """Return when a database was scanned last, or a source fetched."""
+    last = connection.last_scan if connection.is_database else connection.last_fetch
+    return "never" if last is None else last.finished
 
 
 def _register_test(commands: typer.Typer) -> None:
@@ -58,8 +69,8 @@ def _register_test(commands: typer.Typer) -> None:
         session: Session,
         ids: IDS = None,
     ) -> Result:
-        """Connect as ingest does: latency, version, privileges. Exit 4 when a database is unreachable."""
-        from ktx_cli.jobs.connections import probe_connection
+        """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
+        from ktx_cli.jobs.connections import check_connection_of
         from ktx_cli.project.config import connection_of, load_config
         from ktx_cli.project.layout import Layout
 
@@ -72,30 +83,35 @@ def _register_test(commands: typer.Typer) -> None:
             connection_of(loaded.config, connection)
         for connection in ids or sorted(loaded.config.connections):
             try:
-                found = probe_connection(loaded.config, connection, project_dir=project, environ=os.environ)
+                found = check_connection_of(loaded.config, connection, project_dir=project, environ=os.environ)
             except KtxError as error:
                 errors.append(error)
                 answers.append({"id": connection, "ok": False, "error": error.to_json()})
                 continue
-            answers.append(
-                {
-                    "id": connection,
-                    "ok": True,
-                    "latency_ms": round(found.latency_ms, 2),
-                    "server_version": found.server_version,
-                    "tables": found.tables,
-                    "user": found.user,
-                    "can_write": found.can_write,
-                    "privileges": list(found.privileges),
-                }
-            )
+            answers.append({"id": connection, "ok": True, "latency_ms": round(found.latency_ms, 2), **_found(found)})
         table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
         return Result({"connections": answers}, [table], _combined(errors))
+
+
+def _found(found: ConnectionTest | SourceCheck) -> dict[str, Any]:
+    from ktx_cli.jobs.connections import SourceCheck
+
+    if isinstance(found, SourceCheck):
+        return {"origin": found.origin}
+    return {
+        "server_version": found.server_version,
+        "tables": found.tables,
+        "user": found.user,
+        "can_write": found.can_write,
+        "privileges": list(found.privileges),
+    }
 
 
 def _verdict(answer: dict[str, Any]) -> str:
     if not answer["ok"]:
         return f"failed: {answer['error']['message']}"
+    if "origin" in answer:
+        return f"{answer['origin']}, {answer['latency_ms']} ms"
     writes = {True: "the role could write", False: "read-only role", None: ""}[answer["can_write"]]
     facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms", writes]
     return ", ".join(filter(None, [*facts, *answer["privileges"]]))
@@ -126,7 +142,7 @@ def _register_add(commands: typer.Typer) -> None:
     ) -> Result:
         """Test a connection and write it into ktx.yaml."""
         from ktx_cli.core import yaml
-        from ktx_cli.jobs.connections import add_connection
+        from ktx_cli.jobs.connections import SourceCheck, add_connection
         from ktx_cli.project.layout import Layout
 
         fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
@@ -142,8 +158,9 @@ def _register_add(commands: typer.Typer) -> None:
         with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
             found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
         session.warn(*warnings)
-        tables = None if found is None else found.tables
-        rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested" if found is None else str(tables)))
+        tables = getattr(found, "tables", None)
+        tested = ("found", found.origin) if isinstance(found, SourceCheck) else ("tables", str(tables))
+        rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested") if found is None else tested)
         return Result(
             {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[f"ktx ingest {id}"]
         )

@@ -15,6 +15,7 @@ from ktx_cli.context.sources.document_pages import Pages
 from ktx_cli.context.sources.document_units import PAGES, document_units
 from ktx_cli.context.sources.files import documents_left
 from ktx_cli.context.sources.http import HttpClient, Site
+from ktx_cli.context.sources.http_errors import CHECKING
 from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
 from ktx_cli.core.errors import ResultWarning, SecretError, SourceError
@@ -40,6 +41,18 @@ class ConfluenceSource:
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
             return _read(ConfluenceApi(client), entry, Pages(context, site.base_url, entry.max_pages))
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        site = _site(entry, context)
+        with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
+            space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
+        if space is None:
+            what = f"of {listing(entry.space_keys)} " if entry.space_keys else ""
+            raise SourceError(
+                f"Confluence shows no space {what}to this account", hint="check the keys, and what the account may read"
+            )
+        return f"Confluence at {site.base_url}, with the space {space.get('key')}"
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write nothing: what a page says takes a model to find out."""

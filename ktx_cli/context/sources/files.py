@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.context.documents.reading import SUFFIXES
 from ktx_cli.context.sources.document_units import NEIGHBOURS, document_units
@@ -13,6 +13,9 @@ from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projectio
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.text import plural, shell_words
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
+
+if TYPE_CHECKING:
+    from ktx_cli.context.sources.git_source import Origin
 
 _WIKI_NAME = "wiki"
 
@@ -32,6 +35,14 @@ class FilesSource:
         found = read_folder(root, SUFFIXES, without=_own_folders(context.layout), stopped=context.stopped)
         return _snapshot(found, entry.path, context)
 
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        if getattr(entry, "repo_url", None):
+            from ktx_cli.context.sources.git_source import check_files
+
+            return check_files(_origin(entry, context), context)
+        return f"folder {_local(entry.path, context)}"
+
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write nothing: what a document says takes a model to find out."""
         return Projection(left=documents_left(len(snapshot.files)))
@@ -47,16 +58,21 @@ def documents_left(count: int) -> tuple[str, ...]:
 
 
 def _from_repository(entry: Any, context: FetchContext) -> Snapshot:
-    from ktx_cli.context.sources.git_source import Origin, fetch_files
+    from ktx_cli.context.sources.git_source import fetch_files
 
-    origin = Origin(
+    return fetch_files(_origin(entry, context), context, _wanted)
+
+
+def _origin(entry: Any, context: FetchContext) -> Origin:
+    from ktx_cli.context.sources.git_source import Origin
+
+    return Origin(
         f"connections.{context.connection}",
         url=entry.repo_url,
         branch=getattr(entry, "branch", None),
         path=entry.path,
         token=getattr(entry, "auth_token_ref", None),
     )
-    return fetch_files(origin, context, _wanted)
 
 
 def _wanted(path: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,12 @@ def open_copy(remote: Remote, cache: Path, connection: str, environ: Mapping[str
     return _Fetch(remote, folder, environ).copy()
 
 
+def look_at(remote: Remote, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the branch that would be read, and its commit; nothing is copied. Errors as `open_copy`."""
+    with tempfile.TemporaryDirectory(prefix="ktx-look-") as folder:
+        return _Fetch(remote, Path(folder), environ).look()
+
+
 def _prepare(folder: Path) -> None:
     """Make the folder, and forget the copies of addresses the connection had before."""
     try:
@@ -127,9 +134,7 @@ class _Fetch:
 
     def copy(self) -> Copy:
         """Return the copy, refreshed; one that does not work is made anew."""
-        branch, tip, heads = self._look()
-        if tip is None:
-            raise no_branch(branch, heads, self._remote.address.url, f"{self._remote.where}.branch")
+        branch, tip = self.look()
         if self._tip() != tip:
             self._shrink()
         try:
@@ -140,6 +145,13 @@ class _Fetch:
             return self._refresh(branch, tip)
         except ValueError as error:
             raise self._error(str(error).encode()) from None
+
+    def look(self) -> tuple[str, str]:
+        """Return the branch and its commit; raises `BranchMissingError`."""
+        branch, tip, heads = self._look()
+        if tip is None:
+            raise no_branch(branch, heads, self._remote.address.url, f"{self._remote.where}.branch")
+        return branch, tip
 
     def _look(self) -> tuple[str, str | None, list[str]]:
         """Return the branch, its commit (None: there is no such branch), and all branches."""

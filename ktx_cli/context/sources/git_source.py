@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.sources.git_address import Address, parse_address
-from ktx_cli.context.sources.git_cache import Copy, Entry, Remote, open_copy
+from ktx_cli.context.sources.git_cache import Copy, Entry, Remote, look_at, open_copy
 from ktx_cli.context.sources.model import RawFile, Skipped, Snapshot
 from ktx_cli.context.sources.port import FetchContext
 from ktx_cli.core.errors import CancelledError, ConfigError, ResultWarning, SourceError, StorageError
@@ -66,6 +66,19 @@ def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted) -> Snapsh
     if address.path is not None and not _is_repository(address.path):
         return _from_folder(_below(address.path, origin), context, wanted, origin)
     return _from_repository(address, origin, context, wanted)
+
+
+def check_files(origin: Origin, context: FetchContext) -> str:
+    """Return in one line where the files are, reading none; raises as `fetch_files`."""
+    root = context.layout.root
+    if origin.folder:
+        return f"folder {_below(root / Path(origin.folder).expanduser(), origin)}"
+    address = parse_address(origin.url or "", base=root, where=f"`{origin.where}.{origin.url_key}`")
+    if address.path is not None and not _is_repository(address.path):
+        return f"folder {_below(address.path, origin)}"
+    inner_path(origin.path, origin.where)
+    branch, commit = look_at(_remote(address, origin, context), context.environ)
+    return f"{address.url} ({branch}, {commit[:10]})"
 
 
 def _is_repository(path: Path) -> bool:
@@ -165,12 +178,8 @@ def _too_large(size: int, limit: int) -> str | None:
 
 def _from_repository(address: Address, origin: Origin, context: FetchContext, wanted: Wanted) -> Snapshot:
     inner = inner_path(origin.path, origin.where)
-    setting = f"{origin.where}.auth_token_ref"
-    token = None
-    if origin.token:
-        token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
+    remote = _remote(address, origin, context)
     _look_up(context)
-    remote = Remote(address, origin.branch, token, origin.where, setting)
     copy = open_copy(remote, context.cache_folder, context.connection, context.environ)
     entries = copy.entries(inner)
     if inner and not entries:
@@ -179,7 +188,7 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, wa
     _look_up(context)
     files, skipped = _read(copy, entries, context, wanted)
     shown = f"{address.url} ({copy.branch}, {copy.commit[:10]})"
-    return _snapshot(files, skipped, context, origin=shown, warnings=_token_warnings(address, token, setting))
+    return _snapshot(files, skipped, context, origin=shown, warnings=_token_warnings(remote))
 
 
 def _read(
@@ -212,7 +221,17 @@ def _strange(mode: str) -> str | None:
     )
 
 
-def _token_warnings(address: Address, token: str | None, setting: str) -> tuple[ResultWarning, ...]:
+def _remote(address: Address, origin: Origin, context: FetchContext) -> Remote:
+    """Return the repository with its token, resolved."""
+    setting = f"{origin.where}.auth_token_ref"
+    token = None
+    if origin.token:
+        token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
+    return Remote(address, origin.branch, token, origin.where, setting)
+
+
+def _token_warnings(remote: Remote) -> tuple[ResultWarning, ...]:
+    address, token, setting = remote.address, remote.token, remote.token_setting
     if token and not address.is_web:
         what = f"{setting} is not used: {address.url} is not read over https"
         return (ResultWarning("token_unused", what, hint=f"remove {setting}"),)

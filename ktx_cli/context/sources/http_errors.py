@@ -52,6 +52,10 @@ class RetryPolicy:
         return drawn if asked is None else max(asked, drawn)
 
 
+CHECKING: Final = RetryPolicy(tries=2, cap=2.0, longest_wait=5.0)
+"""For a look whether a site answers, which a person waits for."""
+
+
 def retry_after(value: str | None, now: float) -> float | None:
     """Return the seconds a `Retry-After` header asks for, None where it says nothing usable; `now` is Unix time."""
     if not value:

@@ -22,11 +22,7 @@ class MetricFlowSource(DbtSource):
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
-        repository = entry.metricflow
-        origin = Origin(
-            f"connections.{context.connection}.metricflow", url=repository.repo_url, branch=repository.branch,
-            path=repository.path, token=repository.auth_token_ref, url_key="repoUrl",
-        )  # fmt: skip
+        origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _wanted)
         if not snapshot.files:
             raise ConfigError(
@@ -34,6 +30,13 @@ class MetricFlowSource(DbtSource):
                 hint=f"set {origin.where}.path to the folder of the definitions",
             )
         return snapshot
+
+    def _origin(self, entry: Any, context: FetchContext) -> Origin:
+        repository = entry.metricflow
+        return Origin(
+            f"connections.{context.connection}.metricflow", url=repository.repo_url, branch=repository.branch,
+            path=repository.path, token=repository.auth_token_ref, url_key="repoUrl",
+        )  # fmt: skip
 
 
 def _wanted(path: str) -> int:

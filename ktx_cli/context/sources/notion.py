@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ktx_cli.context.sources.document_units import PAGES, document_units
 from ktx_cli.context.sources.files import documents_left
 from ktx_cli.context.sources.http import HttpClient, Site
+from ktx_cli.context.sources.http_errors import CHECKING
 from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.context.sources.notion_api import ADDRESS, VERSION, NotionApi
 from ktx_cli.context.sources.notion_crawl import Crawl
@@ -42,6 +43,12 @@ class NotionSource:
             site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, clock=self._clock
         ) as client:
             return Crawl(NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        site = self._site(entry, context)
+        with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
+            return f"Notion, as {NotionApi(client).account()}"
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write nothing: what a page says takes a model to find out."""

@@ -29,6 +29,10 @@ class NotionApi:
     def __init__(self, client: HttpClient) -> None:
         self._client = client
 
+    def account(self) -> str:
+        """Return the name of who the token is of."""
+        return str(_mapping(self._client.get("v1/users/me")).get("name") or "an integration without a name")
+
     def page(self, page: str) -> Thing | None:
         """Return a page."""
         return self._get(f"v1/pages/{page}")

@@ -72,6 +72,14 @@ class Projection:
     warnings: tuple[ResultWarning, ...] = ()
 
 
+class Checked(Protocol):
+    """A source that has a connection of its own, and can say without reading it that it could be read."""
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """Return in one line what is there, after one request or a look; raises `KtxError` as a fetch would."""
+        ...
+
+
 class Source(Protocol):
     """One kind of context source; `entry` is its connection in `ktx.yaml`.
 

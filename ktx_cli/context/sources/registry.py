@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final, cast
 
-from ktx_cli.context.sources.port import Source
+from ktx_cli.context.sources.port import Checked, Source
 from ktx_cli.core.errors import NotSupportedError
 from ktx_cli.core.text import did_you_mean
 
@@ -27,6 +27,11 @@ QUERY_HISTORY: Final = "query-history"
 """The source a database has of its own: what people asked it. No driver: it belongs to the database's connection."""
 
 _ALL: Final = {**_SOURCES, QUERY_HISTORY: f"{_PACKAGE}.query_history.source:QueryHistorySource"}
+
+
+def checked_source(driver: str) -> Checked:
+    """Return the source of a driver for a check; raises as `source_for`."""
+    return cast(Checked, source_for(driver))
 
 
 def source_for(driver: str) -> Source:

@@ -23,6 +23,20 @@ class LastScan:
     columns: int
 
 
+@dataclass(frozen=True, slots=True)
+class LastFetch:
+    """The facts `ktx status` shows of a source's last fetch; `kind` as in `raw-sources/`."""
+
+    connection: str
+    kind: str
+    finished: str
+    files: int
+
+    def to_json(self) -> dict[str, str | int]:
+        """Return what stands beside the connection's id."""
+        return {"kind": self.kind, "finished": self.finished, "files": self.files}
+
+
 def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
     """Record that a run has begun."""
     database.execute(
@@ -68,6 +82,14 @@ def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
     """Return connection -> its last scan."""
     rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
     return {row[0]: LastScan(*row) for row in rows}
+
+
+def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
+    """Return connection -> the last fetch of its context source, or of its query history, that a run landed with."""
+    rows = database.execute(
+        "SELECT connection, kind, finished, (SELECT count(*) FROM json_each(files)) FROM fetches ORDER BY connection"
+    )
+    return {row[0]: LastFetch(*row) for row in rows}
 
 
 def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:

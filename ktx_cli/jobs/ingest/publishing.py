@@ -130,6 +130,7 @@ def write_report(run: Run) -> None:
         path = run.layout.runs / f"{run.report.run_id}.json"
         write_atomic(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
+        run.recorder.warnings.clear()  # they would say the same
         message = f"the report of the run is not written: {error.message}"
         run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))
 

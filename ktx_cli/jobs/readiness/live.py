@@ -1,11 +1,11 @@
-"""The check that reaches out: every database, by the code a run uses."""
+"""The check that reaches out: every database and context source, by the code a run uses."""
 
 from __future__ import annotations
 
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, plural
-from ktx_cli.jobs.connections import probe_connection
+from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.privileges import access_gap
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 
@@ -24,7 +24,7 @@ def leaves_the_session(test: ConnectionTest) -> list[str]:
 
 
 def check_connections(context: CheckContext) -> list[Finding]:
-    """Every database answers, and its role can neither write nor leave a session that only reads."""
+    """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
     findings = []
     for connection, entry in context.loaded.config.databases().items():
         check = f"connection:{connection}"
@@ -51,4 +51,20 @@ def check_connections(context: CheckContext) -> list[Finding]:
             findings.append(Finding(check, Level.WARN, f"{facts}; the role could write", hint))
         else:
             findings.append(Finding(check, Level.OK, facts))
-    return findings or [Finding("connections", Level.SKIP, "no database to connect to")]
+    findings += _sources(context)
+    return findings or [Finding("connections", Level.SKIP, "no connection to try")]
+
+
+def _sources(context: CheckContext) -> list[Finding]:
+    """Every context source can be reached, by what `ktx connection test` does."""
+    config, findings = context.loaded.config, []
+    for connection in sorted(config.connections.keys() - config.databases().keys()):
+        check = f"connection:{connection}"
+        try:
+            found = check_source(config, connection, project_dir=context.project_dir, environ=context.environ)
+        except KtxError as error:
+            concern = Concern.SETUP if error.code == "secret" else Concern.OTHER
+            findings.append(Finding(check, Level.FAIL, error.message, error.hint, concern))
+        else:
+            findings.append(Finding(check, Level.OK, f"{found.origin}, {found.latency_ms:.0f} ms"))
+    return findings

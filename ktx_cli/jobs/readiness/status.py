@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.review import Standing, counted, read_review
 from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
-from ktx_cli.jobs.ingest.ledger import LastScan, last_runs, last_scans
+from ktx_cli.jobs.ingest.ledger import LastFetch, LastScan, last_fetches, last_runs, last_scans
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.jobs.readiness.profiles import check_profiles
 from ktx_cli.jobs.readiness.project import check_lease, check_repository
@@ -38,6 +39,8 @@ class ConnectionStatus:
     """What is wrong with its secret references; None: they resolve."""
     relationships: Mapping[str, int] | None = None
     """How many found joins there are by what holds for them; None: no scan looked at the rows."""
+    last_fetch: LastFetch | None = None
+    """Of a context source, or of a database's query history."""
 
     @property
     def joins(self) -> int:
@@ -59,6 +62,7 @@ class ConnectionStatus:
             "columns": self.columns,
             "relationships": None if self.relationships is None else dict(self.relationships),
             "last_scan": None if self.last_scan is None else self.last_scan.finished,
+            "last_fetch": None if self.last_fetch is None else self.last_fetch.to_json(),
             "secrets": _SECRETS[None if self.secrets is None else self.secrets.level],
         }
 
@@ -132,9 +136,9 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
     """Return every connection by id with what is built of it, and what could not be read; starts no program."""
     warnings = context.loaded.warnings()
     try:
-        scans = read_state(context.layout, last_scans) or {}
+        scans, fetches = read_state(context.layout, _last) or ({}, {})
     except KtxError as error:
-        scans = {}
+        scans, fetches = {}, {}
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
     found = []
     for connection, entry in sorted(context.loaded.config.connections.items()):
@@ -153,9 +157,14 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
                 scans.get(connection),
                 secrets,
                 relationships,
+                fetches.get(connection),
             )
         )
     return tuple(found), warnings
+
+
+def _last(database: sqlite3.Connection) -> tuple[dict[str, LastScan], dict[str, LastFetch]]:
+    return last_scans(database), last_fetches(database)
 
 
 def _relationships(context: CheckContext, connection: str, warnings: list[ResultWarning]) -> Mapping[str, int] | None:

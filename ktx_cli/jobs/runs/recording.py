@@ -37,6 +37,7 @@ class Recorder:
         self._transcripts: Transcripts | None = None
         self._waiting: list[tuple[str, dict[str, Any]]] = []
         self._said: dict[tuple[str, str | None], float] = {}
+        self._has_failed = False
         self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
@@ -47,7 +48,7 @@ class Recorder:
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
         """Keep the transcript of a call; see `ktx_cli.llm.backend.Watch`."""
-        return None if self._transcripts is None else self._transcripts.watch(spec)
+        return None if self._transcripts is None or self._has_failed else self._transcripts.watch(spec)
 
     def close(self) -> list[ResultWarning]:
         """Close the file of events, and return what could not be kept."""
@@ -56,7 +57,7 @@ class Recorder:
         return self.warnings
 
     def _keep(self, event: Event) -> None:
-        if isinstance(event, StepProgress) and self._too_soon(event):
+        if self._has_failed or (isinstance(event, StepProgress) and self._too_soon(event)):
             return
         self._waiting.append((isoformat(now()), event.to_json()))
         if isinstance(event, RunStarted) and event.run_id == self._run_id:
@@ -89,7 +90,8 @@ class Recorder:
         return False
 
     def _warn(self, error: OSError) -> None:
-        if not self.warnings:
+        if not self._has_failed:
+            self._has_failed = True
             found = storage_error(self._layout.run_folder(self._run_id), error)
             message = f"what happens in this run is not kept in full: {found.message}"
             self.warnings.append(ResultWarning("events_not_written", message, hint=found.hint))

@@ -148,7 +148,14 @@ def _ids(layout: Layout, known: Known) -> list[str]:
         left = {path.name.removesuffix(".json") for path in layout.runs.iterdir()}
     except OSError:
         left = set()
-    return sorted({*known.rows, *(name for name in left if _ID.fullmatch(name))}, reverse=True)
+    ids = {*known.rows, *(name for name in left if _ID.fullmatch(name))}
+    begun = {run_id: known.rows[run_id][2] if run_id in known.rows else isoformat(_begun(run_id)) for run_id in ids}
+    return sorted(ids, key=lambda run_id: (begun[run_id], run_id), reverse=True)
+
+
+def _begun(run_id: str) -> datetime:
+    """Return when a run began, to the second, as its id says."""
+    return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
 def _record(layout: Layout, known: Known, run_id: str) -> RunRecord:
@@ -178,13 +185,18 @@ def _record(layout: Layout, known: Known, run_id: str) -> RunRecord:
 
 def _from_disk(run_id: str, report: Mapping[str, Any], events: Path) -> tuple[str, str, str, str | None, str | None]:
     """Return what the database would say of a run, had it not been lost."""
-    started = datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     begun = first_line(events, lambda each: each.get("event") == "run_started") or {}
     last = last_line(events) or {}
     ended = last if last.get("event") == "run_finished" else {}
     status = report.get("status") or ended.get("status") or RUNNING
     command = str(report.get("command") or begun.get("command") or "unknown")
-    return command, str(status), str(begun.get("at") or isoformat(started)), ended.get("at"), report.get("commit")
+    return (
+        command,
+        str(status),
+        str(begun.get("at") or isoformat(_begun(run_id))),
+        ended.get("at"),
+        report.get("commit"),
+    )
 
 
 def _usage(row: UsageRow | None, report: Mapping[str, Any]) -> tuple[int, float | None, int]:

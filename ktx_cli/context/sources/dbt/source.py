@@ -16,7 +16,7 @@ from ktx_cli.context.sources.dbt.joins import Reference, add_joins
 from ktx_cli.context.sources.dbt.project import EXPOSURE, Project, read_project
 from ktx_cli.context.sources.dbt.semantics import want_semantics
 from ktx_cli.context.sources.dbt.units import NO_TABLE, SEVERAL_TABLES, handled, losses, units
-from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, fetch_files
+from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, check_files, fetch_files
 from ktx_cli.context.sources.model import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
 from ktx_cli.context.sources.semantic_files import Wanted, write
@@ -45,10 +45,7 @@ class DbtSource:
 
         Raises as `fetch_files` does, and `ConfigError` where there is no project.
         """
-        origin = Origin(
-            f"connections.{context.connection}", folder=entry.source_dir, url=entry.repo_url, branch=entry.branch,
-            path=entry.path, token=entry.auth_token_ref,
-        )  # fmt: skip
+        origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _wanted)
         if not any(path.endswith(_READ[:2]) for path in snapshot.files):
             key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
@@ -57,6 +54,16 @@ class DbtSource:
                 hint=f"set {origin.where}.{key} to the folder of dbt_project.yml",
             )
         return _with_reduced(snapshot, context)
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        return check_files(self._origin(entry, context), context)
+
+    def _origin(self, entry: Any, context: FetchContext) -> Origin:
+        return Origin(
+            f"connections.{context.connection}", folder=entry.source_dir, url=entry.repo_url, branch=entry.branch,
+            path=entry.path, token=entry.auth_token_ref,
+        )  # fmt: skip
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""

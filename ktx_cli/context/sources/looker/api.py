@@ -29,6 +29,11 @@ class Looker:
         self._client = client
         self._form = {"client_id": client_id, "client_secret": client_secret}
 
+    @property
+    def site(self) -> Site:
+        """Where it is."""
+        return self._client.site
+
     def login(self) -> None:
         """Get a token for all further requests."""
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from ktx_cli.context.sources.http import HttpClient, Site
@@ -34,6 +35,17 @@ class LookerSource:
 
     def fetch(self, entry: Entry, context: FetchContext) -> Snapshot:
         """Read Looker; dashboards and looks that did not change come from the raw store."""
+        with self._api(entry, context) as api:
+            return fetching.fetch(entry, context, api, api.site.base_url)
+
+    def check(self, entry: Entry, context: FetchContext) -> str:
+        """See `Checked`."""
+        with self._api(entry, context) as api:
+            api.login()
+            return f"Looker at {api.site.base_url}"
+
+    @contextlib.contextmanager
+    def _api(self, entry: Entry, context: FetchContext) -> Iterator[Looker]:
         where = f"connections.{entry.id}"
         key = "client_secret" if entry.client_secret or not entry.client_secret_ref else "client_secret_ref"
         given = entry.client_secret or entry.client_secret_ref
@@ -50,8 +62,7 @@ class LookerSource:
         address = resolved(entry.base_url, "base_url") if is_hidden else entry.base_url.strip()
         site = Site("Looker", where, _without_path(address), credential=key)
         with self._open(site, context) as client:
-            api = Looker(client, resolved(entry.client_id, "client_id"), resolved(given, key))
-            return fetching.fetch(entry, context, api, site.base_url)
+            yield Looker(client, resolved(entry.client_id, "client_id"), resolved(given, key))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write Looker's texts about tables and columns."""

@@ -12,7 +12,7 @@ from ktx_cli.context.semantic.interchange.lookml.world import UNKNOWN_TABLE
 from ktx_cli.context.semantic.interchange.result import Fidelity, Kind, Report
 from ktx_cli.context.semantic.loading.names import table_parts
 from ktx_cli.context.semantic.model import Place
-from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, fetch_files
+from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, check_files, fetch_files
 from ktx_cli.context.sources.lookml.files import ProjectFiles, is_lookml, project_files
 from ktx_cli.context.sources.lookml.units import losses, units
 from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
@@ -48,15 +48,8 @@ class LookMlSource:
     skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none.
-
-        A branch that `ktx.yaml` does not name is the repository's own.
-        """
-        branch = entry.branch if "branch" in entry.model_fields_set else None
-        origin = Origin(
-            f"connections.{context.connection}", url=entry.repo_url, branch=branch, path=entry.path,
-            token=entry.auth_token_ref, url_key="repoUrl",
-        )  # fmt: skip
+        """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        origin = _origin(entry, context)
         snapshot = fetch_files(origin, context, lambda path: MAX_BYTES if is_lookml(path) else 0)
         if not snapshot.files:
             raise ConfigError(
@@ -64,6 +57,10 @@ class LookMlSource:
                 hint=f"set {origin.where}.path to the folder of the models",
             )
         return snapshot
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        return check_files(_origin(entry, context), context)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write views and explores to the files of the connection that has the tables of a Looker connection."""
@@ -100,6 +97,15 @@ class LookMlSource:
         files = project_files({path: file.text() for path, file in snapshot.files.items()})
         foreign = _groups(files, entry).foreign
         return units(files, changes, projection.handled, projection.report, foreign)
+
+
+def _origin(entry: Any, context: FetchContext) -> Origin:
+    """Return where the LookML is. A branch that `ktx.yaml` does not name is the repository's own."""
+    branch = entry.branch if "branch" in entry.model_fields_set else None
+    return Origin(
+        f"connections.{context.connection}", url=entry.repo_url, branch=branch, path=entry.path,
+        token=entry.auth_token_ref, url_key="repoUrl",
+    )  # fmt: skip
 
 
 def _groups(files: ProjectFiles, entry: Any) -> _Groups:

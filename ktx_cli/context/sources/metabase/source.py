@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ktx_cli.context.sources.http import HttpClient, RetryPolicy, Site
+from ktx_cli.context.sources.http_errors import CHECKING
 from ktx_cli.context.sources.metabase import fetching, projection, units
 from ktx_cli.context.sources.metabase.api import Metabase
 from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
 from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.text import plural
 from ktx_cli.project import secrets
 from ktx_cli.project.config.sources import MetabaseSource as Entry
 
@@ -41,6 +43,13 @@ class MetabaseSource:
             self._open(site, RetryPolicy(tries=2), context) as brief,
         ):
             return fetching.fetch(entry, context, Metabase(patient, brief), site.base_url.rstrip("/"))
+
+    def check(self, entry: Entry, context: FetchContext) -> str:
+        """See `Checked`."""
+        site = _site(entry, context)
+        with self._open(site, CHECKING, context) as client:
+            found = Metabase(client, client).databases()
+        return f"Metabase at {site.base_url.rstrip('/')}, with {plural(len(found), 'database')}"
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write Metabase's texts about tables and columns."""
