@@ -10,6 +10,7 @@ import duckdb
 
 from ktx_cli.jobs.demo.answering import answered
 from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
+from tests.cli.envelope import check_envelope
 
 Run = Callable[..., Any]
 KNOWN = ["known", "before", "after"]
@@ -23,6 +24,8 @@ def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> No
     folder = work / "company"
     answer = ktx("demo", "company", "--seed", "8", "--json")
     assert answer.code == 0, answer
+    check_envelope(answer.out, "demo", 0)
+    assert answer.err == ""
     data = answer.data
     for half in (data, data["second_half"]):
         with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as warehouse:
@@ -46,8 +49,9 @@ def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> No
 
 def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(ktx: Run, work: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
-    answer = ktx("demo")
+    answer = ktx("demo", "--plain")
     assert answer.code == 0, answer
+    assert "\x1b" not in answer.out + answer.err
     shows_joins_that_no_key_declares(ktx, answer.out)
     rows = [line.split("\t") for line in answer.out.splitlines()]
     known = {name: (int(before), int(after)) for name, before, after in rows[rows.index(KNOWN) + 1 :][:5]}

@@ -65,7 +65,7 @@ def test_no_two_hostile_statements_are_the_same_in_kind() -> None:
     assert [ids for ids in shapes.values() if len(ids) > 1] == []
 
 
-@pytest.mark.parametrize("case", HOSTILE, ids=lambda case: f"{case.id}-{case.dialect}-{case.kind}")
+@pytest.mark.table("case", HOSTILE)
 def test_the_filter_stops_a_hostile_statement(case: Case) -> None:
     if case.id in BOUNDED_BY_THE_SESSION:
         check(case.sql, case.dialect, max_rows=100)
@@ -84,7 +84,7 @@ def test_what_the_filter_missed_of_the_held_out_part_is_counted() -> None:
     assert {case.id for case in missed} >= BOUNDED_BY_THE_SESSION
 
 
-@pytest.mark.parametrize("case", HONEST, ids=lambda case: f"{case.id}-{case.dialect}-{case.kind}")
+@pytest.mark.table("case", HONEST)
 def test_an_honest_statement_is_let_through(case: Case) -> None:
     assert check(case.sql, case.dialect, max_rows=100, server=EITHER).sql
 
