@@ -397,9 +397,8 @@ class HistoryInAFile(Row):
         return {"tables/regions.json"}
 
     def change_more(self) -> set[str]:
-        self.edition += 1
-        self._write({"region_id = 4": "region_id > 4", "country = 'DE'": "id > 7" if self.edition % 2 else "id < 7"})
-        return {"tables/customers.json"} | ({"tables/regions.json"} if self.edition == 1 else set())
+        self._write({"region_id = 4": "region_id > 4", "country = 'DE'": "id > 7"})
+        return {"tables/customers.json", "tables/regions.json"}
 
     def trouble(self, how: str | None) -> None:
         here, away = self.folder / "asked.sql", self.folder / "away.sql"
@@ -448,10 +447,7 @@ class HistoryOfPostgres(Row):
         return {_raw("public.regions")}
 
     def change_more(self) -> set[str]:
-        self.edition += 1
-        sign = ">" if self.edition % 2 else "<"
-        asked = (f"SELECT name FROM customers WHERE id {sign} 7", f"SELECT label FROM regions WHERE region_id {sign} 7")
-        self._ask(6, *asked)
+        self._ask(6, "SELECT name FROM customers WHERE id > 7", "SELECT label FROM regions WHERE region_id > 7")
         return {_raw("public.customers"), _raw("public.regions")}
 
     def trouble(self, how: str | None) -> None:
