@@ -9,6 +9,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -125,8 +126,11 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def _line(found: Sweep) -> str:
-    return f"{sum(found.fell.values())} kills, {dict(found.fell)}, in phases {dict(sorted(found.phases.items()))}; \
-{found.asked} requests undisturbed, so many more with a kill: {sorted(found.again)}"
+    again = ", ".join(f"{count} times {more}" for more, count in sorted(Counter(found.again).items()))
+    return (
+        f"{sum(found.fell.values())} kills {dict(found.fell)}, in phases {dict(sorted(found.phases.items()))}; "
+        f"{found.asked} requests where nothing is killed, more than that: {again}"
+    )
 
 
 @pytest.mark.timeout(1800)
@@ -138,6 +142,22 @@ def test_killed_at_any_moment_the_next_run_completes_and_nothing_is_paid_twice(
     print(f"\n{_line(found)}")
     assert found.violations == []
     assert found.asked == 7 + 2 + sum(map(len, UNITS.values())) + 3 + 3
+
+
+@pytest.mark.skipif(not FULL, reason="twenty runs of Claude Code take minutes")
+@pytest.mark.timeout(1800)
+def test_on_claude_code_a_unit_under_way_begins_again_and_no_other(
+    template: Path, tmp_path: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = (template / "ktx.yaml").read_text()
+    route = "  models:\n    candidateExtraction: claude-code:sonnet\n"
+    (template / "ktx.yaml").write_text(config.replace("  models:\n", route))
+    with entered("claude-code", model_server, monkeypatch):
+        environ = {**os.environ, "SCRIPTED_KEY": "made-up"}
+        case = Case(template, model_server, model, name_of, start_installed, environ, AT_ONCE, whole=True)
+        found = sweep(case, tmp_path / "scratch", kills=10, seed=7)
+    print(f"\n{_line(found)}")
+    assert found.violations == []
 
 
 SIX_STEPS: Final = [
