@@ -23,6 +23,7 @@ from ktx_cli.context.wiki.keys import user_scope
 from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, ignore_events
+from ktx_cli.jobs.passages import passages_of
 from ktx_cli.jobs.semantic.layers import calendar_of, layer_ids
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.project.config import KtxConfig, connection_of
@@ -45,7 +46,7 @@ def contents_of(layout: Layout, config: KtxConfig) -> Contents:
         for connection, stamp in scans.items()
         if connection in layers
     ]
-    return Contents([Pages(layout.root), *layers.values(), *values])
+    return Contents([Pages(layout.root), *layers.values(), *values, *passages_of(layout, config)])
 
 
 def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ktx_cli.context.search.model import Found
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.checking import Checker
 from ktx_cli.context.wiki.graph import backlinks
-from ktx_cli.context.wiki.keys import GLOBAL, place_of, user_scope
+from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of, user_scope
 from ktx_cli.context.wiki.lint import NOTES, lint_page
 from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
 from ktx_cli.context.wiki.model import Finding, Page
@@ -24,6 +23,9 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import WorkingTree
+
+if TYPE_CHECKING:
+    from ktx_cli.context.search.index.searching import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,29 @@ def warnings_of(found: Iterable[Finding]) -> list[ResultWarning]:
     ]
 
 
-def search_pages(pages: Iterable[Page], query: str, limit: int) -> Found:
-    """Return the pages that have words of a query, best first."""
-    from ktx_cli.context.search.pages import page_document
-    from ktx_cli.context.search.ranking import Index
+def search_pages(
+    layout: Layout,
+    config: KtxConfig,
+    query: str,
+    *,
+    environ: Mapping[str, str],
+    user: str | None = None,
+    tag: str | None = None,
+    limit: int = 20,
+) -> Answer:
+    """Return the pages that fit a query, best first, as `search` finds them; `tag`: only those that have it."""
+    from ktx_cli.context.search.model import Scope
+    from ktx_cli.jobs.search import search
 
-    found = (page_document(page.path, render(page)) for page in pages)
-    return Index(each for each in found if each is not None).search(query, limit)
+    return search(layout, config, query, environ=environ, scope=Scope(("page",), user=user, tag=tag), limit=limit)
+
+
+def place_of_hit(layout: Layout, key: str, user: str | None) -> tuple[str, str]:
+    """Return the path and the scope of a page that was found: a user's own stands in for everybody's."""
+    own = None if user is None else page_path(user_scope(user), key)
+    if own is not None and (layout.root / own).is_file():
+        return own, user_scope(str(user))
+    return page_path(GLOBAL, key), GLOBAL
 
 
 def find_page(layout: Layout, key: str, scope: str) -> Page:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,3 +174,101 @@ def test_a_damaged_index_is_told_and_built_again(project: Path, ktx: Run) -> Non
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
     database.close()
+
+
+HANDBOOK = "# Shipping\n\nParcels leave at noon.\n\n## Returns\n\nWithin thirty days, churned or not.\n"
+
+
+@pytest.fixture
+def handbook(project: Path, ktx: Run) -> Path:
+    """The project with documents that were read once."""
+    (project / "ktx.yaml").write_text(f"{CONFIG}  docs: {{driver: documents, path: handbook}}\n")
+    (project / "handbook").mkdir()
+    (project / "handbook/shipping.md").write_text(HANDBOOK)
+    (project / "handbook/other.md").write_text("# Other\n\nNothing of that.\n")
+    done = ktx("ingest", "docs", "--json")
+    assert done.code == 0, done.out
+    return project
+
+
+def passages(ktx: Run, *words: str) -> tuple[list[dict[str, Any]], list[str]]:
+    found = ktx("search", *words, "--json")
+    assert found.code == 0
+    return (
+        [hit for hit in found.data["hits"] if hit["kind"] == "passage"],
+        [warning["message"] for warning in found.envelope["warnings"]],
+    )
+
+
+def test_passages_of_documents_are_found_with_their_citation(handbook: Path, ktx: Run) -> None:
+    ((hit,), warnings) = passages(ktx, "parcels")
+    assert hit["id"].startswith("docs:shipping.md:shipping:")
+    assert (hit["connection"], hit["summary"], warnings) == ("docs", "Shipping: Shipping", [])
+    kinds = [hit["kind"] for hit in ktx("search", "churned", "--json").data["hits"]]
+    assert kinds == ["page", "passage"], "what people govern comes first"
+    assert ktx("search", "noon", "-c", "docs", "--kind", "passage", "--json").data["total"] == 1
+    assert ktx("search", "noon", "-c", "warehouse", "--json").data["total"] == 0
+    index = handbook / ".ktx" / "search.sqlite"
+    written = index.read_bytes()
+    index.unlink()
+    assert passages(ktx, "parcels")[0] == [hit], "the same without an index"
+    index.write_bytes(written)
+    (handbook / "handbook/shipping.md").write_text("# Shipping\n\nRewritten.\n")
+    assert passages(ktx, "parcels") == ([hit], []), "what was cited is found until the document is read again"
+
+
+def test_only_the_documents_that_changed_are_indexed_again(handbook: Path, ktx: Run) -> None:
+    index = handbook / ".ktx" / "search.sqlite"
+    before = index.read_bytes()
+    (handbook / "handbook/shipping.md").write_text(HANDBOOK.replace("noon", "dusk"))
+    (handbook / "handbook/other.md").unlink()
+    assert ktx("ingest", "docs", "--json").code == 0
+    assert [len(passages(ktx, word)[0]) for word in ("dusk", "noon", "nothing")] == [1, 0, 0]
+    after = index.read_bytes()
+    index.write_bytes(before)
+    (found, (warning,)) = passages(ktx, "dusk")
+    assert len(found) == 1
+    assert warning.startswith("the search index is behind by 2 documents")
+    done = ktx("index", "--json").data
+    assert (done["units"], done["added"], done["removed"]) == (1, 1, 2)
+    assert len(passages(ktx, "dusk")[0]) == 1
+    assert after != before
+
+
+def test_a_source_that_is_no_longer_configured_has_no_passages(handbook: Path, ktx: Run) -> None:
+    (handbook / "ktx.yaml").write_text(CONFIG)
+    assert passages(ktx, "parcels")[0] == []
+
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGING = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.utime")
+_watch: list[list[str]] = []
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    if _watch and (
+        (event == "open" and isinstance(args[2], int) and args[2] & WRITING)
+        or event in CHANGING
+        or (event == "sqlite3.connect" and "mode=ro" not in str(args[0]) and args[0] != ":memory:")
+    ):
+        _watch[-1].append(f"{event} {args}")
+
+
+@pytest.mark.table(
+    "words",
+    [("search", "parcels"), ("search", "late"), ("search", "turnovre"), ("wiki", "churned"), ("wiki", "late")],
+)
+def test_a_search_opens_nothing_for_writing(handbook: Path, ktx: Run, words: tuple[str, ...]) -> None:
+    if not hasattr(sys, "_ktx_search_hook"):
+        sys.addaudithook(_hook)
+        sys._ktx_search_hook = True  # type: ignore[attr-defined]
+    (handbook / "wiki/global/late.md").write_text("# Late\n\nWritten after the index.\n")
+    seen: list[str] = []
+    _watch.append(seen)
+    try:
+        assert ktx(*words, "--json").data["hits"]
+        (handbook / "probe").write_text("")
+    finally:
+        _watch.pop()
+    assert len(seen) == 1, seen
+    assert "probe" in seen[0]

@@ -109,7 +109,14 @@ def test_searching(ktx: Run, book: Path) -> None:
     assert [(each["id"], each["path"]) for each in answer["hits"]] == [("refunds", "wiki/global/refunds.md")]
     assert ktx("refunds", "--json")["data"]["hits"][0]["id"] == "refunds"
     nothing = ktx("zzzz")
-    assert (nothing.stdout, nothing.stderr) == ("found: nothing\n", "next: ktx wiki\n")
+    assert nothing.stdout == "found: nothing\n"
+    assert nothing.stderr.splitlines()[1:] == ["hint: ktx index", "next: ktx wiki"]
+    whole = ktx("refunds", "--json")["data"]["hits"]
+    tagged = ktx("refunds", "revenue", "--tag", "finance", "--json")["data"]
+    assert ([each["id"] for each in tagged["hits"]], tagged["total"]) == (["revenue"], 1)
+    (mine, *_) = ktx("refunds", "--user", "ada", "--json")["data"]["hits"]
+    assert (mine["path"], mine["scope"]) == ("wiki/user/ada/refunds.md", "user/ada")
+    assert [each["scope"] for each in whole if each["id"] == "refunds"] == ["global"]
 
 
 def test_an_empty_wiki(ktx: Run, book: Path) -> None:

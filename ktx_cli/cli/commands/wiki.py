@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -87,17 +88,19 @@ def _register_search(commands: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
     ) -> Result:
         """Find wiki pages. Without words: list them."""
-        from ktx_cli.jobs.wiki import broken_pages, read_wiki, scope_of, search_pages
+        from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
 
-        layout, _ = project_of(session)
+        layout, config = project_of(session)
         scope = scope_of(user)
+        query = " ".join(words or ()).strip()
+        if query:
+            answer = search_pages(layout, config, query, environ=os.environ, user=user, tag=tag, limit=limit)
+            session.warn(*answer.warnings)
+            return _found(session, query, answer.found, lambda key: place_of_hit(layout, key, user))
         book = read_wiki(layout)
         session.warn(*broken_pages(book))
         pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
-        query = " ".join(words or ()).strip()
-        if not query:
-            return _listing(pages, list(book.tags(scope)))
-        return _found(session, query, {page.key: page for page in pages}, search_pages(pages, query, limit))
+        return _listing(pages, list(book.tags(scope)))
 
 
 def _register_read(commands: typer.Typer) -> None:
@@ -187,10 +190,11 @@ def _listing(pages: list[Page], tags: list[str]) -> Result:
     return Result({**data, "pages": listed}, [Table(("page", "scope", "summary", "tags"), rows)])
 
 
-def _found(session: Session, query: str, pages: dict[str, Page], found: Found) -> Result:
+def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:
+    """Return what was found; `place` gives the path and the scope of a page."""
     for word, meant in found.corrected.items():
         session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
-    hits = [{**hit.to_json(), "path": pages[hit.id].path, "scope": pages[hit.id].scope} for hit in found.hits]
+    hits = [{**hit.to_json(), **dict(zip(("path", "scope"), place(hit.id), strict=True))} for hit in found.hits]
     data = {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected), "pages": []}
     if not hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=["ktx wiki"])

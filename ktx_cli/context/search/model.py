@@ -9,6 +9,9 @@ from typing import Any, Final
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
 """What can be found. Of two that fit as well the one that is further in front comes first: what people govern."""
 
+WORTH: Final = {"column": 0.8, "passage": 0.6, "value": 0.8}
+"""What a kind counts beside what people govern (1): it has to fit better to come before it."""
+
 BESIDE: Final = 0.25
 """The weight of a text that adds to what is found otherwise, and finds nothing by itself."""
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.context.search.hits import hit
 from ktx_cli.context.search.index.schema import TIERS
 from ktx_cli.context.search.index.store import Row, Store
-from ktx_cli.context.search.model import Document, Found, Hit, Scope
+from ktx_cli.context.search.model import WORTH, Document, Found, Hit, Scope
 from ktx_cli.context.search.words import asked_words, stem, words
 from ktx_cli.core.text import did_you_mean
 
@@ -77,9 +76,16 @@ def found(stores: Sequence[Store], ranking: Ranking, limit: int) -> Found:
     return Found(hits(stores, ranking.documents[:limit]), ranking.total, ranking.corrected)
 
 
-def hits(stores: Sequence[Store], ranked: Iterable[Ranked]) -> tuple[Hit, ...]:
-    """Return ranked documents with what is shown of them."""
-    return tuple(hit(stores[each.place[0]], each.row, each.score, each.terms) for each in ranked)
+def hits(stores: Sequence[Store], ranked: Iterable[Ranked], meant: Collection[Place] = ()) -> tuple[Hit, ...]:
+    """Return ranked documents with what is shown of them. `meant`: those whose vector is alike."""
+    listed = list(ranked)
+    stored: dict[Place, tuple[str, bytes]] = {}
+    for number, store in enumerate(stores):
+        own = [each.row.number for each in listed if each.place[0] == number]
+        stored.update(((number, found), shown) for found, shown in store.shown(own).items())
+    return tuple(
+        hit(each.row, stored[each.place], each.score, each.terms, meant=each.place in meant) for each in listed
+    )
 
 
 def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
@@ -162,46 +168,42 @@ class _Scorer:
     def __init__(self, stores: Sequence[Store], asked: list[dict[str, float]], name: tuple[str, ...]) -> None:
         count = max(sum(store.count for store in stores), 1)
         self._mean = sum(store.length for store in stores) / count or 1.0
-        self._asked = asked
+        self._words = len(asked)
         self._name = name
-        self._idf: dict[str, float] = {}
-        for term in {term for each in asked for term in each}:
-            having = min(_having(stores, term), count)
-            self._idf[term] = math.log(1 + (count - having + 0.5) / (having + 0.5))
+        self._uses: dict[str, list[tuple[int, float]]] = {}
+        for place, terms in enumerate(asked):
+            for term, share in terms.items():
+                having = min(_having(stores, term), count)
+                idf = math.log(1 + (count - having + 0.5) / (having + 0.5))
+                self._uses.setdefault(term, []).append((place, share * idf * (_K1 + 1)))
+        self._spaced = [(term, f" {term} ") for term in self._uses]
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
         counts = self._counts(row)
         norm = _K1 * (1 - _B + _B * row.length / self._mean)
-        parts = [
-            max(
-                (self._part(term, share, counts[term], norm) for term, share in terms.items() if term in counts),
-                default=0.0,
-            )
-            for terms in self._asked
-        ]
-        score = sum(parts)
+        parts = [0.0] * self._words
+        for term, count in counts.items():
+            damped = count / (count + norm)
+            for place, worth in self._uses[term]:
+                parts[place] = max(parts[place], worth * damped)
+        score = sum(parts) * WORTH.get(row.kind, 1.0)
         if self._is_named(row):
             score *= _NAMED
         return Ranked((store, row.number), row, score, frozenset(counts))
 
     def _is_named(self, row: Row) -> bool:
         """Say whether the query is the name of a document, or the last part of it."""
-        if not self._name or f" {self._name[-1]} " not in row.texts["name"]:
+        if not self._name or f" {self._name[-1]} " not in row.name_text:
             return False
         return self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2])))
 
-    def _part(self, term: str, share: float, count: float, norm: float) -> float:
-        return share * self._idf[term] * count * (_K1 + 1) / (count + norm)
-
     def _counts(self, row: Row) -> Mapping[str, float]:
         """Return what each stem counts in a document by the weights of its fields."""
-        counts: dict[str, float] = defaultdict(float)
-        for tier, weight in TIERS.items():
-            text = row.texts[tier]
+        counts: dict[str, float] = {}
+        for weight, text in zip(TIERS.values(), row.texts, strict=True):
             if len(text) > 2:
-                for term in self._idf:
-                    times = text.count(f" {term} ")
-                    if times:
-                        counts[term] += weight * times
+                for term, spaced in self._spaced:
+                    if spaced in text:
+                        counts[term] = counts.get(term, 0.0) + weight * text.count(spaced)
         return counts

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.context.search.model import KINDS, Document, Field
+from ktx_cli.context.search.passages import Passage, passage_documents
 from ktx_cli.context.search.ranking import Index
 
 
@@ -63,8 +64,19 @@ def test_a_name_counts_more_than_a_measure_and_that_more_than_a_description() ->
 def test_of_two_that_fit_as_well_the_governed_one_comes_first() -> None:
     kinds = ("column", "page", "measure", "source")
     found = Index([document(f"{kind}.income", kind=kind, order=KINDS.index(kind)) for kind in kinds]).search("income")
-    assert len({hit.score for hit in found.hits}) == 1
+    assert len({hit.score for hit in found.hits if hit.kind != "column"}) == 1
     assert [hit.kind for hit in found.hits] == ["source", "measure", "page", "column"]
+
+
+def test_what_is_raw_has_to_fit_better_to_come_first() -> None:
+    told = "paid turnover of the last quarter, counted when the money has arrived, refunds taken off"
+    governed = [document("orders.income", told), document("handbook", f"income: {told}", kind="page", order=3)]
+    raw = [document(f"t.income_{number}", kind="column", order=4) for number in range(3)]
+    (evidence,) = passage_documents([Passage("docs:a.md:income:1", "docs", "Handbook", f"income: {told}")])
+    found = Index([*raw, evidence, *governed]).search("income").hits
+    assert [hit.kind for hit in found] == ["measure", "column", "column", "column", "page", "passage"]
+    assert Index([*raw, evidence, *governed]).search("refunds money").hits[0].kind in ("measure", "page")
+    assert [hit.kind for hit in Index([*governed, evidence]).search("refunds arrived").hits][-1] == "passage"
 
 
 def test_the_beginning_of_the_last_word_is_enough() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ktx_cli.context.search.fusion import fuse
-from ktx_cli.context.search.hits import hit
 from ktx_cli.context.search.index.store import Store
 from ktx_cli.context.search.index.vectors import Vectors, model_name, model_of
 from ktx_cli.context.search.model import Found, Scope
-from ktx_cli.context.search.ranking import Ranked, Ranking, is_shadowed, own_pages
+from ktx_cli.context.search.ranking import Ranked, Ranking, hits, is_shadowed, own_pages
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.embeddings.port import Embedder
 
@@ -40,14 +40,14 @@ def nearest(
     warnings = []
     among = vectors.within(scope)
     if vectors.too_many:
-        among = [each.row.number for each in ranking.documents if each.place[0] == 0]
+        among = vectors.places(each.row.number for each in ranking.documents if each.place[0] == 0)
         what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
         warnings.append(ResultWarning("vectors_bounded", what, hint="pip install numpy"))
     wanted = max(_NEAREST, 2 * limit)
     found = vectors.nearest(asked, among, wanted + len(store.removed))
     numbers = [number for number in found if number not in store.removed][:wanted]
     hidden = own_pages([store], scope)
-    rows = {row.number: row for row in store.rows(numbers) if not is_shadowed(row, hidden)}
+    rows = {row.number: row for row in store.bare_rows(numbers) if not is_shadowed(row, hidden)}
     return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in numbers if number in rows], warnings
 
 
@@ -57,9 +57,6 @@ def fused(stores: Sequence[Store], ranking: Ranking, meant: Sequence[Ranked], li
     scores = fuse([[each.place for each in ranking.documents], [each.place for each in meant]])
     best = sorted(scores, key=lambda place: (-round(scores[place], 6), *by_place[place].row.tie))
     alike = {each.place for each in meant}
-    hits = tuple(
-        hit(stores[place[0]], by_place[place].row, scores[place], by_place[place].terms, meant=place in alike)
-        for place in best[:limit]
-    )
+    shown = hits(stores, (replace(by_place[place], score=scores[place]) for place in best[:limit]), alike)
     more = alike - {each.place for each in ranking.documents}
-    return Found(hits, ranking.total + len(more), ranking.corrected)
+    return Found(shown, ranking.total + len(more), ranking.corrected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ktx_cli.context.search.index.connection import Connection, connect
 from ktx_cli.context.search.index.schema import FINDING, TIERS, create, get_meta
@@ -17,12 +17,19 @@ _MOST_SPELLINGS: Final = 64
 _AT_ONCE: Final = 500
 """How many rows are asked for in one statement."""
 _ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length"
-_TEXTS: Final = ", ".join(f"t.{tier}" for tier in TIERS)
+_FACTS: Final = 7
+_SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
+_TEXTS: Final = ", ".join(f"' ' || t.{tier} || ' '" for tier in TIERS)
+_NAME: Final = list(TIERS).index("name")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored document as it is ranked: `texts` are its stems by column, two blanks between and one around them."""
+    """A stored document as it is ranked.
+
+    `texts`: its stems, a text for each of `TIERS`, two blanks between and one around them; none where they were not
+    asked for.
+    """
 
     number: int
     kind: str
@@ -31,7 +38,12 @@ class Row:
     owner: str
     place: int
     length: float
-    texts: Mapping[str, str]
+    texts: tuple[str, ...] = ()
+
+    @property
+    def name_text(self) -> str:
+        """The stems of its name."""
+        return self.texts[_NAME]
 
     @property
     def tie(self) -> tuple[int, str, str]:
@@ -142,22 +154,23 @@ class Store:
 
     def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
         """Yield documents to be ranked, in any order."""
+        for facts in self._of(f"{_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id", numbers):
+            yield Row(*(*facts[:_FACTS], facts[_FACTS:]))
+
+    def bare_rows(self, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield documents without their texts, in any order."""
+        for facts in self._of(f"{_ROW} FROM docs AS d", numbers):
+            yield Row(*facts)
+
+    def _of(self, what: str, numbers: Sequence[int]) -> Iterator[Any]:
         for start in range(0, len(numbers), _AT_ONCE):
             part = numbers[start : start + _AT_ONCE]
             marks = ", ".join("?" for _ in part)
-            found = self.database.ask(
-                f"SELECT {_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id WHERE d.id IN ({marks})",
-                part,
-            )
-            for facts in found:
-                number, kind, name, connection, owner, place, length, *stored = facts
-                texts = dict(zip(TIERS, (f" {text} " for text in stored), strict=True))
-                yield Row(number, kind, name, connection, owner, place, length, texts)
+            yield from self.database.ask(f"SELECT {what} WHERE d.id IN ({marks})", part)
 
-    def shown(self, number: int) -> tuple[str, bytes]:
-        """Return the summary and the packed fields of a document."""
-        ((summary, fields),) = self.database.ask("SELECT summary, fields FROM docs WHERE id = ?", (number,))
-        return summary, fields
+    def shown(self, numbers: Sequence[int]) -> dict[int, tuple[str, bytes]]:
+        """Return number -> summary and packed fields of documents."""
+        return {number: (summary, fields) for number, summary, fields in self._of(_SHOWN, numbers)}
 
     def owned(self, user: str) -> set[str]:
         """Return the names of the pages of a user."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ktx_cli.context.search.index.schema import get_meta, set_meta
 from ktx_cli.context.search.index.store import Store
 from ktx_cli.context.search.index.writing import unpacked
-from ktx_cli.context.search.model import Scope
+from ktx_cli.context.search.model import WORTH, Scope
 from ktx_cli.core.events import Emit, StepProgress
 from ktx_cli.core.recent import Recent
 from ktx_cli.llm.embeddings.port import Embedder
@@ -30,6 +30,13 @@ PLAIN_BOUND: Final = 5_000_000
 """How many numbers Python alone compares for a query (about 0.2 s)."""
 TEXT_LIMIT: Final = 2000
 """How many characters of a document its vector is made from."""
+MANY: Final = 5_000
+"""From how many vectors on they are first compared in few directions."""
+SKETCH: Final = 64
+"""How many directions."""
+AGAIN: Final = 20
+"""How many times as many as are wanted are then compared as a whole."""
+_SAMPLE: Final = 4_000
 _STEP: Final = "vectors"
 
 
@@ -90,60 +97,96 @@ def unpack(blob: bytes) -> array.array[float]:
     return numbers
 
 
+class Matrix:
+    """Vectors as the rows of a matrix, each with what it is worth; compared exactly, or first in few directions.
+
+    Of many rows those in question are found in the `SKETCH` directions the rows differ most in (principal components
+    of a sample), `AGAIN` times as many as are wanted, and only those are compared as a whole. Sums are taken by
+    `einsum`: the threads of a product of matrices go on spinning after it, which costs the rest of a search double.
+    """
+
+    def __init__(self, numpy: Any, rows: Any, worth: Any) -> None:
+        self._numpy, self._rows, self._worth = numpy, rows, worth
+        self._basis = self._sketch = None
+        if len(rows) >= MANY and rows.shape[1] > SKETCH:
+            sample = rows[:: max(1, len(rows) // _SAMPLE)].astype("f8")
+            self._basis = numpy.linalg.eigh(sample.T @ sample)[1][:, -SKETCH:].astype("<f4")
+            self._sketch = rows @ self._basis
+
+    def nearest(self, asked: Any, places: Any, wanted: int) -> list[tuple[int, float]]:
+        """Return (place, how alike) of the rows at some places most like a vector, at most `wanted`, the best first."""
+        if self._sketch is not None and len(places) > AGAIN * wanted:
+            alike = self._alike(self._sketch, asked @ self._basis)[places] * self._worth[places]
+            places = places[self._best(alike, AGAIN * wanted)]
+        rows = self._rows if len(places) == len(self._rows) else self._rows[places]
+        alike = self._alike(rows, asked) * self._worth[places]
+        best = self._best(alike, wanted)
+        found = sorted(zip((-alike[best]).tolist(), places[best].tolist(), strict=True))
+        return [(place, -distance) for distance, place in found]
+
+    def _alike(self, rows: Any, asked: Any) -> Any:
+        return self._numpy.einsum("ij,j->i", rows, asked)
+
+    def _best(self, alike: Any, wanted: int) -> Any:
+        if wanted >= len(alike):
+            return self._numpy.arange(len(alike))
+        return self._numpy.argpartition(-alike, wanted)[:wanted]
+
+
 class Vectors:
     """The vectors of an index, read once."""
 
     def __init__(self, store: Store) -> None:
-        rows = store.database.ask("SELECT doc, vector FROM vectors ORDER BY doc")
+        rows = store.database.ask(
+            "SELECT v.doc, v.vector, d.kind FROM vectors AS v JOIN docs AS d ON d.id = v.doc ORDER BY v.doc"
+        )
         self.numbers = [row[0] for row in rows]
         self._blobs = [row[1] for row in rows]
         self.dimensions = len(rows[0][1]) // 4 if rows else 0
+        self._worths = [WORTH.get(kind, 1.0) for _, _, kind in rows]
         self._store = store
-        self._within: Recent[list[int]] = Recent(8)
+        self._within: Recent[Sequence[int]] = Recent(8)
 
     @property
     def too_many(self) -> bool:
         """Whether they cannot all be compared here."""
         return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
 
-    def within(self, scope: Scope) -> list[int]:
-        """Return the documents of a scope that have a vector; those of the scopes last asked for are remembered."""
+    def within(self, scope: Scope) -> Sequence[int]:
+        """Return the places of the documents of a scope; those of the scopes last asked for are remembered."""
         key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
-        return self._within.get(key, lambda: sorted(self._place_of.keys() & set(self._store.within(scope))))
+        return self._within.get(key, lambda: self.places(self._store.within(scope)))
+
+    def places(self, documents: Iterable[int]) -> list[int]:
+        """Return the places of documents that have a vector, in order."""
+        return sorted(self._place_of[number] for number in documents if number in self._place_of)
 
     def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
-        """Return those of some documents that are nearest in direction, at most `wanted`, the nearest first."""
+        """Return the documents at some places that are nearest in direction, at most `wanted`, the nearest first."""
         asked = unpack(packed(query))
-        places = range(len(self.numbers)) if len(among) == len(self.numbers) else self._places(among)
         compared = self._by_python if _numpy() is None else self._by_numpy
-        return [self.numbers[place] for place in compared(asked, places, wanted)]
+        return [self.numbers[place] for place in compared(asked, among, wanted)]
 
     def _by_python(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
-        similar = (sum(map(operator.mul, asked, unpack(self._blobs[place]))) for place in places)
+        blobs, worths = self._blobs, self._worths
+        similar = (worths[place] * sum(map(operator.mul, asked, unpack(blobs[place]))) for place in places)
         scored = zip((-each for each in similar), places, strict=True)
         return [place for distance, place in heapq.nsmallest(wanted, scored) if distance < 0]
 
     def _by_numpy(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
-        numpy = _numpy()
-        chosen = self._matrix if len(places) == len(self.numbers) else self._matrix[list(places)]
-        similar = chosen @ numpy.asarray(asked, dtype="<f4")
-        best = range(len(similar))
-        if wanted < len(similar):
-            best = numpy.argpartition(-similar, wanted)[:wanted].tolist()
-        ordered = sorted((-float(similar[each]), places[each]) for each in best)
-        return [place for distance, place in ordered if distance < 0]
+        chosen = _numpy().asarray(places, dtype="i8")
+        found = self._matrix.nearest(_numpy().asarray(asked, dtype="<f4"), chosen, wanted)
+        return [place for place, alike in found if alike > 0]
 
     @functools.cached_property
-    def _matrix(self) -> Any:
+    def _matrix(self) -> Matrix:
         numpy = _numpy()
-        return numpy.frombuffer(b"".join(self._blobs), dtype="<f4").reshape(len(self._blobs), self.dimensions)
+        vectors = numpy.frombuffer(b"".join(self._blobs), dtype="<f4").reshape(len(self._blobs), self.dimensions)
+        return Matrix(numpy, vectors, numpy.asarray(self._worths, dtype="<f4"))
 
     @functools.cached_property
     def _place_of(self) -> dict[int, int]:
         return {number: place for place, number in enumerate(self.numbers)}
-
-    def _places(self, among: Iterable[int]) -> list[int]:
-        return sorted(self._place_of[number] for number in among if number in self._place_of)
 
 
 def _numpy() -> Any:

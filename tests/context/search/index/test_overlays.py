@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,8 +124,12 @@ def test_an_overlay_is_found_as_the_same_files_on_a_disk(
 
 def test_what_loops_begin_with_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    real = views.behind
-    monkeypatch.setattr(overlays, "behind", lambda *args: (looks.append(1), real(*args))[1])
+
+    def behind(*args: Any) -> set[str]:
+        looks.append(1)
+        return views.behind(*args)
+
+    monkeypatch.setattr(overlays, "behind", behind)
     run = Workspace(WorkingTree(project.root))
     run.write("wiki/global/of-the-run.md", "# Of the run\n\nWords.\n")
     searcher = project.searcher()
