@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import resource
@@ -24,6 +25,7 @@ CONFIG = """\
 llm:
   provider:
     backend: {backend}
+    claude: {{reuse_processes: {reuse}}}
     anthropic: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
   models: {{default: claude-sonnet-5-5}}
 ingest:
@@ -64,9 +66,11 @@ class Run:
 class Project:
     """A folder with a project; `model` None: no model works in it."""
 
-    def __init__(self, folder: Path, model: Model | None, backend: str = "none", *, at_once: int = 8) -> None:
+    def __init__(
+        self, folder: Path, model: Model | None, backend: str = "none", *, at_once: int = 8, reuse: bool = False
+    ) -> None:
         self.folder, self._model, self._backend = folder, model, backend
-        self._at_once = at_once
+        self._at_once, self._reuse = at_once, reuse
         folder.mkdir()
         database = sqlite3.connect(folder / "shop.sqlite")
         database.executescript(SHOP)
@@ -79,7 +83,8 @@ class Project:
         An id that begins with `dbt` is a dbt project, any other a folder of documents.
         """
         url = "http://127.0.0.1:9" if self._model is None else self._model.url
-        text = CONFIG.format(backend=self._backend, url=url, at_once=self._at_once, shop=shop)
+        reuse = str(self._reuse).lower()
+        text = CONFIG.format(backend=self._backend, url=url, at_once=self._at_once, shop=shop, reuse=reuse)
         for each in sources:
             place = f"dbt, source_dir: {each}" if each.startswith("dbt") else f"documents, path: {each}"
             text += f"  {each}: {{driver: {place}}}\n"
@@ -123,8 +128,8 @@ class Project:
         git(self.folder, "add", "-A")
         git(self.folder, "commit", "-qm", "the rest")
         git(self.folder.parent, "clone", "-q", str(self.folder), str(folder))
-        other = object.__new__(Project)
-        other.folder, other._model, other._backend, other._at_once = folder, self._model, self._backend, self._at_once
+        other = copy.copy(self)
+        other.folder = folder
         return other
 
     def forget_state(self) -> None:

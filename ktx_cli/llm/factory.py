@@ -83,6 +83,7 @@ def _claude_code(name: str, shared: Shared) -> Backend:
         pool_size=shared.governor.max_concurrency + 1,
         retries=rate_limit.retry.max_attempts - 1 if rate_limit.enabled else 0,
         allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
+        reuse=shared.config.llm.provider.claude.reuse_processes,
         observe=shared.governor.observe,
         warn=shared.warn,
     )

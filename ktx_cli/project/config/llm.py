@@ -79,6 +79,11 @@ class ClaudeProvider(Block):
     allow_managed_policy: bool = setting(
         False, "Run although an organisation's managed settings are in force on this machine."
     )
+    reuse_processes: bool = setting(
+        False,
+        "`claude-code`: clear a process after a call and use it again, in place of a fresh one for every call. That "
+        "takes less CPU; before each prompt the model then reads that the conversation was cleared.",
+    )
 
 
 class Provider(Block):

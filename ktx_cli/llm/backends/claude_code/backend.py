@@ -52,6 +52,7 @@ class ClaudeCodeBackend:
         pool_size: int,
         retries: int,
         allow_managed: bool,
+        reuse: bool = False,
         observe: Callable[[RateSignal], None],
         warn: Callable[[ResultWarning], None],
         connect: Connect = sdk_client,
@@ -61,6 +62,7 @@ class ClaudeCodeBackend:
         self._host = host
         self._retries = retries
         self._allow_managed = allow_managed
+        self._reuse = reuse
         self._observe = observe
         self._warn = once(warn)
         self._account_known = False
@@ -126,6 +128,7 @@ class ClaudeCodeBackend:
             schema=schema,
             stream=spec.stream,
             retries=PROBE_RETRIES if spec.kind == "probe" else self._retries,
+            reuse=self._reuse and spec.kind != "probe",
         )
 
     def _check_managed(self) -> None:
@@ -167,7 +170,7 @@ class ClaudeCodeBackend:
 
         process.tools.bind(run_tool)
         try:
-            await process.client.query(spec.prompt)
+            await process.ask(spec.prompt)
             async for message in process.client.receive_response():
                 await reader.feed(message)
         except asyncio.CancelledError:

@@ -79,7 +79,8 @@ LOCKDOWN_SETTINGS: Final[Mapping[str, Any]] = {
     "autoMemoryEnabled": False,
 }
 
-LOCKDOWN_ARGUMENTS: Final[Mapping[str, str | None]] = {"no-session-persistence": None, "disable-slash-commands": None}
+COMMANDS_OFF: Final = "disable-slash-commands"
+LOCKDOWN_ARGUMENTS: Final[Mapping[str, str | None]] = {"no-session-persistence": None, COMMANDS_OFF: None}
 
 
 def needs_file(text: str) -> bool:
@@ -96,7 +97,8 @@ def argument(text: str) -> str:
 class ProcessSpec:
     """What a process is started for. Processes of equal specs can stand in for each other.
 
-    `tools` is name, description, schema and the read-only mark of each tool as one JSON text.
+    `tools` is name, description, schema and the read-only mark of each tool as one JSON text. `reuse`: it serves
+    several calls, cleared in between; for that Claude Code must take commands, and each prompt is marked as none.
     """
 
     model: str
@@ -106,6 +108,7 @@ class ProcessSpec:
     schema: str | None = None
     stream: bool = False
     retries: int | None = None
+    reuse: bool = False
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -153,14 +156,20 @@ def build_options(
         can_use_tool=can_use_tool,
         hooks=hooks,
         output_format={"type": "json_schema", "schema": json.loads(spec.schema)} if spec.schema else None,
-        verbatim_prompts=True,
+        verbatim_prompts=not spec.reuse,
         include_hook_events=True,
         include_partial_messages=spec.stream,
         settings=json.dumps(LOCKDOWN_SETTINGS, sort_keys=True),
-        extra_args={**LOCKDOWN_ARGUMENTS, **({"restricted": None} if host.restricted else {})},
+        extra_args=_arguments(spec, host),
         max_buffer_size=BUFFER_BYTES,
         stderr=stderr,
     )
+
+
+def _arguments(spec: ProcessSpec, host: Host) -> dict[str, str | None]:
+    left_out = {COMMANDS_OFF} if spec.reuse else set()
+    kept = {name: value for name, value in LOCKDOWN_ARGUMENTS.items() if name not in left_out}
+    return {**kept, **({"restricted": None} if host.restricted else {})}
 
 
 def launcher_environment(host: Host, *, retries: int | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Connected Claude Code processes: each serves one call, and the next of its kind connects meanwhile.
 
-A process that was asked once keeps the conversation, so none is used twice. The number of processes, at work and in
-waiting, never passes `size`.
+A process that was asked once keeps the conversation, so none is used twice, but those that are to be reused: such a one
+is cleared after its call. The number of processes, at work and in waiting, never passes `size`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 STDERR_LINES: Final = 50
 CLOSE_SECONDS: Final = 10.0
 SETTINGS_SECONDS: Final = 10.0
+CLEAR_SECONDS: Final = 10.0
+CLEAR: Final = "/clear"
+MOST_CALLS: Final = 50
+"""Calls of one process that is reused; then a fresh one begins."""
+
 KINDS_REMEMBERED: Final = 64
 """Kinds of process of which the pool knows whether they were asked for before."""
 
@@ -58,6 +63,7 @@ class Process:
     def __init__(self, spec: ProcessSpec, host: Host, connect: Connect) -> None:
         self.spec = spec
         self.again = False
+        self.calls = 0
         self.tools = ToolServer(spec.tools)
         self.stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES)
         self.denied: list[str] = []
@@ -91,6 +97,19 @@ class Process:
             await asyncio.wait_for(self.client.disconnect(), CLOSE_SECONDS)
         finally:
             self._forget_system_file()
+
+    async def ask(self, prompt: str) -> None:
+        """Send a prompt: nothing in it is a command or names a file to read."""
+        self.calls += 1
+        await self.client.query(_as_written(prompt) if self.spec.reuse else prompt)
+
+    async def clear(self) -> bool:
+        """Forget the conversation; return whether the process said so, and nobody's hook had a part in it."""
+        await self.client.query(CLEAR)
+        said = {type(message).__name__ async for message in self.client.receive_response()}
+        self.stderr.clear()
+        self.denied.clear()
+        return "ConversationResetMessage" in said and "HookEventMessage" not in said
 
     async def account(self) -> dict[str, Any]:
         """Return what the process says of the account, without asking a model."""
@@ -157,7 +176,7 @@ class Pool:
             except BaseException:
                 await self._aside(self._end(process))
                 raise
-            self._aside(self._end_and_replace(process))
+            self._aside(self._renew(process) if spec.reuse else self._end_and_replace(process))
         finally:
             self._busy[spec] -= 1
             if not self._busy[spec]:
@@ -176,12 +195,12 @@ class Pool:
     async def _take(self, spec: ProcessSpec) -> Process:
         again = self._ask(spec)
         task = self._waiting(spec)
-        if task is None:
-            await self._room()
+        while task is None:
+            await self._room(spec)
             if self._closed:
                 raise RuntimeError("the pool is closed")
-            task = self._begin(spec)
-        if again:
+            task = self._waiting(spec) or (self._begin(spec) if self.alive < self.size else None)
+        if again and not spec.reuse:
             self._connect_ahead(spec)
         try:
             process = await asyncio.shield(task)
@@ -245,23 +264,23 @@ class Pool:
             tasks.remove(task)
             log.debug("a process that was connected ahead did not connect")
 
-    async def _room(self) -> None:
-        """Wait until one more process may start; one that waits for another kind of call makes room."""
+    async def _room(self, spec: ProcessSpec) -> None:
+        """Wait until one more process may start, or one of this kind is free; one of another kind makes room."""
         self._in_line += 1
         try:
-            await self._make_room()
+            await self._make_room(spec)
         finally:
             self._in_line -= 1
 
-    async def _make_room(self) -> None:
-        while self.alive >= self.size:
-            oldest = next((spec for spec, tasks in self._ready.items() if tasks), None)
+    async def _make_room(self, spec: ProcessSpec) -> None:
+        while self.alive >= self.size and not self._ready.get(spec):
+            oldest = next((each for each, tasks in self._ready.items() if tasks), None)
             task = None if oldest is None else self._waiting(oldest)
             if task is not None:
                 await self._aside(self._drop(task))
                 continue
             async with self._freed:
-                if self.alive >= self.size:
+                if self.alive >= self.size and not self._ready.get(spec):
                     await self._freed.wait()
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
@@ -293,10 +312,35 @@ class Pool:
         if process.again and not self._in_line:
             self._connect_ahead(process.spec)
 
+    async def _renew(self, process: Process) -> None:
+        """Clear a process for the next call of its kind; one that does not say it is cleared ends."""
+        try:
+            async with asyncio.timeout(CLEAR_SECONDS):
+                cleared = process.calls < MOST_CALLS and await process.clear()
+        except Exception as error:  # noqa: BLE001 - the call's outcome stands; a fresh process serves the next
+            log.debug("a process could not be cleared: %s", type(error).__name__)
+            cleared = False
+        if not cleared or self._closed:
+            await self._end(process)
+            return
+        self._ready.setdefault(process.spec, []).append(asyncio.create_task(_itself(process)))
+        async with self._freed:
+            self._freed.notify_all()
+
     async def _left(self) -> None:
         self.alive -= 1
         async with self._freed:
             self._freed.notify_all()
+
+
+async def _itself(process: Process) -> Process:
+    return process
+
+
+async def _as_written(prompt: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield a message that Claude Code takes as it is, though it takes commands."""
+    message = {"role": "user", "content": prompt}
+    yield {"type": "user", "message": message, "parent_tool_use_id": None, "client_composed": True}
 
 
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
