@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import stat
@@ -77,11 +78,16 @@ def remember(secret: str) -> None:
 
 def mask(text: str) -> str:
     """Return text with every secret this process has resolved masked, also as Python and JSON write it."""
-    written = (
-        (secret, repr(secret)[1:-1], repr(secret.encode("utf-8", "surrogateescape"))[2:-1], json.dumps(secret)[1:-1])
-        for secret in list(_KNOWN)
-    )
-    return redact(text, {form for forms in written for form in forms})
+    found = {form for secret in list(_KNOWN) for form in _written(secret) if form in text}
+    return redact(text, found) if found else text
+
+
+@functools.lru_cache(maxsize=256)
+def _written(secret: str) -> frozenset[str]:
+    """Return a secret as it may stand in a text: as it is, as Python and JSON write it, each encoded in a URL too."""
+    as_bytes = repr(secret.encode("utf-8", "surrogateescape"))[2:-1]
+    forms = (secret, repr(secret)[1:-1], as_bytes, json.dumps(secret)[1:-1])
+    return frozenset(encoded for form in forms if form.strip() for encoded in _in_urls(form))
 
 
 def _referred(reference: SecretRef, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
@@ -134,7 +140,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     """Return `text` with every occurrence of a secret masked, also as it stands encoded in a URL."""
     spans: list[tuple[int, int]] = []
     for secret in secrets:
-        for form in {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)} if secret.strip() else ():
+        for form in _in_urls(secret) if secret.strip() else ():
             start = text.find(form)
             while start >= 0:
                 spans.append((start, start + len(form)))
@@ -144,6 +150,10 @@ def redact(text: str, secrets: Iterable[str]) -> str:
         pieces += [text[position:start], MASK]
         position = end
     return "".join([*pieces, text[position:]])
+
+
+def _in_urls(secret: str) -> set[str]:
+    return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)}
 
 
 def redact_url(url: str) -> str:
