@@ -150,10 +150,16 @@ class DbtSource(Source):
     path: str | None = setting(None, "Folder in the repository.", path=True, example="transform")
     auth_token_ref: str | None = setting(None, _GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     profiles_path: str | None = setting(
-        None, "The `profiles.yml`.", path=True, example="dbt/profiles.yml", status="later"
+        None,
+        "The `profiles.yml`, which ktx does not read: it holds passwords.",
+        path=True,
+        example="dbt/profiles.yml",
+        status="dead",
     )
-    target: str | None = setting(None, "Target of the profile.", example="prod", status="later")
-    project_name: str | None = setting(None, "Name of the project, where it differs.", example="shop", status="later")
+    target: str | None = setting(None, "Target of the profile: what `{{ target.name }}` is.", example="prod")
+    project_name: str | None = setting(
+        None, "Name of the project, where it is not that of `dbt_project.yml`.", example="shop"
+    )
 
     @model_validator(mode="after")
     def _has_project(self) -> DbtSource:

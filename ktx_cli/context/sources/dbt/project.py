@@ -71,16 +71,21 @@ class Project:
     semantic_files: dict[str, str] = field(default_factory=dict)
 
 
-def read_project(snapshot: Snapshot, report: Report) -> Project:
-    """Read a project; what cannot be read is reported as dropped."""
+def read_project(
+    snapshot: Snapshot, report: Report, *, name: str | None = None, target: str | None = None
+) -> Project:
+    """Read a project; what cannot be read is reported as dropped.
+
+    `name`: of the project, where it is not the one in `dbt_project.yml`. `target`: the name of the profile's target.
+    """
     texts = {path: file.text() for path, file in snapshot.files.items() if path != PATH}
     documents = {path: found for path, text in texts.items() if _is_yaml(path) and (found := _load(path, text, report))}
-    settings = _settings(documents)
+    settings = {**_settings(documents), **({"name": name} if name else {})}
     blocks: dict[str, str] = {}
     for path, text in texts.items():
         if path.endswith(".md"):
             blocks |= doc_blocks(text)
-    project = Project(Texts(blocks, variables_of(settings)))
+    project = Project(Texts(blocks, variables_of(settings), target))
     project.semantic_files = {path: texts[path] for path in documents if _may_define(path, texts[path])}
     package, known = read_reduced(snapshot.files.get(PATH))
     reader = _Reader(project, settings, {_key(each): each for each in _own_last(known, package)}, report)

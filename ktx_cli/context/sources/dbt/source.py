@@ -68,7 +68,8 @@ class DbtSource:
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
         report = Report()
-        project = read_project(snapshot, report)
+        name, target = getattr(entry, "project_name", None), getattr(entry, "target", None)
+        project = read_project(snapshot, report, name=name, target=target)
         found, missed = _tables(project, Tables(manifest_models(context)), report)
         wanted = Wanted()
         references: list[Reference] = []

@@ -6,17 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ktx_cli.context.semantic.interchange.dbt.jinja import Call, UnresolvedError, render
+from ktx_cli.context.semantic.interchange.dbt.jinja import TARGET_NAME, Call, UnresolvedError, render
 
 _BLOCK: Final = re.compile(r"\{%-?\s*docs\s+(?P<name>\w+)\s*-?%\}(?P<text>.*?)\{%-?\s*enddocs\s*-?%\}", re.DOTALL)
 _JINJA: Final = ("{{", "{%", "{#")
 
 
 class Texts:
-    """Renders texts; `docs`: doc block by name, `variables`: what `var()` gives."""
+    """Renders texts; `docs`: doc block by name, `variables`: what `var()` gives, `target`: what `target.name` is."""
 
-    def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any]) -> None:
-        self._docs, self._variables = docs, variables
+    def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any], target: str | None = None) -> None:
+        self._docs, self._variables, self._target = docs, variables, target
 
     def rendered(self, text: str) -> str:
         """Return the text; raises `UnresolvedError` for Jinja whose outcome is not known here."""
@@ -35,7 +35,9 @@ class Texts:
             if isinstance(value, str | int | float):
                 return str(value)
             raise UnresolvedError(f"the variable `{names[0]}` has no value", hint="set it in dbt_project.yml")
-        raise UnresolvedError(f"`{call.name}()` has an outcome only dbt knows", hint="run `dbt parse`")
+        if call.name == TARGET_NAME and self._target:
+            return self._target
+        raise UnresolvedError(f"`{call.shown}` has an outcome only dbt knows", hint="run `dbt parse`")
 
 
 def doc_blocks(text: str) -> dict[str, str]:

@@ -23,14 +23,23 @@ class UnresolvedError(KtxError):
     code = "config"
 
 
+TARGET_NAME: Final = "target.name"
+"""What dbt calls the name of the profile's target: the one name that is known without a call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call: `name`, its arguments, and the calls chained to it, such as `.grain('month')`."""
+    """A call: `name`, its arguments, and the calls chained to it, such as `.grain('month')`; or `TARGET_NAME`."""
 
     name: str
     arguments: tuple[Any, ...]
     named: Mapping[str, Any]
     chained: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What it is called in messages."""
+        return self.name if self.name == TARGET_NAME else f"{self.name}()"
 
     def argument(self, index: int, name: str) -> Any:
         """Return an argument by its place or name, None where it is not given."""
@@ -51,6 +60,8 @@ def render(text: str, resolve: Callable[[Call], str]) -> str:
 def parse_call(text: str) -> Call:
     """Return the call a piece of Jinja is; raises `UnresolvedError` for anything else."""
     shown = one_line(text.strip(), 60)
+    if shown == TARGET_NAME:
+        return Call(TARGET_NAME, (), {})
     try:
         tree = ast.parse(text.strip()[:_LONGEST], mode="eval").body
         return _call(tree)
