@@ -52,6 +52,8 @@ ARGUMENTS = {
     "sl explain": ("-d", "customers.country"),
     "sl export": ("osi",),
     "sl import": ("osi", "model.yaml", "--dry-run"),
+    "runs show": ("latest",),
+    "runs replay": ("latest",),
     "search": ("customers",),
     "wiki read": ("revenue",),
     "wiki write": ("refunds", "--summary", "Money given back", "--content", "Subtracted from revenue."),
@@ -60,8 +62,9 @@ ARGUMENTS = {
 
 NEEDS_NO_PROJECT = {"setup", "demo", "completion", "config schema"}
 NEEDS_LAYER = {"scan diagram", "scan relationships", "sl read", "sl query", "sl explain", "sl export"}
-NEEDS_SCAN = {"status", "doctor", *NEEDS_LAYER}
-READS_NO_CONFIG = {"demo", "completion", "config schema"}
+NEEDS_RUN = {"runs show", "runs replay"}
+NEEDS_SCAN = {"status", "doctor", *NEEDS_LAYER, *NEEDS_RUN}
+READS_NO_CONFIG = {"demo", "completion", "config schema", "runs list", "runs show", "runs replay"}
 TEXT_ONLY = {"completion"}
 """The listed exception: its output is a script in every mode."""
 BUILDS_A_COMPANY = {"demo"}
@@ -153,7 +156,7 @@ if os.environ.get("KTX_TEST_FULL"):
 
 @pytest.mark.parametrize(("command", "how", "mode"), WAYS)
 def test_nobody_reads_stdout(command: str, mode: str, how: str, ktx: Run, project: Path) -> None:
-    if command in NEEDS_LAYER:
+    if command in NEEDS_LAYER | NEEDS_RUN:
         assert ktx("ingest").code == 0
     args = [*command.split(), *ARGUMENTS.get(command, ())]
     args += () if command in TEXT_ONLY else MODES[mode]
