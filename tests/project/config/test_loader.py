@@ -234,8 +234,8 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
         {"connections.a": "incomplete"},
     ),
     (
-        "connections: {a: {driver: dbt, source_dir: x, target: prod}}",
-        {"connections.a.target": "not_yet"},
+        "connections: {a: {driver: dbt, source_dir: x, target: prod, profiles_path: x/profiles.yml}}",
+        {"connections.a.profiles_path": "no_effect"},
     ),
     (
         "ingest: {adapters: [dbt], profile: json, workUnits: {stepBudget: 3, failureMode: abort}}",

@@ -218,7 +218,7 @@ def test_the_search_finds_what_is_there() -> None:
     assert ("embeddings", "backend", "later", "scan.enrichment.embeddings.backend") in PAIRS
     assert ("enrichment", "embeddings", "scan.enrichment.embeddings") in UNUSED_PAIRS
     assert ("metabase", "selections", "collections", "used", "entry.mappings.selections.collections") in SOURCE_PAIRS
-    assert ("dbt", "entry", "target", "later", "entry.target") in SOURCE_PAIRS
+    assert ("dbt", "entry", "target", "used", "entry.target") in SOURCE_PAIRS
     assert not is_read_from_source("notion", "entry", "space_keys")
     assert ("query_policy", "query_policy") not in UNUSED_FIELDS
     assert ("query_history", "window_days") in HISTORY_PAIRS

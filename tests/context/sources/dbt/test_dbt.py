@@ -10,6 +10,7 @@ import pytest
 from ktx_cli.context.sources.dbt.source import DbtSource
 from ktx_cli.context.sources.model import Changes
 from ktx_cli.context.sources.port import Projection
+from ktx_cli.project.config import sources as config
 from tests.context.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, kept, lost, snapshot
 
 SETTINGS = """\
@@ -380,3 +381,28 @@ def test_in_a_large_project_a_changed_peer_starts_no_other_unit() -> None:
     assert len(unit.peers) == 41 and "models/m07.yml" not in unit.peers
     assert "another one has the name" in unit.notes
     assert [each[0] for each in units(files, "seeds/s.yml", "README.md")] == ["dbt-README.md", "dbt-seeds/s.yml"]
+
+
+@pytest.mark.table(
+    ("entry", "described"),
+    [
+        ({"target": "shop", "project_name": "acme"}, "Every order of 30 days."),
+        ({"target": "shop"}, None),
+        ({"target": "crm", "project_name": "acme"}, None),
+        ({}, None),
+    ],
+)
+def test_a_project_without_its_settings_takes_them_from_the_connection(
+    entry: dict[str, str], described: str | None
+) -> None:
+    text = """\
+sources:
+  - name: raw
+    schema: "{{ target.name }}"
+    tables: [{name: orders, description: "Every order of {{ var('days') }} days."}]
+"""
+    settings = "vars: {acme: {days: 30}}\n"
+    made = project()
+    given = config.DbtSource.model_validate({"driver": "dbt", "source_dir": "x", **entry})
+    made.run(DbtSource(), {"dbt_project.yml": settings, "models/sources.yml": text}, given)
+    assert made.entry("orders").get("descriptions", {}).get("dbt") == described
