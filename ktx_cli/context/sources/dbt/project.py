@@ -71,9 +71,7 @@ class Project:
     semantic_files: dict[str, str] = field(default_factory=dict)
 
 
-def read_project(
-    snapshot: Snapshot, report: Report, *, name: str | None = None, target: str | None = None
-) -> Project:
+def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None, target: str | None = None) -> Project:
     """Read a project; what cannot be read is reported as dropped.
 
     `name`: of the project, where it is not the one in `dbt_project.yml`. `target`: the name of the profile's target.
