@@ -261,12 +261,12 @@ class IngestReport:
                 hint=failed[0].hint,
             )
         unasked = [f"{each} ({part.connection})" for part in self.parts for each in part.left_out]
+        unread = [_named(p.connection, p.error) for p in self.parts if p.error is not None]
         if self.stopped is not None:
-            return self._ended(self.stopped, unasked)
+            return self._ended(self.stopped, [*unread, *unasked])
         if not failed and not self.held:
             return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
-        left = [_named(p.connection, p.error) for p in self.parts if p.error is not None]
-        left += unasked
+        left = [*unread, *unasked]
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (
             failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
