@@ -101,9 +101,8 @@ class LookMlSource:
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
     """Return where the LookML is. A branch that `ktx.yaml` does not name is the repository's own."""
-    branch = entry.branch if "branch" in entry.model_fields_set else None
     return Origin(
-        f"connections.{context.connection}", url=entry.repo_url, branch=branch, path=entry.path,
+        f"connections.{context.connection}", url=entry.repo_url, branch=entry.branch, path=entry.path,
         token=entry.auth_token_ref, url_key="repoUrl",
     )  # fmt: skip
 
