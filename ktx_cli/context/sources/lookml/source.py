@@ -100,7 +100,7 @@ class LookMlSource:
 
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
-    """Return where the LookML is. A branch that `ktx.yaml` does not name is the repository's own."""
+    """Return where the LookML is."""
     return Origin(
         f"connections.{context.connection}", url=entry.repo_url, branch=entry.branch, path=entry.path,
         token=entry.auth_token_ref, url_key="repoUrl",
