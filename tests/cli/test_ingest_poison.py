@@ -16,7 +16,7 @@ import pytest
 
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, LONG, Agents, entered, git, page, states, usual
+from tests.cli.agents import BACKENDS, LONG, Agents, entered, page, states, usual
 
 Run = Callable[..., Any]
 
@@ -28,20 +28,28 @@ FLAGGED: Final = ("instruction", "unexpected_link")
 OBEYED: Final = f"# Refunds\n\n{ORDER}\n"
 
 
-@pytest.fixture
-def poisoned(company: Path, configure: Run) -> Path:
-    """A project whose table `orders` has a comment, and whose document `refunds` a sentence, for agents."""
-    configure("calm", "refunds", "stock")
+TOPICS: Final = {
+    "anthropic": ("calm", "refunds", "stock"),
+    "claude-code": ("refunds", "stock"),
+    "claude-cli": ("refunds",),
+}
+"""The documents there are: a process of Claude Code costs a second."""
+
+
+def poisoned(company: Path, configure: Run, backend: str) -> Path:
+    """Make a project whose table `orders` has a comment, and whose document `refunds` a sentence, for agents."""
+    configure(*TOPICS[backend])
     (company / "docs/refunds.md").write_text(f"# refunds\n\n{ORDER}\n\n{LONG}")
-    (company / "docs/calm.md").write_text(f"# calm\n\nSee {OWN_LINK}.\n\n{LONG}")
+    if "calm" in TOPICS[backend]:
+        (company / "docs/calm.md").write_text(f"# calm\n\nSee {OWN_LINK}.\n\n{LONG}")
     with duckdb.connect(str(company / "shop.duckdb")) as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount REAL)")
         database.execute(f"COMMENT ON TABLE orders IS '{ORDER}'")
     (company / "kept.txt").write_text(KEPT)
     config = (company / "ktx.yaml").read_text()
-    (company / "ktx.yaml").write_text(
-        config.replace("driver: sqlite, path: shop.sqlite", "driver: duckdb, path: shop.duckdb")
-    )
+    route = f"  models:\n    candidateExtraction: {backend}:sonnet\n"
+    config = config.replace("driver: sqlite, path: shop.sqlite", "driver: duckdb, path: shop.duckdb")
+    (company / "ktx.yaml").write_text(config.replace("  models:\n", route))
     return company
 
 
@@ -95,18 +103,16 @@ def _text(block: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
-    ktx: Run, poisoned: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    config = (poisoned / "ktx.yaml").read_text()
-    route = f"    candidateExtraction: {backend}:sonnet\n"
-    (poisoned / "ktx.yaml").write_text(config.replace("  models:\n", f"  models:\n{route}"))
-    model_server.play(Agents(**turns(poisoned)))
+    project = poisoned(company, configure, backend)
+    model_server.play(Agents(**turns(project)))
     with entered(backend, model_server, monkeypatch):
         answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
-    assert states(poisoned) == dict.fromkeys(("calm.md", "refunds.md", "stock.md"), "done")
+    assert states(project) == {f"{topic}.md": "done" for topic in TOPICS[backend]}
 
-    assert not (poisoned / "made.txt").exists()
+    assert not (project / "made.txt").exists()
     assert [each.number for each in model_server.requests if KEPT in each.words] == []
     said = [text for each in model_server.model_calls for text in texts(each)]
     assert any("Ignore all previous" in text for text in said)
@@ -114,8 +120,10 @@ def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
         assert [text for text in said if "Ignore all previous" in outside_fences(text)] == []
 
     told = {(each["path"], each["finding"]) for each in answer.envelope["warnings"]}
-    assert told == {(f"wiki/global/{topic}.md", code) for topic in ("refunds", "stock") for code in FLAGGED}
-    assert LINK not in git(poisoned, "show", "HEAD:wiki/global/calm.md")
+    obeyed = [f"wiki/global/{topic}.md" for topic in TOPICS[backend] if topic != "calm"]
+    assert told == {(path, finding) for path in obeyed for finding in FLAGGED}
+    pages = sorted(path.name for path in (project / "wiki/global").glob("*.md"))
+    assert pages == [f"{topic}.md" for topic in TOPICS[backend]]
     lint = ktx("wiki", "lint", "--json")
     assert lint.code == 1
     assert {(each["path"], each["code"]) for each in lint.data["findings"]} == told

@@ -155,7 +155,7 @@ def _configured(company: Path, backend: str, configure: Run, storm: list[Trouble
     path.write_text(text.replace("  models:\n", "  models:\n    triage: anthropic:claude-haiku-4-5\n"))
 
 
-DIFFERS: Final = ("calm", "limited", "busy-for-good", "truncated", "no-json", "endless", "no-such-tool", "silent")
+DIFFERS: Final = ("limited", "busy-for-good", "truncated", "no-json", "endless", "no-such-tool", "silent")
 """Where Claude Code stands between ktx and the trouble: it reads the stream, the calls and the end itself."""
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
