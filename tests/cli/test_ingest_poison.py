@@ -119,11 +119,14 @@ def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
     if backend != "claude-cli":  # there the whole conversation is one text, with what the model said itself
         assert [text for text in said if "Ignore all previous" in outside_fences(text)] == []
 
-    told = {(each["path"], each["finding"]) for each in answer.envelope["warnings"]}
+    comments = [each for each in answer.envelope["warnings"] if each["code"] == "comment_instructions"]
+    assert [each["objects"] for each in comments] == [["main.orders"]]
+    pages = [each for each in answer.envelope["warnings"] if each not in comments]
+    told = {(each["path"], each["finding"]) for each in pages}
     obeyed = [f"wiki/global/{topic}.md" for topic in TOPICS[backend] if topic != "calm"]
     assert told == {(path, finding) for path in obeyed for finding in FLAGGED}
-    pages = sorted(path.name for path in (project / "wiki/global").glob("*.md"))
-    assert pages == [f"{topic}.md" for topic in TOPICS[backend]]
+    written = sorted(path.name for path in (project / "wiki/global").glob("*.md"))
+    assert written == [f"{topic}.md" for topic in TOPICS[backend]]
     lint = ktx("wiki", "lint", "--json")
     assert lint.code == 1
     assert {(each["path"], each["code"]) for each in lint.data["findings"]} == told

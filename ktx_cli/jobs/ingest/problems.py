@@ -5,9 +5,12 @@ from __future__ import annotations
 import glob
 import json
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ktx_cli.connectors.port import ObjectProblem
 from ktx_cli.context.scan.outcome import ScanOutcome
+from ktx_cli.context.wiki.instructions import instructions
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import listing, one_line, plural
 
@@ -16,11 +19,45 @@ OF_THE_SCOPE = frozenset({"scope", "schema"})
 
 
 def problem_warnings(outcome: ScanOutcome) -> list[ResultWarning]:
-    """Return at most two warnings: of what could not be read (`object_unreadable`), of a scope without a match."""
+    """Return at most three warnings.
+
+    Of what could not be read (`object_unreadable`), of a scope without a match (`scope_unmatched`), of comments of
+    tables added or changed that speak to agents (`comment_instructions`).
+    """
     unread = [problem for problem in outcome.problems if problem.what not in OF_THE_SCOPE]
     scope = [problem for problem in outcome.problems if problem.what in OF_THE_SCOPE]
     warnings = [_unreadable(outcome.connection, unread)] if unread else []
-    return [*warnings, *([_unmatched(outcome.connection, scope)] if scope else [])]
+    warnings += [_unmatched(outcome.connection, scope)] if scope else []
+    speaking = list(_speaking(outcome))
+    return [*warnings, *([_told_agents(outcome.connection, speaking)] if speaking else [])]
+
+
+def _speaking(outcome: ScanOutcome) -> Iterator[str]:
+    """Yield the objects of tables that are new or changed whose comments speak to agents."""
+    touched = {*outcome.difference.added, *outcome.difference.changed}
+    entries = (entry for shard in outcome.shards.values() for entry in shard.tables.values())
+    for entry in (each for each in entries if each.get("table") in touched):
+        columns = ((f"{entry['table']}.{column.get('name')}", column) for column in entry.get("columns") or ())
+        for name, fields in ((entry["table"], entry), *columns):
+            text = _comment(fields)
+            if text and any(instructions(text)):
+                yield name
+
+
+def _comment(fields: Mapping[str, Any]) -> str:
+    texts = fields.get("descriptions")
+    return str(texts.get("db") or "") if isinstance(texts, Mapping) else ""
+
+
+def _told_agents(connection: str, objects: list[str]) -> ResultWarning:
+    named = listing((f"`{name}`" for name in objects), 3)
+    return ResultWarning(
+        "comment_instructions",
+        f"connection `{connection}`: comments in the database speak to agents: {named}",
+        hint="look at them, and at who may write there; ktx gives comments to agents as data",
+        connection=connection,
+        objects=objects,
+    )
 
 
 def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
