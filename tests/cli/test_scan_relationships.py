@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import sqlite3
 import subprocess
 import sys
@@ -206,12 +207,20 @@ def at_a_terminal(folder: Path, typed: str, *words: str, answered: str | None = 
     )  # fmt: skip
     os.close(theirs)
     shown = b""
+    is_asked = False
     try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
+        while True:
+            # A Ctrl-C in the instant before Python begins to read is lost, as it is for a person: typed again.
+            if select.select([ours], [], [], 2.0 if is_asked else None)[0]:
+                chunk = os.read(ours, 4096)
+                if not chunk:
+                    break
+                shown += chunk
+            elif program.poll() is None:
+                os.write(ours, typed.encode())
             if answered is not None and shown.count(b"[q]uit: ") > answered.count("\n"):
                 os.write(ours, typed.encode())
-                answered = None
+                answered, is_asked = None, True
     except OSError:  # Linux: nobody has the other end any more
         pass
     out, _ = program.communicate()
