@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from benchmarks.ingest_bare import bare_sessions
 from benchmarks.ingest_model import STEPS, serving
 from benchmarks.ingest_project import LONG, Project, Run

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ktx_cli.testing.claude_session import offline_session
@@ -123,7 +124,8 @@ class Model:
 def serving(latency: float) -> Iterator[Model]:
     """Yield a model that takes `latency` seconds for every answer."""
     command = [sys.executable, "-m", "benchmarks.ingest_model", str(latency)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Model(process)
         finally:
