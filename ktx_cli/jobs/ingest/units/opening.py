@@ -11,6 +11,7 @@ from ktx_cli.context.documents.evidence import evidence_tools
 from ktx_cli.context.documents.library import Library
 from ktx_cli.context.semantic.model import CalendarSettings
 from ktx_cli.context.sources.registry import QUERY_HISTORY
+from ktx_cli.context.tools.finding import Find
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill
@@ -34,6 +35,7 @@ class Opener:
     library: Library
     layers: Layers
     samples: Samples
+    find: Find
 
     def unit(self, piece: Piece) -> ToolSession:
         """Return the tools of a unit, on an overlay of its own."""
@@ -70,6 +72,7 @@ class Opener:
             privacy=config.scan.privacy,
             run_sql=self._run_sql,
             values=self.samples,
+            find=self.find,
             skills=self.skills,
             **fields,  # type: ignore[arg-type]
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -12,6 +13,7 @@ from typing import Final
 from ktx_cli.context.documents.asking import AT_ONCE
 from ktx_cli.context.documents.prompts import load_document_prompts
 from ktx_cli.context.prompts import Prompt
+from ktx_cli.context.tools.finding import Find
 from ktx_cli.context.tools.prompting import TaskPrompt, load_prompts, reconcile_prompt, unit_prompt
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import Skill, load_skills
@@ -40,6 +42,7 @@ from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_
 from ktx_cli.jobs.ingest.units.samples import Samples
 from ktx_cli.jobs.ingest.units.settling import Settled, settle
 from ktx_cli.jobs.ingest.units.store import UnitStore
+from ktx_cli.jobs.search import finder, open_searcher
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.llm.roles import model_for
 from ktx_cli.llm.runtime import LlmRuntime
@@ -58,9 +61,11 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
     """
     documents = Documents.of(run.works, database)
     evictions = {path: found for work in run.works for path, found in evicted(work).items()}
-    phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions)
-    run.spending.listeners.append(phase.stop.now)
-    settled = models.ask_patiently(phase.work, phase.interrupted)
+    with contextlib.closing(open_searcher(run.layout, run.config, run.request.environ)) as searcher:
+        find = finder(searcher, run.config)
+        phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions, find)
+        run.spending.listeners.append(phase.stop.now)
+        settled = models.ask_patiently(phase.work, phase.interrupted)
     if phase.stop.asked:
         raise CancelledError("interrupted", hint=f"run `{run.request.command}` again: finished work is kept")
     if run.config.ingest.work_units.failure_mode == "abort" and phase.failed is not None:
@@ -95,6 +100,7 @@ class _Phase:
     store: UnitStore
     documents: Documents
     evictions: Mapping[str, tuple[str, ...]]
+    find: Find
     stop: Stop = field(default_factory=Stop)
     failed: KtxError | None = None
     base: Workspace = field(init=False)
@@ -116,7 +122,13 @@ class _Phase:
     async def work(self, runtime: LlmRuntime) -> Settled:
         """Return the agents' part as it would land."""
         opener = Opener(
-            self.run, self.base, self.skills, self.documents.library, self.gates.layers, Samples(self.database)
+            self.run,
+            self.base,
+            self.skills,
+            self.documents.library,
+            self.gates.layers,
+            Samples(self.database),
+            self.find,
         )
         await self.documents.sort(self._sorter(runtime))
         outcomes = await self._units(runtime, opener)
