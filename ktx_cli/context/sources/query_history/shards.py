@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ktx_cli.context.sources.query_history.documents import MAX_BYTES, rendered
@@ -20,23 +20,29 @@ def pattern_files(patterns: Sequence[Pattern]) -> tuple[dict[str, bytes], tuple[
     A pattern's key is the hash of its tables, then of its id: those of the same tables stand together. A file holds
     all keys with one beginning; one that would hold more than `MAX_BYTES` is cut by its next digit.
     """
-    keyed = sorted((_key(each), each) for each in patterns if len(_content([each])) <= MAX_BYTES) if patterns else []
-    too_large = tuple(sorted(str(each["id"]) for each in patterns if len(_content([each])) > MAX_BYTES))
+    sized = [(_key(each), len(_content([each])), each) for each in patterns]
+    keyed = sorted((item for item in sized if item[1] <= MAX_BYTES), key=lambda item: item[0])
+    too_large = tuple(sorted(str(each["id"]) for _, size, each in sized if size > MAX_BYTES))
     files: dict[str, bytes] = {}
     for digit in "0123456789abcdef":
         _cut(digit, [item for item in keyed if item[0].startswith(digit)], files)
     return files, too_large
 
 
-def _cut(beginning: str, keyed: Sequence[tuple[str, Pattern]], files: dict[str, bytes]) -> None:
+def _cut(beginning: str, keyed: Sequence[tuple[str, int, Pattern]], files: dict[str, bytes]) -> None:
     if not keyed:
         return
-    content = _content([each for _, each in keyed])
-    if len(content) <= MAX_BYTES:
-        files[f"patterns/{beginning.ljust(DIGITS, '0')}.json"] = content
+    if _size(size for _, size, _ in keyed) <= MAX_BYTES:
+        files[f"patterns/{beginning.ljust(DIGITS, '0')}.json"] = _content([each for *_, each in keyed])
         return
     for digit in "0123456789abcdef":
         _cut(beginning + digit, [item for item in keyed if item[0].startswith(beginning + digit)], files)
+
+
+def _size(alone: Iterable[int]) -> int:
+    """Return the bytes of a file of patterns by those of files with each of them alone: patterns stand behind `,\n`."""
+    sizes = list(alone)
+    return _AROUND + sum(size - _AROUND for size in sizes) + 2 * (len(sizes) - 1)
 
 
 def _key(pattern: Pattern) -> str:
@@ -49,3 +55,7 @@ def _content(patterns: Sequence[Pattern]) -> bytes:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_AROUND: Final = len(rendered({"patterns": [0]})) - len("  0")
+"""Bytes of a file besides its patterns."""
