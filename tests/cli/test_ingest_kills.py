@@ -23,8 +23,8 @@ from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, CONFIG, LONG, SHOP, Agents, entered, measure, page, states, usual
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
-AT_ONCE: Final = 4
-"""Requests in flight: documents are sorted four at a time, units work two at a time."""
+AT_ONCE: Final = 2
+"""Requests in flight: of documents that are sorted, and of units."""
 
 LOOK = calls(Call("entity_details", {"targets": ["orders"]}))
 END = says("done")

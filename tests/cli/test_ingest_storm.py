@@ -200,3 +200,21 @@ def test_a_storm_on_claude_code(
     with entered("claude-code", model_server, monkeypatch):
         _stormed(ktx, storm, model_server)
     _nothing_bad(company, storm)
+
+
+def test_a_limit_that_does_not_pass_ends_the_work_of_models_and_lands_what_is_finished(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("calm", "refunds", "stock")
+    path = company / "ktx.yaml"
+    path.write_text(path.read_text().replace("{maxAttempts: 1}", f"{{maxAttempts: {ATTEMPTS}, maxDelayMs: 20}}"))
+    model = Agents(refunds=[usual("refunds")[0], *[rate_limited(0.01)] * 9])
+    model_server.play(model)
+    answer = ktx("ingest", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (7, "rate_limit")
+    assert states(company) == {"calm.md": "done", "refunds.md": "failed", "stock.md": "failed"}
+    assert (model.of("refunds"), model.of("stock"), model.of("reconcile")) == (1 + ATTEMPTS, 0, 0)
+    again = Agents(refunds=usual("refunds")[1:])
+    model_server.play(again)
+    assert ktx("ingest").code == 0
+    assert (again.of("calm"), again.of("refunds"), again.of("stock")) == (0, 3, 4)
