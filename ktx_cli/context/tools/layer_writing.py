@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import Field, model_validator
@@ -16,7 +17,7 @@ from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.records import Action, ActionKind
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.core.text import one_line
+from ktx_cli.core.text import listing, one_line
 from ktx_cli.llm.tools import ToolOutput
 
 LONGEST_FILE: Final = 100_000
@@ -148,14 +149,33 @@ def _save(
     if name in model.sources:
         session.ledger.add(*ids_of(model, model.sources[name]))
     kind: ActionKind = "created" if old is None else "updated"
-    return _saved(session, Action("sl", kind, name, connection, raw_paths, _detail(document)), path, warnings)
+    gone = [] if old is None else _gone(old.document, document)
+    detail = "; ".join(filter(None, (_detail(document), f"without {listing(gone, 10)}" if gone else "")))
+    return _saved(session, Action("sl", kind, name, connection, raw_paths, detail), path, warnings, gone)
 
 
-def _saved(session: ToolSession, action: Action, path: str, warnings: list[Problem]) -> ToolOutput:
+def _saved(
+    session: ToolSession, action: Action, path: str, warnings: list[Problem], gone: Sequence[str] = ()
+) -> ToolOutput:
     session.acted(action, path)
     told = problems_text("Warnings:", [each for each in warnings if each.severity != "error"])
+    if gone:
+        told = joined(
+            told, f"note: the file had these, and has them no more: {listing(gone, 20)}; put back what is right"
+        )
     structured = {"success": True, "changed": True, "target": action.identity, "path": path}
     return ToolOutput(joined(f"{action.kind}: {path}", told), structured)
+
+
+def _gone(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what a file defined by name and defines no more: ``measure `paid` ``."""
+    names = ((kind, _named(old, kind), _named(new, kind)) for kind in ("measures", "segments"))
+    return [f"{kind.removesuffix('s')} `{name}`" for kind, had, has in names for name in sorted(had - has)]
+
+
+def _named(document: Mapping[str, Any], kind: str) -> set[str]:
+    items = document.get(kind)
+    return {str(each.get("name")) for each in (items if isinstance(items, list) else ()) if isinstance(each, Mapping)}
 
 
 def _detail(document: dict[str, Any]) -> str:

@@ -52,6 +52,16 @@ def test_what_a_file_named_before_needs_no_second_look(shop: Callable[..., Any])
     made.ok("sl_write_source", source="orders", yaml=text)
 
 
+def test_what_a_write_takes_out_is_told(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders"])
+    other = "name: orders\nmeasures:\n  - {name: paid, expr: count(status)}\n"
+    assert "has them no more: measure `revenue`" in made.ok("sl_write_source", source="orders", yaml=other)
+    (action,) = made.session.actions
+    assert action.detail == "1 measures; without measure `revenue`"
+    assert "no more" not in made.ok("sl_write_source", source="orders", yaml=other.replace("status", "id"))
+
+
 @pytest.mark.table(
     ("description", "told"),
     [
