@@ -22,6 +22,23 @@ def _gain(grades: Iterable[int]) -> float:
     return sum((2**grade - 1) / math.log2(place + 2) for place, grade in enumerate(grades))
 
 
+def average_precision(ranked: Sequence[str], worth: Mapping[str, int], depth: int = 100) -> float:
+    """Return the mean, over the documents that answer (worth 2), of the precision where each was found."""
+    wanted = _answers(worth)
+    places = [place for place, each in enumerate(ranked[:depth], start=1) if each in wanted]
+    return sum(count / place for count, place in enumerate(places, start=1)) / len(wanted)
+
+
+def recall(ranked: Sequence[str], worth: Mapping[str, int], depth: int = 10) -> float:
+    """Return the share of the documents that answer (worth 2) among the first hits."""
+    wanted = _answers(worth)
+    return len(wanted.intersection(ranked[:depth])) / len(wanted)
+
+
+def _answers(worth: Mapping[str, int]) -> set[str]:
+    return {id for id, grade in worth.items() if grade == 2}
+
+
 class PlainBm25:
     """BM25 over all texts of a document put together: k1 1.2, b 0.75, words stemmed, nothing else."""
 

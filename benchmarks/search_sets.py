@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
@@ -76,6 +76,35 @@ def collection(seed: int, topics: int = 60, per_topic: int = 10) -> Collection:
             query = [_inflected(chance, word) for word in asked] + noise
             chance.shuffle(query)
             queries.append((" ".join(query), {text.id: 2 if of == aspect else 1 for text, of in here}))
+    return Collection(texts, queries)
+
+
+def handbook() -> Collection:
+    """Return the handbook beside this file: 72 pages in plain English in 18 topics, and 144 questions people would ask.
+
+    Of the two questions of a page one has words of it, the other asks in others. The page is worth 2, the pages of its
+    topic 1.
+    """
+    texts: list[Text] = []
+    asked: list[tuple[str, int, str]] = []
+    topics: dict[str, str] = {}
+    topic = ""
+    for line in (Path(__file__).with_name("search_handbook.md")).read_text().splitlines():
+        mark, _, rest = line.partition(" ")
+        if mark == "#":
+            topic = rest
+        elif mark == "##":
+            key, _, title = rest.partition(": ")
+            texts.append(Text(key, title, topic, ""))
+            topics[key] = topic
+        elif mark == "?":
+            asked.append((rest, len(texts) - 1, topic))
+        elif line:
+            texts[-1] = replace(texts[-1], body=line)
+    queries = [
+        (query, {key: 2 if key == texts[place].id else 1 for key, of in topics.items() if of == topic})
+        for query, place, topic in asked
+    ]
     return Collection(texts, queries)
 
 

@@ -11,11 +11,13 @@ from ktx_cli.core.text import shell_words
 
 OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """The switches of the libraries that keep them off the network."""
+QUIET: Final = "HF_HUB_DISABLE_PROGRESS_BARS"
+"""The switch that keeps them from drawing on the terminal while they load a model."""
 
 
 def stay_offline() -> None:
-    """Keep the libraries of this process off the network."""
-    for name in OFFLINE:
+    """Keep the libraries of this process off the network, and off the terminal."""
+    for name in (*OFFLINE, QUIET):
         os.environ[name] = "1"
 
 

@@ -36,8 +36,8 @@ class Model2VecEmbedder:
         """Return a vector for each text; the first `dimensions` numbers of the model's, where they are set."""
         with self._lock:
             self._loaded = self._loaded or self._load()
-        # One process: its worker processes would start anew for every batch.
-        vectors = self._loaded.encode(list(texts), use_multiprocessing=False).tolist()
+            # One process: its worker processes would start anew for every batch.
+            vectors = self._loaded.encode(list(texts), use_multiprocessing=False).tolist()
         return checked(vectors, len(texts), None, f"the model `{self._name}`")
 
     def _load(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core.errors import NotReadyError
@@ -20,13 +21,13 @@ _SERVER_BATCH: Final = 100
 _BATCH: Final = 32
 
 
-def create(embeddings: Embeddings, retry: Retry) -> Embedder:
+def create(embeddings: Embeddings, retry: Retry, project_dir: Path) -> Embedder:
     """Return the embedder of the settings: a server's where an address is set."""
     model = embeddings.model or DEFAULT_MODEL
     sentence_transformers = embeddings.sentence_transformers
     address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
     if not address:
-        return LocalEmbedder(model, embeddings.dimensions, embeddings.batch_size or _BATCH)
+        return LocalEmbedder(model, project_dir, embeddings.dimensions, embeddings.batch_size or _BATCH)
     url = "/".join(part.strip("/") for part in (address, prefix or "", "embeddings/compute-bulk") if part.strip("/"))
     endpoint = Endpoint(url, "ingest.embeddings.sentenceTransformers.base_url", retry)
     return ServerEmbedder(
@@ -54,19 +55,19 @@ class ServerEmbedder:
 
 
 class LocalEmbedder:
-    """A model in this process, loaded with the first text from a folder or the hub's cache."""
+    """A model in this process, loaded with the first text from a folder (of the project) or the hub's cache."""
 
-    def __init__(self, name: str, dimensions: int | None, batch_size: int) -> None:
-        self._name = name
+    def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
+        self._name, self._folder = name, project_dir / Path(name).expanduser()
         self._loaded: Any = None
         self._lock = threading.Lock()
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{name}", dimensions, batch_size
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text."""
+        """Return a vector for each text; one thread after the other, for the tokenizers are not made for several."""
         with self._lock:
             self._loaded = self._loaded or self._load()
-        vectors = self._loaded.encode(list(texts), show_progress_bar=False).tolist()
+            vectors = self._loaded.encode(list(texts), show_progress_bar=False).tolist()
         return checked(vectors, len(texts), self.dimensions, f"the model `{self._name}`")
 
     def _load(self) -> Any:
@@ -76,7 +77,8 @@ class LocalEmbedder:
         except ImportError as error:
             raise missing_package("sentence-transformers", error, "sentence-transformers") from error
         try:
-            return SentenceTransformer(self._name, local_files_only=True, truncate_dim=self.dimensions)
+            place = str(self._folder) if self._folder.is_dir() else self._name
+            return SentenceTransformer(place, local_files_only=True, truncate_dim=self.dimensions)
         except (OSError, ValueError) as error:
             raise NotReadyError(
                 f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing",

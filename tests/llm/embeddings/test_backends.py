@@ -8,8 +8,10 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -73,7 +75,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(autouse=True)
 def environment_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS"):
         monkeypatch.setenv(name, "")
 
 
@@ -242,13 +244,25 @@ def test_sentence_transformers_in_this_process(tmp_path: Path, monkeypatch: pyte
             made.append({"name": name, **options})
 
         def encode(self, texts: list[str], **_: Any) -> Vectors:
+            assert turn.acquire(blocking=False), "two threads at once"
+            sleep(0.002)
+            turn.release()
             return Vectors([float(len(text)), 1.0] for text in texts)
 
+    turn = threading.Lock()
     module: Any = types.ModuleType("sentence_transformers")
     module.SentenceTransformer = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     assert embed(tmp_path, ["ab"], backend="sentence-transformers", model="m") == [[2.0, 1.0]]
     assert made == [{"name": "m", "local_files_only": True, "truncate_dim": None}]
+    assert os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
+    (tmp_path / "m").mkdir()
+    settings = config(backend="sentence-transformers", model="m")
+    embedder = create_embedder(settings, tmp_path, {})
+    assert embedder is not None
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(embedder.embed, [["a"], ["ab"], ["abc"], ["abcd"]]))[3] == [[4.0, 1.0]]
+    assert made[1:] == [{"name": str(tmp_path / "m"), "local_files_only": True, "truncate_dim": None}]
 
 
 def test_one_attempt_is_one(server: Server) -> None:

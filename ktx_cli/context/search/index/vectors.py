@@ -116,7 +116,7 @@ class Matrix:
     def nearest(self, asked: Any, places: Any, wanted: int) -> list[tuple[int, float]]:
         """Return (place, how alike) of the rows at some places most like a vector, at most `wanted`, the best first."""
         if self._sketch is not None and len(places) > AGAIN * wanted:
-            alike = self._alike(self._sketch, asked @ self._basis)[places] * self._worth[places]
+            alike = (self._alike(self._sketch, asked @ self._basis) * self._worth)[places]
             places = places[self._best(alike, AGAIN * wanted)]
         rows = self._rows if len(places) == len(self._rows) else self._rows[places]
         alike = self._alike(rows, asked) * self._worth[places]
@@ -157,9 +157,10 @@ class Vectors:
         key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
         return self._within.get(key, lambda: self.places(self._store.within(scope)))
 
-    def places(self, documents: Iterable[int]) -> list[int]:
-        """Return the places of documents that have a vector, in order."""
-        return sorted(self._place_of[number] for number in documents if number in self._place_of)
+    def places(self, documents: Iterable[int]) -> Sequence[int]:
+        """Return the places of documents that have a vector, in order; as an array where there is numpy."""
+        found = sorted(self._place_of[number] for number in documents if number in self._place_of)
+        return found if _numpy() is None else _numpy().asarray(found, dtype="i8")
 
     def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
         """Return the documents at some places that are nearest in direction, at most `wanted`, the nearest first."""
@@ -174,8 +175,7 @@ class Vectors:
         return [place for distance, place in heapq.nsmallest(wanted, scored) if distance < 0]
 
     def _by_numpy(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
-        chosen = _numpy().asarray(places, dtype="i8")
-        found = self._matrix.nearest(_numpy().asarray(asked, dtype="<f4"), chosen, wanted)
+        found = self._matrix.nearest(_numpy().asarray(asked, dtype="<f4"), places, wanted)
         return [place for place, alike in found if alike > 0]
 
     @functools.cached_property
