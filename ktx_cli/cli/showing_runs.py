@@ -73,7 +73,7 @@ def _connection(said: Mapping[str, Any]) -> str:
     if said.get("error"):
         return str(said["error"].get("message"))
     changed = [f"{len(names)} {what}" for what, names in (said.get("changes") or {}).items() if names]
-    return ", ".join([plural(said.get('tables') or 0, 'table'), *(changed or ["nothing changed"])])
+    return ", ".join([plural(said.get("tables") or 0, "table"), *(changed or ["nothing changed"])])
 
 
 def _source(said: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def _source(said: Mapping[str, Any]) -> str:
     changed = [
         f"{count} {what}" for what, count in (said.get("changes") or {}).items() if count and what != "unchanged"
     ]
-    return ", ".join([plural(said.get('files') or 0, 'file'), *(changed or ["nothing changed"])])
+    return ", ".join([plural(said.get("files") or 0, "file"), *(changed or ["nothing changed"])])
 
 
 def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:

@@ -30,9 +30,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _layout(session: Session) -> Layout:
+    from ktx_cli.project.config import load_config
     from ktx_cli.project.layout import Layout
 
-    return Layout(session.require_project())
+    layout = Layout(session.require_project())
+    session.warn(*load_config(layout.config).warnings())
+    return layout
 
 
 def _register_list(commands: typer.Typer) -> None:
