@@ -164,6 +164,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter clear all of it when it ends; libraries complain of what it leaves."""
+    gc.unfreeze()
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of a function with `@pytest.mark.table(names, rows)`, however many rows there are."""
     for mark in metafunc.definition.iter_markers("table"):
