@@ -274,3 +274,17 @@ def test_values_of_columns_are_shown_where_the_project_lets_them(
     told = json.dumps([each.body["messages"] for each in model_server.model_calls])
     assert "tool_result" in told
     assert ("values: sent, lost" in told) is (privacy == "off"), told[-2000:]
+
+
+def test_what_ends_the_questions_about_tables_ends_the_units_too(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    settings = (company / "ktx.yaml").read_text()
+    (company / "ktx.yaml").write_text(settings.replace("mode: none", "mode: llm"))
+    agents = Agents()
+    model_server.play(lambda request: UNAUTHORIZED if "database tables" in str(request.body) else agents(request))
+    answer = ktx("ingest", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (7, "auth"), answer
+    assert agents.asked == []
+    assert states(company) == {"refunds.md": "failed"}

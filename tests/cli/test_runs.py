@@ -67,16 +67,16 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     for said in (
         "conflict for a person\treconcile\twiki:refunds\tdefinitional_contradiction: two pages disagree",
         "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
-        "\nmodels took: 1,440 tokens, $0.0048 at list prices\n",
+        "\nmodels took: 1,560 tokens, $0.0052 at list prices\n",
     ):
         assert said in live.out, live.out
     before = everything_in(company)
 
     (run,) = ktx("runs", "list", "--json").data["runs"]
     run_id = run["run_id"]
-    assert (run["status"], run["units"], run["tokens"], run["cost_usd"]) == ("done", {"done": 2}, 1_440, 0.0048)
+    assert (run["status"], run["units"], run["tokens"], run["cost_usd"]) == ("done", {"done": 2}, 1_560, 0.0052)
     row = ktx("runs", "list").out.splitlines()[1].split("\t")
-    assert (row[0], row[1], row[2], row[5:8]) == (run_id, "ktx ingest", "done", ["2 done", "1,440", "$0.0048"])
+    assert (row[0], row[1], row[2], row[5:8]) == (run_id, "ktx ingest", "done", ["2 done", "1,560", "$0.0052"])
 
     shown = ktx("runs", "show", "latest", "--json").data
     assert {each["unit"]: (each["status"], each["steps"]) for each in shown["units"]} == {
@@ -92,6 +92,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
         "candidateExtraction": 8,
         "reconcile": 2,
         "triage": 2,
+        "default": 1,
     }
     text = ktx("runs", "show", run_id[:-2]).out
     assert "docs:stock.md\tdone\t4\t3\t\n" in text
@@ -107,6 +108,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     assert run_id in [row["run"] for row in ktx("usage", "--by", "run", "--json").data["rows"]]
     assert [row["total_tokens"] for row in ktx("usage", "--by", "role", "--run", "latest", "--json").data["rows"]] == [
         960,
+        120,
         240,
         240,
     ]

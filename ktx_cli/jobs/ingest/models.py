@@ -115,7 +115,7 @@ class Models:
             run.config,
             run.request.environ,
             command=run.request.command,
-            warn=run.warnings.append,
+            warn=run.warn,
             run_id=run.report.run_id,
             usage_sink=self._store,
             emit=run.request.emit,

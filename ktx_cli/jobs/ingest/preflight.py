@@ -5,6 +5,7 @@ from __future__ import annotations
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
+from ktx_cli.llm.caching import divergence
 
 
 class PreflightFailed(Exception):
@@ -24,9 +25,13 @@ class Preflight:
         self._probes = ProbeRun()
 
     def check_settings(self) -> None:
-        """Raise `KtxError` where the settings name no model."""
-        if self._is_due:
-            distinct_models(self._run.config)
+        """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
+        if not self._is_due:
+            return
+        distinct_models(self._run.config)
+        ignored = divergence(self._run.config)
+        if ignored is not None:
+            self._run.warn(ignored)
 
     def require(self) -> None:
         """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
@@ -40,11 +45,14 @@ class Preflight:
                 run.config,
                 request.environ,
                 command=request.command,
-                warn=run.warnings.append,
+                warn=run.warn,
+                run_id=run.report.run_id,
                 emit=request.emit,
             )
         except KtxError as error:
             raise PreflightFailed(error) from error
+        for fact in self._probes.facts:
+            run.spending.add(fact)
 
     def store(self) -> None:
         """Keep what the probes found and took; the caller holds the lease."""

@@ -74,6 +74,11 @@ class Run:
         self.request = replace(self.request, emit=self.recorder.emit)
         self.report.spending = self.spending
 
+    def warn(self, warning: ResultWarning) -> None:
+        """Add a warning that is not there yet."""
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
     @property
     def works(self) -> list[SourceWork]:
         """The context sources of the run."""

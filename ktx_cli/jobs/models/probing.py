@@ -89,6 +89,7 @@ def probe_models(
     *,
     command: str,
     warn: Warn,
+    run_id: str | None = None,
     only: Sequence[ModelRef] | None = None,
     emit: Emit = ignore_events,
 ) -> ProbeRun:
@@ -101,7 +102,14 @@ def probe_models(
 
     async def work() -> None:
         async with project_runtime(
-            layout, config, environ, command=command, warn=warn, usage_sink=probes.facts.append, emit=emit
+            layout,
+            config,
+            environ,
+            command=command,
+            warn=warn,
+            run_id=run_id,
+            usage_sink=probes.facts.append,
+            emit=emit,
         ) as runtime:
             for ref, roles in wanted.items():
                 probes.results.append(await _probe(runtime, ref, roles))
@@ -124,12 +132,13 @@ def require_models(
     *,
     command: str,
     warn: Warn,
+    run_id: str | None = None,
     emit: Emit = ignore_events,
 ) -> ProbeRun:
     """Probe what is configured and raise the first failure; with no backend there is nothing to probe."""
     if not distinct_models(config):
         return ProbeRun()
-    probes = probe_models(layout, config, environ, command=command, warn=warn, emit=emit)
+    probes = probe_models(layout, config, environ, command=command, warn=warn, run_id=run_id, emit=emit)
     problem = probes.error()
     if problem is not None:
         raise problem

@@ -98,7 +98,7 @@ def test_one_runtime_serves_all_connections(two: Path, monkeypatch: pytest.Monke
     events: list[Event] = []
     report, warnings = ingest(request(two, emit=events.append))
     assert (report.error(), warnings) == (None, [])
-    assert made.count(report.run_id) == 1
+    assert made.count(report.run_id) == 2, "one is asked whether it is usable, one serves both connections"
     assert texts(two, "shop") == texts(two, "atelier") == {n: f"Rows of {n}." for n in ("customers", "orders")}
     steps = [event for event in events if getattr(event, "step", "") == "describe"]
     assert {type(event) for event in steps} == {StepStarted, StepProgress, StepFinished}

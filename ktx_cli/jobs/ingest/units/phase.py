@@ -64,6 +64,7 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
     with contextlib.closing(open_searcher(run.layout, run.config, run.request.environ)) as searcher:
         find = finder(searcher, run.config)
         phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions, find)
+        phase.stop.error = models.stopped  # what ended the questions about tables ends these too
         run.spending.listeners.append(phase.stop.now)
         settled = models.ask_patiently(phase.work, phase.interrupted)
     if phase.stop.asked:
