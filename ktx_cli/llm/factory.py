@@ -33,8 +33,8 @@ def create_runtime(
     """Return the runtime for a project; no process is started and nothing is asked until the first call.
 
     `environ` is the environment secrets come from and Claude Code gets, scrubbed. `max_concurrency` replaces
-    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause, `watch` of every call. Raises `ValueError` for a project
-    folder that is not absolute.
+    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause, `watch` of every call. Raises `ValueError`
+    for a project folder that is not absolute.
     """
     if not project_dir.is_absolute():
         raise ValueError(f"the project folder must be absolute, not {project_dir}")

@@ -104,7 +104,8 @@ def usage_by(
 ) -> list[UsageRow]:
     """Return the sums by the dimensions, sorted by them.
 
-    `since` is a date or time in ISO form, UTC; `run`: of this run alone. Raises `ValueError` for a dimension there is none of.
+    `since` is a date or time in ISO form, UTC; `run`: of this run alone. Raises `ValueError` for a
+    dimension there is none of.
     """
     unknown = [name for name in dimensions if name not in _EXPRESSIONS]
     if unknown or not dimensions:
