@@ -203,7 +203,12 @@ def _scan_and_commit(
 
 
 def _index(run: Run) -> None:
-    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands."""
+    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands.
+
+    A run that changed nothing makes no index where there is none: that is for `ktx index`, after a fresh clone.
+    """
+    if run.report.commit is None and not run.layout.search_index.exists():
+        return
     try:
         problem = refresh_index(run.layout, run.config, run.request.environ, emit=run.request.emit).error
     except KtxError as error:
