@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.templates import TEMPLATE
 from ktx_cli.context.semantic.model import Model, Source, Visibility
 from ktx_cli.context.tools.ledger import sources_of
-from ktx_cli.context.tools.sql_names import Table, names_in
+from ktx_cli.context.tools.sql_names import Table
+from ktx_cli.context.tools.sql_protection import is_protected, tables_read
 
 _STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.HIDDEN: 2}
 
@@ -78,7 +80,7 @@ def _around(before: Model, after: Model, old: Source | None, new: Source) -> Ite
         return
     for table in sorted(_tables(new, after.dialect)):
         for source in sources_of(before, table):
-            if source.name != new.name and _is_protected(source):
+            if source.name != new.name and is_protected(source):
                 yield (
                     f"`{'.'.join(table)}` is read by `{source.name}`, which has policies or hidden columns: "
                     f"define it as an overlay of `{source.name}`"
@@ -88,13 +90,7 @@ def _around(before: Model, after: Model, old: Source | None, new: Source) -> Ite
 def _tables(source: Source, dialect: str) -> set[Table]:
     if source.table is not None:
         return {source.table}
-    named = names_in(source.sql or "", dialect)
-    return set() if named is None else set(named.tables)
-
-
-def _is_protected(source: Source) -> bool:
-    hidden = any(each.visibility is Visibility.HIDDEN for each in source.columns.values())
-    return bool(source.policies) or hidden or source.visibility is Visibility.HIDDEN
+    return set(tables_read(TEMPLATE.sub("NULL", source.sql or ""), dialect) or ())
 
 
 def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]:

@@ -123,6 +123,6 @@ def _parts(name: str) -> tuple[str, ...]:
 def _statement(sql: str, models: list[Model]) -> Iterator[Need]:
     """Yield what a statement names; a statement no database of these could read names nothing."""
     for model in models:
-        named = names_in(sql, model.dialect)
+        named = names_in(sql, model.dialect, tags=True)
         if named is not None:
             yield from needs_of(named, model)

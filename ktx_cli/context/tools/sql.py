@@ -7,14 +7,15 @@ from typing import Final
 from pydantic import Field
 
 from ktx_cli.connectors.port import QueryResult
-from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import noted_ids, sources_of
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.sql_names import Named, Table, names_in
-from ktx_cli.context.tools.sql_values import error_text, shown_values
+from ktx_cli.context.tools.sql_names import Named, names_in
+from ktx_cli.context.tools.sql_protection import check_protected
+from ktx_cli.context.tools.sql_values import refused_text, shown_values
 from ktx_cli.context.tools.untrusted import wrapped
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import one_line, plural
@@ -36,9 +37,8 @@ def _execute(session: ToolSession, value: Execute) -> ToolOutput:
     connection = session.connection(value.connection)
     with session.lock:
         model = session.model(connection)
+    check_protected(model, value.sql)
     named = names_in(value.sql, model.dialect)
-    if named is not None:
-        _check_protected(model, named)
     if session.run_sql is None:
         raise Refused(f"the database of `{connection}` cannot be asked here")
     try:
@@ -76,26 +76,6 @@ def _answer(session: ToolSession, connection: str, sql: str, dialect: str, resul
     )
 
 
-def _check_protected(model: Model, named: Named) -> None:
-    """Refuse what would go around a policy or show a hidden column; agents ask as nobody in particular."""
-    for table in sorted(named.tables):
-        for source in sources_of(model, table):
-            if source.policies:
-                raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
-            hidden = {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
-            if source.visibility is Visibility.HIDDEN or hidden & _asked(named, table, source):
-                raise Refused(
-                    f"`{source.name}` or a column of it is hidden: name the columns you need, others than those"
-                )
-
-
-def _asked(named: Named, table: Table, source: Source) -> set[str]:
-    """Return the columns of a table that a statement reads, all for a star."""
-    if table in named.stars:
-        return {name.casefold() for name in source.columns}
-    return {column.casefold() for tables, column in named.columns if table in tables}
-
-
 def _note(session: ToolSession, model: Model, named: Named | None) -> None:
     """Note the tables and columns a statement read without an error: they are there."""
     if named is None:
@@ -113,9 +93,8 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
     names = [
         name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
     ]
-    text = error_text(error.message, sql, names, session.privacy)
-    hint = f"\nhint: {error_text(error.hint, sql, names, session.privacy)}" if error.hint else ""
-    return f"The statement was not answered.\n\n{wrapped(text + hint, 'the database')}"
+    told = refused_text(error, sql, list(names), session.privacy)
+    return f"The statement was not answered.\n\n{wrapped(told, 'the database')}"
 
 
 TOOLS: Final = (

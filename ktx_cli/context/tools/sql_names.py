@@ -30,14 +30,18 @@ class Named:
     stars: frozenset[Table] = frozenset()
 
 
-def names_in(sql: str, dialect: str) -> Named | None:
-    """Return what a statement names; None for a text that cannot be read as SQL of the dialect."""
+def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
+    """Return what a statement names; None for a text that cannot be read as SQL of the dialect.
+
+    `tags`: it may have `{% … %}` of Metabase in it. What is sent to a database has none, and what stands between a
+    `{%` and a `%}` in its comments is read like everything else.
+    """
     import sqlglot
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.scope import traverse_scope
 
     silence_parser()
-    text = TEMPLATE.sub("NULL", _TAGS.sub("", sql))
+    text = TEMPLATE.sub("NULL", _TAGS.sub("", sql) if tags else sql)
     try:
         trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
         scopes = [scope for tree in trees for scope in traverse_scope(tree)]
@@ -55,8 +59,10 @@ def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
         parts
         for tree in trees
         for table in tree.find_all(exp.Table)
-        if (parts := _parts(table)) and not (len(parts) == 1 and parts[0].casefold() in queries)
+        if (parts := parts_of(table)) and not (len(parts) == 1 and parts[0].casefold() in queries)
     )
+    # Outside of the query that has it, the name of a query is that of a table.
+    tables |= {found for scope in scopes for source in scope.sources.values() if (found := _table(source))}
     columns = frozenset(found for scope in scopes for found in _columns(scope))
     stars = frozenset(table for scope in scopes for table in _stars(scope))
     return Named(tables, columns, stars)
@@ -64,7 +70,7 @@ def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
 
 def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
     """Yield the columns a query names of tables; those of its own subqueries and aliases are left out."""
-    given = {each.alias.casefold() for each in _selected(scope) if each.alias}
+    selected = _selected(scope)
     for column in scope.columns:
         name = column.name
         if not name or name == "*":
@@ -73,11 +79,28 @@ def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
             table = _table(_sources(scope).get(column.table))
             if table is not None:
                 yield frozenset([table]), name
-        elif name.casefold() not in given:
+        elif not _is_alias(column, selected):
             own = list(scope.sources.values())
             tables = frozenset(filter(None, map(_table, own)))
             if tables and len(tables) == len({id(each) for each in own}):
                 yield tables, name
+
+
+def _is_alias(column: Any, selected: list[Any]) -> bool:
+    """Whether a bare name can be that of an expression: one selected before, any where rows are sorted."""
+    from sqlglot import exp
+
+    behind = column.find_ancestor(exp.Order, exp.Group, exp.Having, exp.Qualify, exp.Select)
+    before = selected
+    if isinstance(behind, exp.Select):
+        ancestors = {id(column)}
+        node = column
+        while node.parent is not None and node is not behind:
+            node = node.parent
+            ancestors.add(id(node))
+        place = next((index for index, each in enumerate(selected) if id(each) in ancestors), None)
+        before = [] if place is None else selected[:place]
+    return any(each.alias and each.alias.casefold() == column.name.casefold() for each in before)
 
 
 def _stars(scope: Scope) -> Iterator[Table]:
@@ -109,10 +132,11 @@ def _sources(scope: Scope) -> dict[str, Any]:
 def _table(source: Any) -> Table | None:
     from sqlglot import exp
 
-    return _parts(source) or None if isinstance(source, exp.Table) else None
+    return parts_of(source) or None if isinstance(source, exp.Table) else None
 
 
-def _parts(table: Any) -> Table:
+def parts_of(table: Any) -> Table:
+    """Return the parts of the name of a table in a tree; none for a function that gives rows."""
     from sqlglot import exp
 
     if not isinstance(table.this, exp.Identifier):

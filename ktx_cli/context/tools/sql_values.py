@@ -8,11 +8,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from ktx_cli.connectors.errors_told import tells_of_the_statement
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.profiling.model import ValueKind
 from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.context.scan.profiling.privacy import refusal
 from ktx_cli.context.semantic.checking.fragments import silence_parser
+from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import one_line
 from ktx_cli.project.config.scan import Privacy
 
@@ -50,9 +52,17 @@ def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
         tree = sqlglot.parse_one(sql, read=dialect or None)
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError):
         return frozenset()
-    if not isinstance(tree, exp.Select) or len(tree.selects) != width:
+    if not isinstance(tree, exp.Select) or len(tree.selects) != width or any(map(_may_be_none, tree.selects)):
         return frozenset()
     return frozenset(place for place, each in enumerate(tree.selects) if _counts(each.unalias()))
+
+
+def _may_be_none(selected: Any) -> bool:
+    """Whether a selected expression may stand for no column, so that those behind it have other places."""
+    from sqlglot import exp
+
+    stars = (each for each in selected.find_all(exp.Star) if not isinstance(each.parent, exp.Count))
+    return any(stars) or selected.find(exp.Columns) is not None
 
 
 def _counts(node: Any) -> bool:
@@ -61,9 +71,9 @@ def _counts(node: Any) -> bool:
 
     if isinstance(node, exp.Count | exp.CountIf | exp.Literal) and not getattr(node, "is_string", False):
         return True
-    if isinstance(node, exp.Filter | exp.Paren | exp.Cast | exp.Round | exp.Neg):
+    if isinstance(node, exp.Filter | exp.Paren | exp.Cast | exp.Neg):
         return _counts(node.this)
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Nullif | exp.Coalesce):
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Nullif | exp.Coalesce | exp.Round):
         return all(_counts(each) for each in node.args.values() if isinstance(each, exp.Expression)) and all(
             _counts(each) for each in node.expressions
         )
@@ -71,9 +81,9 @@ def _counts(node: Any) -> bool:
 
 
 def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -> str:
-    """Return what a model reads of a database's error: quoted values that stand in no name or statement are left out.
+    """Return what a model reads of an error about a statement: what it quotes is left out, but names and its words.
 
-    Databases quote the value that could not be cast, which is a way to read any column.
+    Not for what a database says of rows, of which nobody can tell where a value begins: `refused_text`.
     """
     flat = one_line(message, 1_000)
     if privacy == "off":
@@ -85,6 +95,22 @@ def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -
         if text.casefold() not in known and text.casefold() not in plain:
             return f"{flat[: found.start()]}… (the rest may hold values of rows: scan.privacy is {privacy})"
     return flat
+
+
+def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Privacy) -> str:
+    """Return what a model reads of a refused statement.
+
+    Where values stay here, of what a driver says only what is about the statement alone: to cast a value to a number
+    is a way to read any column in the words of the error.
+    """
+    driver = error.__cause__
+    if privacy != "off" and driver is not None and not tells_of_the_statement(error, sql):
+        return (
+            f"the database refused it with {type(driver).__name__} (what it says may hold values of rows: scan.privacy "
+            f"is {privacy})"
+        )
+    text = error_text(error.message, sql, names, privacy)
+    return text + (f"\nhint: {error_text(error.hint, sql, names, privacy)}" if error.hint else "")
 
 
 def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:

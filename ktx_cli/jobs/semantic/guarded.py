@@ -173,7 +173,8 @@ class GuardedConnector:
             found = self.inner.query(statement.sql, parameters, max_rows=max_rows)
         except SourceError as error:
             names = self.guard.names
-            raise with_hint(error, statement.dialect, names.tables, names.columns) from error
+            with_hint(error, statement.dialect, names.tables, names.columns)
+            raise
         return replace(found, columns=statement.columns(found.columns))
 
     def test(self, scope: Scope) -> ConnectionTest:

@@ -132,11 +132,12 @@ def test_what_ran_was_looked_up(sql: str, noted: list[str], not_noted: list[str]
         ("SELECT (SELECT max(b) FROM u WHERE u.k = t.k) FROM t", {("t",), ("u",)}, {"b", "k"}),
         ("SELECT q.a FROM (SELECT a FROM t) q", {("t",)}, {"a"}),
         ("SELECT a FROM t WHERE day > {{ param.start }} {% if x %} AND b = 1 {% endif %}", {("t",)}, {"a", "day", "b"}),
+        ("SELECT a AS a FROM t ORDER BY a", {("t",)}, {"a"}),
         ("SELECT 1", set(), set()),
     ],
 )
 def test_names_of_a_statement(sql: str, tables: set[tuple[str, ...]], columns: set[str]) -> None:
-    found = names_in(sql, "sqlite")
+    found = names_in(sql, "sqlite", tags=True)
     assert found is not None
     assert found.tables == tables
     assert {column for _, column in found.columns} == columns

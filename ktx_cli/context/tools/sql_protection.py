@@ -1,0 +1,109 @@
+"""Keeps statements away from what people hid: rows behind a policy, hidden sources, hidden columns.
+
+Agents ask as nobody in particular. What is not known to leave hidden things alone is refused: the tree of the very
+text that is sent is looked at, without regard to scopes, of which a statement can have more than can be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ktx_cli.context.semantic.checking.fragments import silence_parser
+from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.ledger import sources_of
+from ktx_cli.context.tools.sql_names import Table, parts_of
+
+
+def check_protected(model: Model, sql: str) -> None:
+    """Refuse a statement that would go around a policy, show something hidden, or turn values into names."""
+    trees = _trees(sql, model.dialect)
+    if any(True for tree in trees or () for _ in _pivots(tree)):
+        raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
+    protected = [source for source in model.sources.values() if is_protected(source)]
+    if not protected:
+        return
+    if trees is None or not all(map(_is_query, trees)):
+        raise Refused("only a SELECT is run here, for some of this connection is hidden")
+    for table in sorted(tables_of(trees)):
+        for source in sources_of(model, table):
+            if source.policies:
+                raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
+            if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
+                raise Refused(
+                    f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
+                    "no column of another table that is named like one of them; no `*`, no row as a whole"
+                )
+
+
+def is_protected(source: Source) -> bool:
+    """Whether people said of a source that not everybody sees all of it."""
+    return bool(source.policies) or source.visibility is Visibility.HIDDEN or bool(_hidden(source))
+
+
+def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
+    """Return every table a text of SQL may read, those too that a query of its own is named like; None: unreadable."""
+    trees = _trees(sql, dialect)
+    return None if trees is None else tables_of(trees)
+
+
+def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
+    """Return every table that trees name, whatever else is named so."""
+    from sqlglot import exp
+
+    return frozenset(parts for tree in trees for each in tree.find_all(exp.Table) if (parts := parts_of(each)))
+
+
+def _trees(sql: str, dialect: str) -> list[Any] | None:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    silence_parser()
+    try:
+        return [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
+    except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
+        return None
+
+
+def _is_query(tree: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(tree, exp.Query)
+
+
+def _pivots(tree: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    return tree.find_all(exp.Pivot)  # type: ignore[no-any-return]
+
+
+def _hidden(source: Source) -> set[str]:
+    return {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
+
+
+def _reads_hidden(trees: Iterable[Any], table: Table, source: Source) -> bool:
+    hidden = _hidden(source)
+    return bool(hidden) and any(_reads(tree, table, hidden) for tree in trees)
+
+
+def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
+    """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
+    from sqlglot import exp
+
+    if any(each.name.casefold() in hidden for each in tree.find_all(exp.Identifier)):
+        return True
+    if any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
+        return True
+    if tree.find(exp.Columns, exp.PositionalColumn) or any(
+        str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join)
+    ):
+        return True
+    rows = {table[-1].casefold()}
+    for each in tree.find_all(exp.Table):
+        if parts_of(each)[-1:] and parts_of(each)[-1].casefold() == table[-1].casefold():
+            rows.add(each.alias_or_name.casefold())
+            alias = each.args.get("alias")
+            if alias is not None and alias.args.get("columns"):
+                return True
+    return any(each.name.casefold() in rows for each in tree.find_all(exp.Column))

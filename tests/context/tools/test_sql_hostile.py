@@ -1,0 +1,118 @@
+"""Statements that mean to read what people hid, or values of rows: refused, or answered without them."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ktx_cli.context.tools.sql_values import count_columns
+from ktx_cli.core.errors import SourceError
+
+CUSTOMERS = "semantic-layer/shop/customers.yaml"
+HIDDEN = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"}
+POLICY = {CUSTOMERS: "name: customers\npolicies: [{name: own, filter: \"region = 'EU'\"}]\n"}
+
+
+class ConversionException(Exception):
+    """What DuckDB raises of a value."""
+
+    __module__ = "_duckdb"
+
+
+class BinderException(Exception):
+    """What DuckDB raises of a statement."""
+
+    __module__ = "_duckdb"
+
+
+@pytest.mark.table(
+    "sql",
+    [
+        "SELECT email AS email FROM customers",
+        "SELECT max(email) AS email FROM customers",
+        "SELECT /*{%*/ email, /*%}*/ region FROM customers",
+        "SELECT email FROM customers, (SELECT 1 AS x) AS y",
+        "SELECT customers FROM customers",
+        "SELECT to_json(c) FROM customers AS c",
+        "SELECT struct_extract(c, 'email') AS z FROM customers AS c",
+        "SELECT b FROM customers AS c(a, b, d)",
+        "SELECT COLUMNS('em.*') FROM customers",
+        "SELECT #2 FROM customers",
+        "SELECT count(*) FROM orders NATURAL JOIN customers",
+        "SELECT count(*) FROM customers AS a JOIN customers AS b USING (email)",
+        "SUMMARIZE customers",
+        "EXPLAIN SELECT email FROM customers",
+        "SELECT email FROM customers WHERE id IN (WITH customers AS (SELECT 1 AS id) SELECT id FROM customers)",
+        "SELECT * FROM (PIVOT customers ON email USING count(*))",
+    ],
+)
+def test_no_way_leads_to_what_people_hid(sql: str, shop: Callable[..., Any]) -> None:
+    """The dialect has names for whole rows, for places of columns, and for columns that are like a pattern."""
+    for files in (HIDDEN, POLICY):
+        made = shop(files=files, privacy="off", connections={"shop": "duckdb"})
+        made.refused("sql_execution", sql=sql)
+        assert made.statements == []
+
+
+def test_a_policy_holds_where_comments_look_like_templates(shop: Callable[..., Any]) -> None:
+    made = shop(files=POLICY, privacy="off")
+    made.refused("sql_execution", sql="SELECT 1 AS a /*{%*/, (SELECT max(email) FROM customers) AS b /*%}*/")
+    assert made.statements == []
+
+
+def test_values_do_not_become_names_of_columns(shop: Callable[..., Any]) -> None:
+    made = shop(connections={"shop": "duckdb"})
+    assert "PIVOT" in made.refused("sql_execution", sql="SELECT * FROM (PIVOT customers ON email USING count(*))")
+    assert made.statements == []
+
+
+@pytest.mark.table(
+    ("driver", "told"),
+    [
+        (ConversionException("Could not convert string 'a'ada' to INT32"), "refused it with ConversionException"),
+        (ConversionException("Overflow in multiplication of INT64 (77 * 9)!"), "refused it with ConversionException"),
+        (sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
+        (sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
+        (sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
+        (BinderException('column "nowhere" not found'), 'column "nowhere" not found'),
+    ],
+)
+def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, shop: Callable[..., Any]) -> None:
+    """A statement can have it quote a value so that nobody can tell where the value ends."""
+
+    def refuse(connection: str, sql: str, limit: int) -> Any:
+        raise SourceError(str(driver), code="query") from driver
+
+    text = shop(run_sql=refuse).ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
+    assert told in text
+    assert not {"ada", "77"} & set(re.findall(r"\w+", text))
+
+
+@pytest.mark.table(
+    ("sql", "width"),
+    [
+        ("SELECT round(11111111, -id) FROM customers", 1),
+        ("SELECT z.*, 1, c.* FROM (SELECT) AS z, (SELECT email, id FROM customers) AS c", 3),
+    ],
+)
+def test_what_is_computed_from_rows_is_no_count(sql: str, width: int) -> None:
+    assert count_columns(sql, "postgres", width) == frozenset()
+
+
+@pytest.mark.table(
+    "sql",
+    [
+        "SELECT id /*{%*/, (SELECT max(email) FROM customers) AS e /*%}*/ FROM orders",
+        "SELECT id, email AS e FROM customers WHERE id IN (WITH customers AS (SELECT 1 AS i) SELECT i FROM customers)",
+    ],
+)
+def test_a_source_of_its_own_reads_nothing_protected(sql: str, shop: Callable[..., Any]) -> None:
+    made = shop(files=HIDDEN)
+    made.ok("entity_details", targets=["orders", "customers"])
+    columns = "grain: [id]\ncolumns: [{name: id, type: number}, {name: e, type: string}]\n"
+    told = made.refused("sl_write_source", source="round", yaml=f'name: round\nsql: "{sql}"\n{columns}')
+    assert "which has policies or hidden columns" in told
