@@ -57,6 +57,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
+	$(BIN)/python -m compileall -q ktx_cli
 	touch $(STAMP)
 
 clean:

@@ -61,6 +61,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "git_missing": (EXIT_FAILED, "No git binary, or one that is too old."),
     "storage": (EXIT_FAILED, "A file of the project cannot be read or written; the message names the path."),
     "conflict": (EXIT_FAILED, "Two changes of the same thing that cannot be merged."),
+    "wrong_definitions": (EXIT_FAILED, "What a source says cannot be taken over: a definition in it would be wrong."),
     "query": (EXIT_FAILED, "A database refused a statement."),
     "read_only": (EXIT_FAILED, "A statement would have written, or is not known to only read; it was not run."),
     "timeout": (EXIT_FAILED, "A statement took longer than it may."),

@@ -22,7 +22,7 @@ _LOADED: Final = (
     "ktx_cli.jobs.ingest.run",
     "ktx_cli.jobs.ingest.units.phase",
     "ktx_cli.llm.backends.anthropic_api.backend",
-    "anthropic",
+    "anthropic._client",
     "sqlglot.optimizer",
 )
 """What a run of `ktx ingest` imports late."""

@@ -54,7 +54,7 @@ def _told_agents(connection: str, objects: list[str]) -> ResultWarning:
     return ResultWarning(
         "comment_instructions",
         f"connection `{connection}`: comments in the database speak to agents: {named}",
-        hint="look at them, and at who may write there; ktx gives comments to agents as data",
+        hint="look at them, and at who may write there; agents get comments as data",
         connection=connection,
         objects=objects,
     )
