@@ -16,6 +16,9 @@ MAX_PAGES: Final = 500
 MAX_PAGE_BYTES: Final = 5_000_000
 """The largest program that draws a page, unpacked; a larger one is a drawing, not a text."""
 
+MAX_OPERATIONS: Final = 3_000_000
+"""How many steps of programs that draw pages are followed in a document, in all: a small file can name millions."""
+
 logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else what it finds odd is printed to stderr
 
 
@@ -25,11 +28,12 @@ def read_pdf(path: str, content: bytes) -> Content:
     pieces: list[str] = []
     notes: list[str] = []
     length = 0
+    steps = _Steps()
     for number in range(1, _page_count(path, reader) + 1):
-        if number > MAX_PAGES or length > MAX_CHARACTERS:
+        if number > MAX_PAGES or length > MAX_CHARACTERS or steps.left < 0:
             notes.append(f"only the first {number - 1} pages were read")
             break
-        text = _page_text(reader, number, notes)
+        text = _page_text(reader, number, steps, notes)
         length += len(text)
         if text:
             pieces.append(f"## Page {number}\n\n{text}\n")
@@ -70,14 +74,33 @@ def _unreadable(path: str, error: Exception) -> UnreadableDocumentError:
     return UnreadableDocumentError(path, "broken", f"is no PDF that can be read: {why}", _OTHER_FORMAT)
 
 
-def _page_text(reader: PdfReader, number: int, notes: list[str]) -> str:
+class _TooManyStepsError(Exception):
+    """A document whose programs have no end."""
+
+    def __str__(self) -> str:
+        return f"more than {MAX_OPERATIONS:,} steps to draw the document"
+
+
+class _Steps:
+    """Counts the steps of the programs of a document, and ends the one that goes on after the last."""
+
+    def __init__(self) -> None:
+        self.left = MAX_OPERATIONS
+
+    def __call__(self, *operation: object) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _TooManyStepsError
+
+
+def _page_text(reader: PdfReader, number: int, steps: _Steps, notes: list[str]) -> str:
     """Return a page's text; a page that cannot be read is left out and noted, the others are not worse for it."""
     try:
         page = reader.pages[number - 1]
         if _size(page) > MAX_PAGE_BYTES:
             notes.append(f"page {number} is too large to be read")
             return ""
-        text = page.extract_text()
+        text = page.extract_text(visitor_operand_before=steps)
     except Exception as error:  # noqa: BLE001 - as above: nearly anything
         notes.append(f"page {number} cannot be read: {one_line(str(error), 120) or type(error).__name__}")
         return ""

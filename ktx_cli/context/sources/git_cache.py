@@ -17,13 +17,16 @@ from typing import Final
 
 from ktx_cli.context.sources.git_address import PROTOCOLS, Address
 from ktx_cli.context.sources.git_errors import no_branch, remote_error
-from ktx_cli.core.errors import KtxError, StorageError
+from ktx_cli.core.errors import KtxError, SourceError, StorageError
 from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.git import Answer, Git, find_git
 
 FOLDER: Final = "repositories"
 """Where the copies are, below the cache."""
+
+MOST_LISTED: Final = 100_000_000
+"""The longest list of a repository's files, in bytes: about a million of them."""
 
 _TIP: Final = "refs/ktx/tip"
 _HEADS: Final = "refs/heads/"
@@ -68,8 +71,32 @@ class Copy:
     def entries(self, below: str) -> list[Entry]:
         """Return all that is below a folder (empty: everything), paths relative to it; none where there is no such."""
         tree = f"{self.commit}:{below}" if below else f"{self.commit}^{{tree}}"
-        said = self._run("ls-tree", "-r", "-z", "--long", "--full-tree", tree, ok=(0, 128) if below else (0,))
-        return [_entry(line) for line in said.out.split(b"\0") if line]
+        listed = self._listed(tree, missing=(128,) if below else ())
+        return [_entry(line) for line in listed.split(b"\0") if line]
+
+    def _listed(self, tree: str, missing: tuple[int, ...]) -> bytes:
+        """Return the list of a tree, empty for exit codes in `missing`; a tree of itself ten times over is not read."""
+        where = ("--git-dir", str(self._folder))
+        with self._git.start_reader(*where, "ls-tree", "-r", "-z", "--long", "--full-tree", tree) as process:
+            assert process.stdout is not None
+            try:
+                listed = process.stdout.read(MOST_LISTED + 1)
+                too_long = len(listed) > MOST_LISTED
+            except BaseException:
+                process.kill()
+                raise
+            if too_long:
+                process.kill()
+        if too_long:
+            raise SourceError(
+                f"the repository has more files than ktx reads: their list is longer than {MOST_LISTED:,} bytes",
+                hint="read a smaller one",
+            )
+        if process.returncode in missing:
+            return b""
+        if process.returncode:
+            raise StorageError(f"the copy of a repository in {self._folder} is broken", hint="run `ktx ingest` again")
+        return listed
 
     def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """Return blob id -> content; raises `StorageError` where the copy lost one."""

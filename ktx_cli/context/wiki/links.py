@@ -19,7 +19,7 @@ _LINK: Final = re.compile(
 _ANY: Final = re.compile(r"[/\\]{2}|www\.|mailto:", re.IGNORECASE)
 """Stands in every text with a link."""
 _DOING: Final = re.compile(r"\b(?:(?:java|vb)script:(?=\S)|file:(?=/{2})|(?:blob|filesystem):(?=http))", re.IGNORECASE)
-_MAIL: Final = re.compile(r"\bmailto:[^\s<>\"'`)]*@(?P<host>[\w.-]+\w)", re.IGNORECASE)
+_MAIL: Final = re.compile(r"\bmailto:[^\s<>\"'`)]{0,320}@(?P<host>[\w.-]+\w)", re.IGNORECASE)
 _DATA: Final = re.compile(r"\bdata:(?:[a-z]+/[\w.+-]+)?(?:;[\w=-]+)*,|\bdata:[a-z]+/[\w.+-]+;base64\b", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"!\[(?=[\s\S]{0,300}?\][(\[])|!\[\[|<\s*(?:img|picture|image)\b", re.IGNORECASE)
 _DATABASES: Final = re.compile(

@@ -151,6 +151,16 @@ def test_a_pdf_has_most_pages_and_a_page_a_size(monkeypatch: pytest.MonkeyPatch)
     assert page.notes == ("page 2 is too large to be read", "only the first 2 pages were read")
 
 
+def test_a_pdf_whose_pages_never_end_is_read_to_its_most_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form that a page names a million times costs a million times: bytes do not bound it."""
+    monkeypatch.setattr(read_pdf, "MAX_OPERATIONS", 20)
+    page = read("a.pdf", pdf("First", "Second", *["More"] * 20))
+    assert "First" in page.markdown and "Second" in page.markdown
+    assert page.markdown.count("More") < 5
+    assert "more than 20 steps to draw the document" in page.notes[0]
+    assert page.notes[1].startswith("only the first ")
+
+
 def test_a_page_of_a_pdf_that_is_a_bomb_is_left_out() -> None:
     import zlib
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ktx_cli.context.sources import git_cache
 from ktx_cli.context.sources.git_cache import FOLDER
 from ktx_cli.context.sources.git_errors import BranchMissingError, RepositoryDeniedError, RepositoryUnreachableError
 from ktx_cli.context.sources.git_source import Origin, Wanted, fetch_files
@@ -191,6 +192,17 @@ def test_links_submodules_and_lfs_are_named_and_not_followed(
         "odd\\udcff.yml": "its name has characters that are not printable, or is not UTF-8",
         "sub.yml": "it is a submodule, which is not fetched",
     }
+
+
+def test_a_tree_of_itself_ten_times_over_is_not_read(
+    repository: Repository, context: FetchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository of twenty objects can have more files than any machine can list."""
+    monkeypatch.setattr(git_cache, "MOST_LISTED", 10_000)
+    assert texts(fetch(context, repository.folder))
+    repository.commit({f"{a}/{b}/{c}.yml": "a: 1\n" for a in range(6) for b in range(6) for c in range(6)})
+    with pytest.raises(SourceError, match="more files than ktx reads"):
+        fetch(context, repository.folder)
 
 
 def test_hooks_of_nobody_run(repository: Repository, tmp_path: Path, context: FetchContext) -> None:
