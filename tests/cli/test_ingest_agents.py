@@ -288,3 +288,26 @@ def test_what_ends_the_questions_about_tables_ends_the_units_too(
     assert (answer.code, answer.envelope["error"]["code"]) == (7, "auth"), answer
     assert agents.asked == []
     assert states(company) == {"refunds.md": "failed"}
+
+
+def test_pages_of_a_file_are_known_until_it_is_decided_what_becomes_of_them(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    (company / "docs/refunds.md").write_text(f"# refunds\n\nNew. {LONG}")
+    assert ktx("ingest", "--no-llm").code == 0
+    model_server.play(Agents(refunds=[calls(Call("read_raw_file", {"path": "refunds.md"})), says("nothing is new")]))
+    assert ktx("ingest").code == 0
+    (company / "docs/refunds.md").unlink()
+    model_server.play(Agents())
+    answer = ktx("ingest", "--json")
+    assert (answer.code, [each["code"] for each in answer.envelope["warnings"]]) == (0, ["undecided"])
+    gone = {"raw_path": "refunds.md", "artifact": "wiki:refunds", "action": "removed", "reason": "its file is gone"}
+    removes = [calls(Call("wiki_remove", {"key": "refunds"})), calls(Call("emit_eviction_decision", gone)), says("x")]
+    model_server.play(Agents(reconcile=removes))
+    answer = ktx("ingest", "--json")
+    assert (answer.code, answer.envelope["warnings"]) == (0, [])
+    assert not (company / "wiki/global/refunds.md").exists()
+    assert states(company) == {"stock.md": "done"}

@@ -140,6 +140,7 @@ def _save(
     raw_paths: tuple[str, ...],
 ) -> ToolOutput:
     if old is not None and old.content == content:
+        session.confirmed(Action("sl", "confirmed", name, connection, raw_paths))
         return ToolOutput(f"{path} says that already; nothing was changed.", {"success": True, "changed": False})
     trial = session.workspace.child()
     trial.write(path, content)

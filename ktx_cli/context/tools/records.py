@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 Target = Literal["wiki", "sl"]
-ActionKind = Literal["created", "updated", "removed"]
+ActionKind = Literal["created", "updated", "removed", "confirmed"]
+"""`confirmed`: it said already what was to be written, so that it comes of these raw files too."""
 
 REASONS: Final[Mapping[str, str]] = {
     "no_connection_mapping": "it belongs to no connection of this project",

@@ -141,6 +141,14 @@ class ToolSession:
     def acted(self, action: Action, path: str) -> None:
         """Note a write to a file; of several of one artifact one action is left, with all the raw files."""
         self.written[path] = action.identity
+        self._note(action)
+
+    def confirmed(self, action: Action) -> None:
+        """Note that an artifact says already what was to be written: it comes of the action's raw files too."""
+        if action.raw_paths:
+            self._note(action)
+
+    def _note(self, action: Action) -> None:
         before = [each for each in self.actions if each.identity == action.identity]
         self.actions = [each for each in self.actions if each.identity != action.identity]
         paths = tuple(dict.fromkeys((*(path for each in before for path in each.raw_paths), *action.raw_paths)))
@@ -148,6 +156,8 @@ class ToolSession:
         if created and action.kind == "removed":
             return
         kind = "created" if created else "updated" if before and action.kind == "created" else action.kind
+        if before and action.kind == "confirmed":
+            kind = before[0].kind
         self.actions.append(
             Action(action.target, kind, action.key, action.connection, paths, action.detail or _detail(before))
         )

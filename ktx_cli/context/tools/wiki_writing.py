@@ -75,6 +75,7 @@ def _write(session: ToolSession, value: WritePage) -> ToolOutput:
     page = revised(session.workspace, key, _revision(value, key, old))
     _check_fields(page, old)
     if old is not None and page.text == old.text:
+        session.confirmed(Action("wiki", "confirmed", key, None, raw_paths))
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
     notes = check_page(session, page, old, raw_paths)
     _spend(session, created=old is None)

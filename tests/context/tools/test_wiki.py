@@ -210,3 +210,12 @@ def test_a_broken_page_is_left_to_people(shop: Callable[..., Any]) -> None:
 def test_tags_are_listed(shop: Callable[..., Any]) -> None:
     assert "- finance (1 page)" in shop().ok("wiki_list_tags")
     assert "No page has a tag" in shop(files={REVENUE: None}).ok("wiki_list_tags")
+
+
+def test_a_page_that_says_it_already_comes_of_the_file_too(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("wiki_write", key="revenue", summary="Revenue.", content="A text.")
+    made.session.actions.clear()
+    made.ok("wiki_write", key="revenue", summary="Revenue.", content="A text.")
+    (action,) = made.session.actions
+    assert (action.identity, action.kind, action.raw_paths) == ("wiki:revenue", "confirmed", made.session.files)

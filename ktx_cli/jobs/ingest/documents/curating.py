@@ -15,7 +15,7 @@ from ktx_cli.context.tools.session import PageBudget
 from ktx_cli.context.tools.stage import Stage
 from ktx_cli.jobs.ingest.documents.passes import Passed, Passes
 from ktx_cli.jobs.ingest.sources.work import SourceWork
-from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, actions_of
+from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, actions_of, wrote
 from ktx_cli.llm.embeddings.port import Embedder
 from ktx_cli.project.workspace import Workspace
 
@@ -100,7 +100,7 @@ class Curator:
     def _note(curated: Curated, queue: Queue, passed: Passed) -> None:
         curated.outcomes.append(passed.outcome)
         if passed.outcome.status is UnitStatus.DONE:
-            written = (each.identity for each in actions_of(passed.outcome) if each.kind != "removed")
+            written = (each.identity for each in wrote(passed.outcome) if each.kind != "removed")
             queue.promoted = list(dict.fromkeys((*queue.promoted, *written)))
 
 

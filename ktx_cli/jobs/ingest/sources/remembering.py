@@ -12,6 +12,7 @@ from ktx_cli.core.clock import isoformat, now
 from ktx_cli.jobs.ingest.sources.fetching import Fetched
 from ktx_cli.jobs.ingest.sources.projecting import digest
 from ktx_cli.jobs.ingest.sources.work import SourceWork
+from ktx_cli.jobs.ingest.units.outcome import actions_of
 from ktx_cli.project.state import transaction
 from ktx_cli.project.workspace import Workspace
 
@@ -34,7 +35,7 @@ def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
     A deleted file of which something came stays until somebody decided what becomes of that.
     """
     came, unfinished = _artifacts(work), work.unfinished()
-    gone = {path for path in work.changes.deleted if work.evicted or not work.manifest.files[path].artifacts}
+    gone = {path for path in work.changes.deleted if path in work.evicted or not work.manifest.files[path].artifacts}
     kept = {path: state for path, state in work.manifest.files.items() if path not in gone}
     files = {
         path: FileState(
@@ -60,11 +61,13 @@ def _status(work: SourceWork, path: str) -> FileStatus:
 
 
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
-    """Return raw file -> the artifacts that came of it: of this run, and of earlier ones while the file is the same."""
-    found: dict[str, set[str]] = {}
-    for path, state in work.manifest.files.items():
-        if path not in work.changes.touched:
-            found.setdefault(path, set()).update(state.artifacts)
+    """Return raw file -> the artifacts that came of it, of this run and of earlier ones.
+
+    Of a file that changed too: its pages stand whether or not a model has read it again. Only what its units removed
+    is no more.
+    """
+    removed = {each.identity for outcome in work.landed() for each in actions_of(outcome) if each.kind == "removed"}
+    found = {path: {*state.artifacts} - removed for path, state in work.manifest.files.items()}
     for artifact, paths in work.produced().items():
         for path in paths:
             found.setdefault(path, set()).add(artifact)

@@ -22,7 +22,7 @@ class SourceWork:
     """A source of a connection. `entry`: its settings. `error`: why nothing of it changes in this run.
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
-    this run. `evicted`: it was decided what becomes of what came of deleted files.
+    this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
     `told`: what agents said of a query history, as it was written.
     `worthless`: files that are not worth work -> why.
     """
@@ -38,7 +38,7 @@ class SourceWork:
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
     worthless: Mapping[str, str] = field(default_factory=dict)
-    evicted: bool = False
+    evicted: frozenset[str] = frozenset()
     told: Told = field(default_factory=Told)
     seconds: float = 0.0
     error: KtxError | None = None

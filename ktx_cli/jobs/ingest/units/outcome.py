@@ -120,6 +120,11 @@ def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:
     return tuple(Action(**{**each, "raw_paths": tuple(each["raw_paths"])}) for each in outcome.actions)
 
 
+def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
+    """Return its actions without those that found everything said already."""
+    return tuple(each for each in actions_of(outcome) if each.kind != "confirmed")
+
+
 def changes_of(workspace: Workspace, base: Tree) -> dict[str, FileChange]:
     """Return what an overlay changes of the one it was made from."""
     return {path: FileChange(base.read(path), content) for path, content in workspace.changes().items()}

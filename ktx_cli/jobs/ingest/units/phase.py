@@ -31,13 +31,14 @@ from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.telling import take_told, tell
 from ktx_cli.jobs.ingest.sources.told import Tellings
+from ktx_cli.jobs.ingest.units.deciding import decided
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop, run_units
 from ktx_cli.jobs.ingest.units.loop import Loops
 from ktx_cli.jobs.ingest.units.merging import Merger
 from ktx_cli.jobs.ingest.units.needed import evicted
 from ktx_cli.jobs.ingest.units.noting import page_warnings
 from ktx_cli.jobs.ingest.units.opening import Opener
-from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
+from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, wrote
 from ktx_cli.jobs.ingest.units.reconciling import Reconciled, Reconciler, stage_of
 from ktx_cli.jobs.ingest.units.samples import Samples
 from ktx_cli.jobs.ingest.units.settling import Settled, settle
@@ -86,7 +87,8 @@ def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
         work.worthless = documents.skipped(work)
         own = [each for each in written if (each.connection, each.kind) == (work.connection, work.kind)]
         work.outcomes = tuple(own)
-        work.evicted = settled.reconciled.steps > 0 and not settled.reconciled.problem
+        work.evicted, undecided = decided(work, settled.reconciled, settled.workspace)
+        run.warnings.extend(undecided)
     take_told(run, settled.told)
     run.report.reconciled = settled.reconciled
     run.report.repaired = settled.repaired
@@ -235,4 +237,4 @@ class _Phase:
 
     @staticmethod
     def _landing(outcomes: Sequence[UnitOutcome]) -> bool:
-        return any(each.status is UnitStatus.DONE and (each.changes or each.actions) for each in outcomes)
+        return any(each.status is UnitStatus.DONE and (each.changes or wrote(each)) for each in outcomes)
