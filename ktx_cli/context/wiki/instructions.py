@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final
@@ -10,26 +12,58 @@ from ktx_cli.context.wiki.hidden import without_hidden
 from ktx_cli.context.wiki.instruction_rules import RULES
 from ktx_cli.context.wiki.spots import Spot, line_start
 
-_LOOKALIKES: Final = str.maketrans("аеорсухіјѕԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "aeopcyxijsdqwABEZHIKMNOPTYXo")
+_LOOKALIKES: Final = str.maketrans("аеорсухіјѕԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνıɪɡ", "aeopcyxijsdqwABEZHIKMNOPTYXopviig")
 """Letters of other alphabets that look like Latin ones."""
 
 _EMPHASIS: Final = str.maketrans({"*": None, "`": None, "~": None})
+_UNDERSCORES: Final = re.compile(r"(?<!\w)_{1,3}(?=\w)|(?<=[^\W_])_{1,3}(?!\w)")
+_ESCAPED: Final = re.compile(r"\\(?=[^\w\s]|\n)")
+_INLINE_TAG: Final = re.compile(
+    r"</?(?:a|abbr|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var|wbr)"
+    r"\b[^<>\n]{0,200}>",
+    re.IGNORECASE,
+)
+_LINKED: Final = re.compile(r"\[([^\[\]\n]{1,200})\](?:\([^()\n]{0,500}\)|\[[^\[\]\n]{0,200}\])")
+_QUOTED: Final = re.compile(r"(?<=\n)[ \t]{0,3}(?:>[ \t]?)+")
 
 
 def instructions(text: str) -> Iterator[Spot]:
     """Yield sentences that speak to an agent: one for each rule, where it fits first."""
     plain = _plain(text)
-    readings = (plain,) if plain.isascii() else (plain, plain.translate(_LOOKALIKES))
-    for reading in readings:
+    told = set()
+    for reading in _readings(plain):
         folded = reading.casefold()
         for rule in RULES:
-            if not any(word in folded for word in rule.words):
+            if rule.what in told or not any(word in folded for word in rule.words):
                 continue
             found = rule.pattern.search(reading)
             if found is not None:
+                told.add(rule.what)
                 begun = found.start() + len(found[0]) - len(found[0].lstrip())
                 at = line_start(text, reading.count("\n", 0, begun))
                 yield Spot(at, "instruction", f"the text {rule.what}", "delete the sentence, or say it of the business")
+
+
+def _readings(plain: str) -> Iterator[str]:
+    """Yield a text as it stands, then as a reader has it before them, each line where it was."""
+    yield plain
+    drawn = _drawn(plain)
+    if drawn != plain:
+        yield drawn
+    if not drawn.isascii():
+        letters = unicodedata.normalize("NFKD", drawn.translate(_LOOKALIKES))
+        yield "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def _drawn(text: str) -> str:
+    """Return a text without what Markdown and HTML take away: escapes, marks of emphasis, quotes, links."""
+    if "&" in text:
+        text = "\n".join(html.unescape(line).replace("\n", " ") for line in text.split("\n"))
+    text = _INLINE_TAG.sub("", text) if "<" in text else text
+    text = _LINKED.sub(r"\1", text) if "](" in text or "][" in text else text
+    text = _QUOTED.sub("", text) if ">" in text else text
+    text = _ESCAPED.sub("", text) if "\\" in text else text
+    return _UNDERSCORES.sub("", text) if "_" in text else text
 
 
 def _plain(text: str) -> str:
