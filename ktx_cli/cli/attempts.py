@@ -67,9 +67,21 @@ class Attempt:
         near = _NEAR.search(hint)
         if near is not None:
             return self.typed(dict.fromkeys(keys, near[1]))
-        typed = self.typed({key: key.upper() for key in keys})
+        typed = self.typed({each: each.rpartition(".")[2].upper() for key in keys for each in self._required(key)})
         says_more = issue["path"].count(".") > 1 and hint and not hint.startswith("add it")
         return f"{hint}: {typed}" if says_more else typed
+
+    def _required(self, key: str) -> list[str]:
+        """Return a key, or where a mapping of settings is wanted, the keys in it that must be given."""
+        from ktx_cli.project.config.base import settings_of
+        from ktx_cli.project.config.drivers import DRIVERS, model_of
+
+        driver = self.fields.get("driver")
+        declared = settings_of(model_of(driver)).get(key) if driver in DRIVERS else None
+        if declared is None or declared.block is None or key in self.fields:
+            return [key]
+        inner = settings_of(declared.block).values()
+        return [f"{key}.{each.key}" for each in inner if each.field.is_required()] or [key]
 
     def _flag(self, key: str) -> str:
         return self.flags.get(key) or f"{self.other_flag} {key}".strip()

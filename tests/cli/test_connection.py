@@ -67,6 +67,16 @@ def test_add_takes_any_field(ktx: Run, project: Path) -> None:
     assert ktx("connection", "add", "x", "--driver", "postgres", "--set", "nonsense").code == 2
 
 
+def test_add_takes_a_field_inside_another(ktx: Run, project: Path) -> None:
+    begins = ("connection", "add", "mf", "--driver", "metricflow", "--no-test")
+    missing = ktx(*begins)
+    assert (missing.code, "--set metricflow.repoUrl=REPOURL" in missing.err) == (2, True)
+    assert ktx(*begins, "--set", "metricflow=text", "--set", "metricflow.repoUrl=x").code == 2
+    assert ktx(*begins, "--set", "metricflow.repoUrl=git@host:a/b.git", "--set", "metricflow.branch=main").code == 0
+    shown = ktx("config", "get", "connections.mf.metricflow", "--json").data["value"]
+    assert (shown["repoUrl"], shown["branch"]) == ("git@host:a/b.git", "main")
+
+
 def test_remove_keeps_the_context_and_says_so(ktx: Run, project: Path) -> None:
     ktx("ingest")
     answer = ktx("connection", "remove", "warehouse", "--yes", "--json")

@@ -177,6 +177,7 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
     with Layout(company).run_events(run["run_id"]).open("a") as stream:
         stream.write('{"at": "2026-01-31T09:30:00.250Z", "event": "noti')
     assert ktx("runs", "replay", "latest").code == 0
+    assert [each["status"] for each in ktx("status", "--json").data["runs"]] == ["killed"]
     (company / ".ktx/state.sqlite").unlink()
     assert [each["status"] for each in ktx("runs", "list", "--json").data["runs"]] == ["killed"]
 

@@ -197,3 +197,8 @@ def test_help_names_the_backends_there_are(ktx: Run) -> None:
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
     assert "codex" not in ktx("setup", "--help").out
+
+
+def test_next_is_ingest_where_there_is_something_to_read(ktx: Run, project: Path) -> None:
+    said = ktx("setup", "--no-input", "--llm-backend", "none").err
+    assert "next: ktx ingest" in said and "--database" not in said

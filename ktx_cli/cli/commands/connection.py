@@ -151,7 +151,7 @@ def _register_add(commands: typer.Typer) -> None:
             key, equals, value = pair.partition("=")
             if not equals or not key:
                 raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
-            fields[key] = yaml.load(value, where=f"--set {key}")
+            _put(fields, key, yaml.load(value, where=f"--set {key}"))
         layout = Layout(session.require_project())
         begins = ["ktx", "connection", "add", *session.settings.project_words]
         flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
@@ -164,6 +164,17 @@ def _register_add(commands: typer.Typer) -> None:
         return Result(
             {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[f"ktx ingest {id}"]
         )
+
+
+def _put(fields: dict[str, Any], key: str, value: Any) -> None:
+    """Set a field; a key with dots names one inside another, as in `ktx config set`."""
+    *above, name = key.split(".")
+    for each in above:
+        inner = fields.setdefault(each, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"--set {key}: `{each}` is set to `{inner}` already", hint=f"leave --set {each} out")
+        fields = inner
+    fields[name] = value
 
 
 def _register_remove(commands: typer.Typer) -> None:

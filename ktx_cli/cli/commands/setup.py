@@ -154,7 +154,7 @@ def register(app: typer.Typer) -> None:
             if result.report is not None:
                 rows.append((str(result.ref), f"answers: {result.report.account}"))
         rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
-        step = "ktx ingest" if report.connection else "ktx setup --database sqlite --database-path data.sqlite"
+        step = "ktx ingest" if report.has_connections else "ktx setup --database sqlite --database-path data.sqlite"
         return Result(report.to_json(), [Fields(tuple(rows))], next_steps=[step])
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.core.clock import isoformat, now
+from ktx_cli.project.leases import current_holder
 from ktx_cli.project.state import transaction
 
 
@@ -93,9 +95,13 @@ def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
 
 
 def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
-    """Return the newest runs first."""
+    """Return the newest runs first; one that did not end and holds no lease was `killed`."""
+    holder = current_holder(database)
+    running = holder.run_id if holder is not None and holder.is_alive(time.time()) else None
     rows = database.execute(
         "SELECT run_id, command, status, started, finished, commit_id FROM runs ORDER BY run_id DESC LIMIT ?", (limit,)
     )
     names = ("run_id", "command", "status", "started", "finished", "commit")
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    killed = {"status": "killed"}
+    return [each | killed if each["status"] == "running" and each["run_id"] != running else each for each in found]

@@ -49,7 +49,10 @@ class SetupRequest:
 
 @dataclass(slots=True)
 class SetupReport:
-    """What setup did; `commit` None: `ktx.yaml` was not committed."""
+    """What setup did; `commit` None: `ktx.yaml` was not committed.
+
+    `connection`: the one that was set up. `has_connections`: there is something to ingest.
+    """
 
     project_dir: Path
     created_project: bool
@@ -60,6 +63,7 @@ class SetupReport:
     changed: bool = False
     commit: str | None = None
     warnings: list[ResultWarning] = field(default_factory=list)
+    has_connections: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -87,6 +91,7 @@ def setup(request: SetupRequest) -> SetupReport:
     report = SetupReport(layout.root, created_project=before is None)
     text = _planned_text(request, before, report)
     config = load_config(layout.config, data=text).config
+    report.has_connections = bool(config.connections)
     if report.connection is not None and request.test:
         report.test = probe_connection(config, report.connection, project_dir=layout.root, environ=request.environ)
     report.probes = _probed(request, layout, config, report)
