@@ -104,7 +104,9 @@ class HttpClient:
         self._client.close()
 
     def use_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these headers with every request from now on, for example after a login."""
+        """Send these headers with every request from now on, for example after a login; what they show is a secret."""
+        for value in headers.values():
+            secrets.remember(value.rpartition(" ")[2])
         self._client.headers.update(sendable(headers, self.site))
 
     def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:

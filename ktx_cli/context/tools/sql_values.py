@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ktx_cli.connectors.errors_told import tells_of_the_statement
+from ktx_cli.connectors.guard.errors import StatementRefusedError
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.profiling.model import ValueKind
 from ktx_cli.context.scan.profiling.plain import json_value
@@ -85,7 +86,7 @@ def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -
 
     Not for what a database says of rows, of which nobody can tell where a value begins: `refused_text`.
     """
-    flat = one_line(message, 1_000)
+    flat = "\n".join(one_line(line, 1_000) for line in message.split("\n"))
     if privacy == "off":
         return flat
     known = sql.casefold()
@@ -104,13 +105,15 @@ def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Priva
     is a way to read any column in the words of the error.
     """
     driver = error.__cause__
-    if privacy != "off" and driver is not None and not tells_of_the_statement(error, sql):
-        return (
-            f"the database refused it with {type(driver).__name__} (what it says may hold values of rows: scan.privacy "
-            f"is {privacy})"
-        )
-    text = error_text(error.message, sql, names, privacy)
-    return text + (f"\nhint: {error_text(error.hint, sql, names, privacy)}" if error.hint else "")
+    said = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
+    if privacy == "off" or isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
+        return said
+    if driver is None:
+        return error_text(said, sql, names, privacy)
+    return (
+        f"the database refused it with {type(driver).__name__} (what it says may hold values of rows: scan.privacy "
+        f"is {privacy})"
+    )
 
 
 def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:

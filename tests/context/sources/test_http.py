@@ -268,3 +268,15 @@ def test_every_error_is_one_of_ours_and_has_a_hint(client: Make, web_site: Any, 
         with pytest.raises(KtxError) as error:
             client(policy=RetryPolicy(tries=1)).get("/x")
         assert error.value.hint
+
+
+def test_a_token_of_a_login_is_a_secret(client: Make, web_site: Any, reply: Any) -> None:
+    """A site may say what it was sent."""
+    given = "session-token-5150"
+    web_site.answers = lambda asked: reply({"message": f"you sent {asked.headers['authorization']}"}, 400)
+    open_client = client()
+    open_client.use_headers({"Authorization": f"token {given}"})
+    with pytest.raises(HttpStatusError) as caught:
+        open_client.get("/items")
+    assert given not in str(caught.value)
+    assert "you sent" in str(caught.value)

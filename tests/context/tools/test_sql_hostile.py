@@ -78,14 +78,14 @@ def test_values_do_not_become_names_of_columns(shop: Callable[..., Any]) -> None
         (sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
         (sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
         (sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
-        (BinderException('column "nowhere" not found'), 'column "nowhere" not found'),
+        (BinderException('column "nowhere" not found'), 'connection `shop`: column "nowhere" not found'),
     ],
 )
 def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, shop: Callable[..., Any]) -> None:
     """A statement can have it quote a value so that nobody can tell where the value ends."""
 
     def refuse(connection: str, sql: str, limit: int) -> Any:
-        raise SourceError(str(driver), code="query") from driver
+        raise SourceError(f"connection `shop`: {driver}", code="query") from driver
 
     text = shop(run_sql=refuse).ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
     assert told in text
