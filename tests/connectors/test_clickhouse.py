@@ -52,11 +52,17 @@ class ChServer(ThreadingHTTPServer):
         self.engine = pytest.importorskip("chdb", reason="no embedded ClickHouse: pip install --no-deps chdb-core")
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder = str(folder)
+        self.kept = self.engine.connect(self.folder)
+        """The engine ends with its last session: without this one it would begin again for every statement."""
         self.turn = threading.Lock()
         self.statements: list[str] = []
         self.settings: dict[str, str] = {}
         self.answers: list[tuple[int, str]] = []
         """What the next requests are answered with, instead of by ClickHouse: a code and a message."""
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.kept.close()
 
     def run(self, sql: str, settings: dict[str, str], database: str = "default") -> bytes:
         with self.turn:
