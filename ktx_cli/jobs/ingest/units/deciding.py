@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ktx_cli.context.wiki.keys import GLOBAL, page_path
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import listing
@@ -12,7 +14,7 @@ from ktx_cli.project.tree import Tree
 
 
 def decided(work: SourceWork, reconciled: Reconciled, tree: Tree) -> tuple[frozenset[str], list[ResultWarning]]:
-    """Return the deleted raw files of which nothing is left to decide, and a warning for each of the others.
+    """Return the deleted raw files of which nothing is left to decide, and a warning where there are others.
 
     A page that is not in `tree` needs no decision. Where the loop did not come to its end nothing is decided, and its
     problem says so.
@@ -21,14 +23,12 @@ def decided(work: SourceWork, reconciled: Reconciled, tree: Tree) -> tuple[froze
         return frozenset(), []
     records = reconciled.session.get("records", {}).get("evictions", ())
     said = {(each["raw_path"], each["artifact"]) for each in records}
-    done, warnings = set[str](), list[ResultWarning]()
-    for path, artifacts in evicted(work).items():
-        left = [each for each in artifacts if (path, each) not in said and not _is_gone(each, tree)]
-        if left:
-            warnings.append(_undecided(work, path, left))
-        else:
-            done.add(path)
-    return frozenset(done), warnings
+    left = {
+        path: [each for each in artifacts if (path, each) not in said and not _is_gone(each, tree)]
+        for path, artifacts in evicted(work).items()
+    }
+    undecided = {path: artifacts for path, artifacts in left.items() if artifacts}
+    return frozenset(left) - frozenset(undecided), [_warning(work, undecided)] if undecided else []
 
 
 def _is_gone(artifact: str, tree: Tree) -> bool:
@@ -36,12 +36,13 @@ def _is_gone(artifact: str, tree: Tree) -> bool:
     return kind == "wiki" and tree.read(page_path(GLOBAL, name)) is None
 
 
-def _undecided(work: SourceWork, path: str, artifacts: list[str]) -> ResultWarning:
+def _warning(work: SourceWork, undecided: Mapping[str, Sequence[str]]) -> ResultWarning:
+    artifacts = sorted({each for found in undecided.values() for each in found})
     return ResultWarning(
         "undecided",
-        f"`{path}` of `{work.connection}` is gone, and the model left undecided what becomes of {listing(artifacts)}",
+        f"{work.name}: the model left undecided what becomes of {listing(artifacts)}, "
+        f"which came of files that are gone: {listing(sorted(undecided))}",
         hint="the next run with a model asks again; a page you delete needs no decision",
         connection=work.connection,
-        path=path,
-        artifacts=artifacts,
+        files={path: list(found) for path, found in undecided.items()},
     )
