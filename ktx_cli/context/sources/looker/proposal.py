@@ -127,7 +127,8 @@ def propose(
     status = _status(target)
     lane = Lane.LIGHT if usage is None else usage.lane
     known = _Fields(explore)
-    fields = [each for each in query.get("fields") or [] if isinstance(each, str)]
+    listed = query.get("fields")
+    fields = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, str)]
     measures = tuple(known.measure(each) for each in fields if known.is_measure(each))
     segments = _segments(query, known)
     source = source_name(str(query.get("model")), str(query.get("view")))

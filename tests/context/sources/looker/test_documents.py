@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ktx_cli.context.sources.gathering import render
@@ -24,6 +24,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(KEYS, JSON))
+@example({"query": {"fields": True}})
 def test_things_of_any_shape_become_files_and_proposals(fields: dict[str, Any]) -> None:
     explore = documents.explore_document("shop", {**fields, "name": "orders"}, {"dwh": "warehouse"})
     targets = {("shop", "orders"): target_of("orders", "warehouse")}
