@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktx_cli.context.semantic.interchange.result import Fidelity
-from ktx_cli.context.sources.manifest import Manifest, manifest_path
+from ktx_cli.context.sources.files import documents_left
+from ktx_cli.context.sources.manifest import FileStatus, Manifest, manifest_path
 from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import Projection, Source
 from ktx_cli.core.errors import KtxError
@@ -88,7 +89,15 @@ class SourceWork:
     @property
     def left_for_a_model(self) -> tuple[str, ...]:
         """What a model would add; nothing where one works in this run."""
-        return () if self.projection is None or self.asked else self.projection.left
+        if self.projection is None or self.asked:
+            return ()
+        return documents_left(len(self._unread())) if self.source.documents else self.projection.left
+
+    def _unread(self) -> set[str]:
+        """Return the files no model has read as they are now."""
+        read = (FileStatus.DONE, FileStatus.SKIPPED)
+        done = {path for path, state in self.manifest.files.items() if state.status in read}
+        return set(self.snapshot.files) - (done - set(self.changes.touched))
 
     @property
     def left_out(self) -> list[str]:
