@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.templates import TEMPLATE
 from ktx_cli.context.semantic.model import Model, Source, Visibility
@@ -94,14 +95,28 @@ def _tables(source: Source, dialect: str) -> set[Table]:
 
 
 def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]:
-    """Yield new definitions that read a hidden column otherwise than to count it."""
-    hidden = {each.name.casefold() for each in new.columns.values() if each.visibility is Visibility.HIDDEN}
-    if not hidden:
+    """Yield new definitions that read a hidden column, of whatever source, otherwise than to count it.
+
+    A column without a visibility of its own is hidden where one is that it reads.
+    """
+    own = _hidden(model, new)
+    others = {name for source in model.sources.values() if source.name != new.name for name in _hidden(model, source)}
+    if not own and not others:
         return
     known = set() if old is None else set(_expressions(old))
     for what, text in _expressions(new):
-        if (what, text) not in known and hidden & _read_by(text, model.dialect):
-            yield f"{what} of `{new.name}` reads a hidden column: people decide what is told of it"
+        if (what, text) in known:
+            continue
+        for name, table in _read_by(text, model.dialect):
+            if name in own or (table not in ("", new.name.casefold()) and name in others):
+                yield f"{what} of `{new.name}` reads a hidden column: people decide what is told of it"
+                break
+
+
+def _hidden(model: Model, source: Source) -> set[str]:
+    shown = Shown(model, internal=True)
+    found = source.columns.values()
+    return {each.name.casefold() for each in found if shown.visibility(source, each) is Visibility.HIDDEN}
 
 
 def _expressions(source: Source) -> Iterator[tuple[str, str]]:
@@ -116,8 +131,8 @@ def _expressions(source: Source) -> Iterator[tuple[str, str]]:
             yield f"column `{column.name}`", column.expr
 
 
-def _read_by(text: str, dialect: str) -> set[str]:
-    """Return the names of columns an expression reads outside of a count."""
+def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
+    """Return the columns an expression does more with than to count them: name, and what stands in front of it."""
     from sqlglot import exp
 
     from ktx_cli.context.semantic.expressions.fragments import parse
@@ -133,4 +148,13 @@ def _read_by(text: str, dialect: str) -> set[str]:
         tree = parse(text, dialect, what="it", values=_Any())
     except SemanticError:  # told by the check of the connection
         return set()
-    return {each.name.casefold() for each in tree.find_all(exp.Column) if each.find_ancestor(exp.Count) is None}
+    columns = (each for each in tree.find_all(exp.Column) if not _is_counted(each))
+    return {(each.name.casefold(), each.table.casefold()) for each in columns}
+
+
+def _is_counted(column: Any) -> bool:
+    """Whether a column is counted as it is: what is counted under a condition tells of values."""
+    from sqlglot import exp
+
+    outer = column.parent
+    return isinstance(outer.parent if isinstance(outer, exp.Distinct) else outer, exp.Count)

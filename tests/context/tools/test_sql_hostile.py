@@ -116,3 +116,18 @@ def test_a_source_of_its_own_reads_nothing_protected(sql: str, shop: Callable[..
     columns = "grain: [id]\ncolumns: [{name: id, type: number}, {name: e, type: string}]\n"
     told = made.refused("sl_write_source", source="round", yaml=f'name: round\nsql: "{sql}"\n{columns}')
     assert "which has policies or hidden columns" in told
+
+
+def test_no_definition_reads_what_people_hid_by_another_name(shop: Callable[..., Any]) -> None:
+    made = shop(files=HIDDEN)
+    made.ok("entity_details", targets=["orders", "customers"])
+    head = "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"
+    copied = f"{head}columns: [{{name: copy, type: string, expr: email}}]\n"
+    made.ok("sl_write_source", source="customers", yaml=copied)  # hidden as what it reads
+    for expr in ("max(copy)", "count(CASE WHEN email LIKE 'a%' THEN 1 END)"):
+        yaml = f'{copied}measures: [{{name: m, expr: "{expr}"}}]\n'
+        assert "reads a hidden column" in made.refused("sl_write_source", source="customers", yaml=yaml)
+    far = "name: orders\nmeasures: [{name: m, expr: max(customers.email)}]\n"
+    assert "reads a hidden column" in made.refused("sl_write_source", source="orders", yaml=far)
+    counted = f"{copied}measures: [{{name: m, expr: count(DISTINCT email)}}]\n"
+    made.ok("sl_write_source", source="customers", yaml=counted)
