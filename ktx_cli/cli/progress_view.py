@@ -91,7 +91,7 @@ class RunView:
             case RunFinished():
                 self._forget()
             case StepStarted(step=step, connection=connection):
-                self.steps[step, connection] = _Step(at)
+                self.steps[step, connection], self.reconcile = _Step(at), None  # what comes next is begun
             case StepProgress():
                 self._progress(event, at)
             case StepFinished(step=step, connection=connection):

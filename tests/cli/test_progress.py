@@ -230,3 +230,12 @@ def test_nothing_is_drawn_while_nothing_is_under_way(monkeypatch: pytest.MonkeyP
     drawn = shown(monkeypatch, Settings(), Notice("x"), StepStarted("a"), StepFinished("a", "b", 1.0), Notice("y"))
     assert [line for line in Screen(drawn).lines if line] == ["x", "a: b (1.0 s)", "y"]
     assert drawn.endswith("y\n")
+
+
+def test_the_look_over_everything_is_shown_until_the_next_step_begins() -> None:
+    view = RunView()
+    for event in (RunStarted("r", "ktx ingest"), ReconcileStep(1, 60, 2)):
+        view.take(event, NOON)
+    assert any("looking over everything" in line.text for line in view.lines(NOON, 9))
+    view.take(StepStarted("commit"), NOON)
+    assert not any("looking over everything" in line.text for line in view.lines(NOON, 9))
