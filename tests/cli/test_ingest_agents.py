@@ -305,7 +305,12 @@ def test_pages_of_a_file_are_known_until_it_is_decided_what_becomes_of_them(
     model_server.play(Agents())
     answer = ktx("ingest", "--json")
     assert (answer.code, [each["code"] for each in answer.envelope["warnings"]]) == (0, ["undecided"])
-    gone = {"raw_path": "refunds.md", "artifact": "wiki:refunds", "action": "removed", "reason": "its file is gone"}
+    gone = {
+        "raw_path": "docs/refunds.md",
+        "artifact": "wiki:refunds",
+        "action": "removed",
+        "reason": "its file is gone",
+    }
     removes = [calls(Call("wiki_remove", {"key": "refunds"})), calls(Call("emit_eviction_decision", gone)), says("x")]
     model_server.play(Agents(reconcile=removes))
     answer = ktx("ingest", "--json")

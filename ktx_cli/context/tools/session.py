@@ -169,9 +169,9 @@ class ToolSession:
 
     def failures(self, invocations: Iterable[ToolInvocation] = ()) -> tuple[Failure, ...]:
         """Return the tool failures that nothing made good; `invocations`: all calls of the loop."""
-        from ktx_cli.context.tools.toolset import WRITERS
+        from ktx_cli.context.tools.toolset import writers_of
 
-        return self.pending.unresolved(WRITERS, invocations)
+        return self.pending.unresolved(writers_of(self), invocations)
 
     def state(self) -> dict[str, Any]:
         """Return everything the loop has done, as JSON: `restore` on a new session of the same base goes on from it."""

@@ -85,6 +85,11 @@ def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
     return list(check_tools([*(tool.on(session) for tool in chosen), *session.extra]).values())
 
 
+def writers_of(session: ToolSession) -> frozenset[str]:
+    """Return the names of the tools that write which a session has."""
+    return frozenset(name for name in WRITERS if _is_for(session, name))
+
+
 def _is_for(session: ToolSession, name: str) -> bool:
     if name in _OF_HISTORY or (session.history and name in WRITERS | _NOTES):
         return session.history and name in _OF_HISTORY

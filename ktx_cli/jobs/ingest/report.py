@@ -12,7 +12,7 @@ from ktx_cli.context.scan.gone import GoneJoin
 from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
 from ktx_cli.context.scan.review import ReviewedEdge, Standing
 from ktx_cli.core.errors import CancelledError, KtxError, PartialError
-from ktx_cli.core.text import listing, plural
+from ktx_cli.core.text import listing, one_line, plural
 from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.jobs.ingest.forecast import Forecast
 from ktx_cli.jobs.ingest.sources.work import SourceWork
@@ -35,6 +35,9 @@ _OWN_FORM = (
     "forecast",
 )
 """Fields of a run that are no plain values."""
+
+MOST_OF_ONE = 200
+"""Characters an error says of one thing that was left out."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
@@ -278,7 +281,7 @@ class IngestReport:
         if error.code == "budget":
             return error
         left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
-        message = f"{error.message}; finished work is done, left out: {listing(left)}" if left else error.message
+        message = f"{error.message}; finished work is done, left out: {_named_left(left)}" if left else error.message
         return PartialError(message, hint=error.hint, code=error.code, details={**error.details, "left_out": left})
 
     def _stopped(self) -> KtxError | None:
@@ -287,7 +290,7 @@ class IngestReport:
 
     def _partial(self, left: list[str], hint: str) -> PartialError:
         did = "looked at" if self.dry_run else "done"
-        return PartialError(f"{did} in part; left out: {listing(left)}", hint=hint, details={"left_out": left})
+        return PartialError(f"{did} in part; left out: {_named_left(left)}", hint=hint, details={"left_out": left})
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""
@@ -309,3 +312,8 @@ class IngestReport:
             "recovered": list(self.recovered),
             "seconds": round(self.seconds, 3),
         }
+
+
+def _named_left(left: list[str]) -> str:
+    """Return what was left out for one sentence; `details` has all of it."""
+    return listing(one_line(each, MOST_OF_ONE) for each in left)

@@ -102,6 +102,8 @@ def _dry_run(run: Run) -> None:
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         read_sources(run, base, fetches, projected, scratch=Path(folder))
         _tell_histories(run)
+    for work in run.works:
+        work.planned = True
     write_manifests(run.works, run.workspace)
     report_files(run, run.workspace.changes())
     run.report.forecast = forecast(run)

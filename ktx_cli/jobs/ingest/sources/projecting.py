@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ktx_cli.context.sources.port import ProjectContext
 from ktx_cli.context.tools.models import Layers
@@ -13,6 +14,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.gates import Gates
+from ktx_cli.jobs.ingest.sources.suspicious import suspicious_texts
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.project.layout import SCHEMA_NAME, SEMANTIC_NAME
 from ktx_cli.project.workspace import Workspace
@@ -52,10 +54,11 @@ def _project(work: SourceWork, workspace: Workspace, layers: Layers, emit: Emit)
         context = ProjectContext(work.connection, trial, models, work.manifest.owned)
         projection = work.source.project(work.entry, work.snapshot, context)
         _check(work, Gates(workspace, layers), trial)
+        told = suspicious_texts(work.name, work.connection, workspace, trial)
         conflicts = workspace.absorb(trial)
         if conflicts:  # nothing else writes to the overlay meanwhile
             raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
-        work.projection = projection
+        work.projection = replace(projection, warnings=(*projection.warnings, *told))
         summary = plural(len(projection.artifacts), "file")
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one source, the others go on
         work.error = problem if isinstance(problem, KtxError) else _internal(work, problem)

@@ -24,7 +24,7 @@ class SourceWork:
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
     this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
-    `told`: what agents said of a query history, as it was written.
+    `planned`: nothing is written, this is a dry run. `told`: what agents said of a query history, as it was written.
     `worthless`: files that are not worth work -> why.
     """
 
@@ -40,6 +40,7 @@ class SourceWork:
     asked: bool = False
     worthless: Mapping[str, str] = field(default_factory=dict)
     evicted: frozenset[str] = frozenset()
+    planned: bool = False
     told: Told = field(default_factory=Told)
     seconds: float = 0.0
     error: KtxError | None = None
@@ -111,11 +112,16 @@ class SourceWork:
 
     @property
     def status(self) -> str:
-        """`failed`, `unchanged` or `done`."""
+        """`failed`, `unchanged`, `planned` (a dry run), `left` (no unit was worked through), `partial` or `done`."""
         if self.error is not None:
             return "failed"
-        nothing = not (self.changes.touched or self.changes.deleted or self.told.units) and self.projection is None
-        return "unchanged" if nothing else "done"
+        if not (self.changes.touched or self.changes.deleted or self.told.units) and self.projection is None:
+            return "unchanged"
+        if self.planned:
+            return "planned"
+        if self.units and not self.landed():
+            return "left"
+        return "partial" if self.left_out else "done"
 
     @property
     def result(self) -> str:

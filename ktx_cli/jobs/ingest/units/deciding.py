@@ -22,7 +22,9 @@ def decided(work: SourceWork, reconciled: Reconciled, tree: Tree) -> tuple[froze
     if reconciled.problem or not reconciled.steps:
         return frozenset(), []
     records = reconciled.session.get("records", {}).get("evictions", ())
-    said = {(each["raw_path"], each["artifact"]) for each in records}
+    begun = f"{work.connection}/"
+    own = [each for each in records if each["raw_path"].startswith(begun)]
+    said = {(each["raw_path"].removeprefix(begun), each["artifact"]) for each in own}
     left = {
         path: [each for each in artifacts if (path, each) not in said and not _is_gone(each, tree)]
         for path, artifacts in evicted(work).items()

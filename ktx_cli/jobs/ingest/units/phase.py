@@ -61,7 +61,7 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
     Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
     """
     documents = Documents.of(run.works, database)
-    evictions = {path: found for work in run.works for path, found in evicted(work).items()}
+    evictions = {f"{work.connection}/{path}": found for work in run.works for path, found in evicted(work).items()}
     with contextlib.closing(open_searcher(run.layout, run.config, run.request.environ)) as searcher:
         find = finder(searcher, run.config)
         phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions, find)
