@@ -7,12 +7,14 @@ from typing import Any
 
 from ktx_cli.context.sources.port import ProjectContext
 from ktx_cli.context.sources.query_history.evidence import QueryPattern, TableUsage
-from ktx_cli.context.sources.query_history.pages import PageChange
+from ktx_cli.context.sources.query_history.pages import PREFIX, PageChange
 from ktx_cli.context.sources.query_history.source import QueryHistorySource
 from ktx_cli.context.sources.query_history.usage import UsageWritten
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import Records
-from ktx_cli.context.wiki.loading import load_wiki
+from ktx_cli.context.wiki.keys import FOLDER, GLOBAL
+from ktx_cli.context.wiki.loading import Wiki
+from ktx_cli.context.wiki.model import Page
 from ktx_cli.context.wiki.page import render
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.told import Tellings, Told
@@ -26,7 +28,7 @@ def tell(
 ) -> Tellings:
     """Write what the units of query histories said into an overlay, and mark the pages of what nobody asks any more.
 
-    A history that could not be read, and one of a connection without a semantic layer, is left as it is.
+    A history that could not be read is left as it is.
     """
     found: dict[tuple[str, str], Told] = {}
     for work in works:
@@ -45,12 +47,17 @@ def _tell(
 ) -> Told:
     heard = _Heard(outcomes)
     owned = work.manifest.owned if work.projection is None else work.projection.owned
-    context = ProjectContext(
-        work.connection, workspace, {work.connection: layers.model(workspace, work.connection)}, owned
+    written = UsageWritten(owned=owned)
+    if heard.usages:
+        models = {work.connection: layers.model(workspace, work.connection)}
+        context = ProjectContext(work.connection, workspace, models, owned)
+        written = source.narrate(work.snapshot, context, heard.usages)
+    pages = _pages(workspace, everything=bool(heard.patterns))
+    changes = (
+        source.pages(work.entry, work.snapshot, work.connection, pages, heard.patterns)
+        if pages or heard.patterns
+        else ()
     )
-    written = source.narrate(work.snapshot, context, heard.usages) if heard.usages else UsageWritten(owned=owned)
-    pages = [page for page in load_wiki(workspace).pages.values() if page.scope == "global"]
-    changes = source.pages(work.entry, work.snapshot, work.connection, pages, heard.patterns)
     for change in changes:
         workspace.write(change.page.path, render(change.page))
     return Told(
@@ -63,6 +70,13 @@ def _tell(
         },
         written.warnings(work.connection),
     )
+
+
+def _pages(workspace: Workspace, *, everything: bool) -> list[Page]:
+    """Return the pages everybody sees; without `everything` those of query histories alone, by their names."""
+    wiki = Wiki()
+    wiki.refresh(workspace, workspace.paths(f"{FOLDER}{GLOBAL}/{'' if everything else PREFIX}"))
+    return list(wiki.pages.values())
 
 
 class _Heard:
