@@ -136,7 +136,7 @@ def _work(run: Run, preflight: Preflight) -> None:
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
-    if repository is None or not _has_context(run, repository):
+    if not _has_context(layout):
         preflight.require()  # there is nothing this run could leave as it is
     with hold_lease(
         layout,
@@ -164,10 +164,9 @@ def _work(run: Run, preflight: Preflight) -> None:
         write_report(run)
 
 
-def _has_context(run: Run, repository: Repository) -> bool:
-    """Say whether an earlier run has committed anything."""
-    base = ProjectBase(run.layout, repository, repository.head().commit)
-    return any(base.paths(f"{folder}/") for folder in (SEMANTIC_NAME, RAW_NAME))
+def _has_context(layout: Layout) -> bool:
+    """Say whether an earlier run left anything."""
+    return any((layout.root / folder).is_dir() for folder in (SEMANTIC_NAME, RAW_NAME))
 
 
 def _created(run: Run) -> Repository:
