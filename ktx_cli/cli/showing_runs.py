@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.debugging import harmless
-from ktx_cli.core.text import listing, plural
+from ktx_cli.core.text import listing
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.runs.details import RunDetails
@@ -64,25 +64,9 @@ def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
 
 def _parts(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for each in report.get("connections") or ():
-        yield str(each.get("connection")), str(each.get("status")), _connection(each)
+        yield str(each.get("connection")), str(each.get("status")), str(each.get("result") or "")
     for each in report.get("sources") or ():
-        yield f"{each.get('connection')} ({each.get('kind')})", str(each.get("status")), _source(each)
-
-
-def _connection(said: Mapping[str, Any]) -> str:
-    if said.get("error"):
-        return str(said["error"].get("message"))
-    changed = [f"{len(names)} {what}" for what, names in (said.get("changes") or {}).items() if names]
-    return ", ".join([plural(said.get("tables") or 0, "table"), *(changed or ["nothing changed"])])
-
-
-def _source(said: Mapping[str, Any]) -> str:
-    if said.get("error"):
-        return str(said["error"].get("message"))
-    changed = [
-        f"{count} {what}" for what, count in (said.get("changes") or {}).items() if count and what != "unchanged"
-    ]
-    return ", ".join([plural(said.get("files") or 0, "file"), *(changed or ["nothing changed"])])
+        yield f"{each.get('connection')} ({each.get('kind')})", str(each.get("status")), str(each.get("result") or "")
 
 
 def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:

@@ -159,6 +159,7 @@ class ConnectionReport:
             "connection": self.connection,
             "driver": self.driver,
             "status": self.status,
+            "result": self.result,
             "tables": self.tables,
             "views": self.views,
             "columns": self.columns,

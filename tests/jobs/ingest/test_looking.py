@@ -75,7 +75,9 @@ def scan(project: Path, **options: Any) -> tuple[IngestReport, list[ResultWarnin
 def told(report: IngestReport) -> dict[str, Any]:
     """Return what a report says of its connection, but for the time it took and what changed."""
     shown = report.connections[0].to_json()
-    return {key: value for key, value in shown.items() if key not in ("seconds", "status", "changes", "files")}
+    return {
+        key: value for key, value in shown.items() if key not in ("seconds", "status", "result", "changes", "files")
+    }
 
 
 def files(project: Path) -> dict[str, bytes]:

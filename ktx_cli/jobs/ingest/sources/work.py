@@ -147,6 +147,7 @@ class SourceWork:
             "connection": self.connection,
             "kind": self.kind,
             "status": self.status,
+            "result": self.result,
             "origin": self.snapshot.origin,
             "files": len(self.snapshot.files),
             "fetched": self.snapshot.fetched,
