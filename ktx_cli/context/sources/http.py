@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.context.sources.http_bounds import bound
 from ktx_cli.context.sources.http_errors import (
     RETRIED,
     HttpAuthError,
@@ -38,7 +41,7 @@ MAX_BYTES: Final = 64_000_000
 """The largest answer, unpacked."""
 
 ANSWER_SECONDS: Final = 300.0
-"""The longest an answer may take to arrive once it has begun."""
+"""The longest one request may take, from the first byte sent to the last of its answer, redirects included."""
 
 _SLICE_SECONDS: Final = 0.25
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
@@ -67,8 +70,8 @@ class HttpClient:
     """Requests to one site; may be used from several threads, and is closed by its `with`.
 
     Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other errors the site answers with, `SourceError`
-    where no usable answer comes, `CancelledError` when `stopped()` says so. `sleep`, `clock` (Unix seconds) and
-    `uniform` can be replaced in tests.
+    where no usable answer comes, `CancelledError` when `stopped()` says so. `sleep`, `clock` (Unix seconds),
+    `monotonic` (seconds) and `uniform` can be replaced in tests.
     """
 
     def __init__(
@@ -82,14 +85,17 @@ class HttpClient:
         emit: Emit = ignore_events,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.site = site
         self._policy = policy or RetryPolicy()
         self._max_bytes = max_bytes
         self._stopped, self._emit = stopped, emit
-        self._sleep, self._clock, self._uniform = sleep, clock, uniform
+        self._sleep, self._clock, self._monotonic, self._uniform = sleep, clock, monotonic, uniform
+        self._current = threading.local()
         self._client = open_client(site, timeout)
+        bound(self._client, self._left)
 
     def __enter__(self) -> HttpClient:
         return self
@@ -155,7 +161,8 @@ class HttpClient:
         import httpx2
 
         try:
-            answer = self._followed(request)
+            with self._timed(request):
+                answer = self._followed(request)
         except httpx2.LocalProtocolError as error:
             raise self._unreachable(request, error) from None
         except httpx2.HTTPError as error:
@@ -187,6 +194,26 @@ class HttpClient:
     def _look(self) -> None:
         if self._stopped():
             raise CancelledError(f"stopped while reading {self.site.name}")
+
+    @contextmanager
+    def _timed(self, request: _Request) -> Iterator[None]:
+        """Give what this thread sends and reads the time of one request."""
+        self._current.said, self._current.until = request.said, self._monotonic() + ANSWER_SECONDS
+        try:
+            yield
+        finally:
+            del self._current.said, self._current.until
+
+    def _left(self) -> float:
+        """Return the seconds this thread's request still has; raises where there are none, or the run is to end."""
+        self._look()
+        left: float = self._current.until - self._monotonic()
+        if left > 0:
+            return left
+        raise SourceError(
+            f"{self.site.name} did not finish its answer to {self._current.said} within {ANSWER_SECONDS:.0f} seconds",
+            hint=f"wait until {self.site.name} answers faster, then run it again",
+        )
 
     def _followed(self, request: _Request) -> Answer:
         """Send a request once and follow redirects inside the site."""
@@ -223,20 +250,14 @@ class HttpClient:
         return str(target)
 
     def _content(self, response: httpx2.Response, said: str) -> bytes:
-        deadline = time.monotonic() + ANSWER_SECONDS
         content = bytearray()
         for piece in response.iter_bytes():
             content += piece
-            self._look()
+            self._left()
             if len(content) > self._max_bytes:
                 raise SourceError(
                     f"{self.site.name} answered {said} with more than {self._max_bytes:,} bytes",
                     hint=f"read less of it: see the settings of `{self.site.where}`",
-                )
-            if time.monotonic() > deadline:
-                raise SourceError(
-                    f"{self.site.name} did not finish its answer to {said} within {ANSWER_SECONDS:.0f} seconds",
-                    hint=f"wait until {self.site.name} answers faster, then run it again",
                 )
         return bytes(content)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Callable
 from email.utils import format_datetime
@@ -193,6 +194,30 @@ def test_an_answer_has_a_largest_size_also_when_it_is_packed(client: Make, web_s
     with pytest.raises(SourceError, match=r"answered GET /x with more than 1,000,000 bytes"):
         client(max_bytes=1_000_000).get("/x")
     assert len(packed) < 10_000
+
+
+def test_the_time_of_a_request_counts_from_its_first_byte(client: Make, web_site: Any, reply: Any) -> None:
+    """A site that sends a byte of its headers now and then keeps to every timeout of a single read."""
+    minutes = itertools.count(step=20.0)
+    web_site.answers = lambda asked: reply(drips=True)
+    with pytest.raises(SourceError, match=r"Example did not finish its answer to GET /x within 300 seconds"):
+        client(monotonic=lambda: next(minutes)).get("/x")
+    assert len(web_site.asked) == 1
+
+
+def test_a_run_that_is_asked_to_end_does_not_wait_for_headers(client: Make, web_site: Any, reply: Any) -> None:
+    looks = itertools.count()
+    web_site.answers = lambda asked: reply(drips=True)
+    with pytest.raises(CancelledError):
+        client(stopped=lambda: next(looks) > 5).get("/x")
+
+
+def test_the_time_of_a_request_holds_through_a_proxy(web_site: Any, reply: Any) -> None:
+    minutes = itertools.count(step=20.0)
+    web_site.answers = lambda asked: reply(drips=True)
+    site = Site("Example", "connections.notes", "http://nowhere.example", proxy=web_site.url)
+    with HttpClient(site, monotonic=lambda: next(minutes)) as through, pytest.raises(SourceError, match="300 seconds"):
+        through.get("/x")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[" * 100_000])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -26,12 +27,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: `body` as bytes or to become JSON; `cut`: the connection ends after so many bytes of it."""
+    """An answer: `body` as bytes or to become JSON; `cut`: the connection ends after so many bytes of it.
+
+    `drips`: its headers come byte by byte and have no end.
+    """
 
     body: Any = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    drips: bool = False
 
 
 Answers = Callable[[Asked], Reply | None]
@@ -81,6 +86,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _answer
 
     def _send(self, reply: Reply) -> None:
+        if reply.drips:
+            self._drip()
+            return
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
@@ -91,6 +99,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _drip(self) -> None:
+        """Send a byte at a time of headers until nobody reads them."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while True:
+                self.connection.sendall(b"x")
+                time.sleep(0.005)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
