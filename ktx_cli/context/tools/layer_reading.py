@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.semantic.loading import read_source
 from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.tools.calling import Input, Tool
+from ktx_cli.context.tools.defined_names import defined_names
 from ktx_cli.context.tools.discovery import hit_line, named, note_hits
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.layer_checking import problems_text
@@ -133,23 +135,35 @@ def _read(session: ToolSession, value: ReadSource) -> ToolOutput:
     if not files or (known is not None and not shown.has(known)):
         the_source(shown, value.source)
         raise Refused(f"`{name}` has no definition that can be read here")
-    lines = "\n\n".join(f"# {path}\n{visible(text).rstrip()}" for path, text in files).split("\n")
+    pieces = [f"# {path}\n{visible(text).rstrip()}" for path, text in files]
+    lines = "\n\n".join(pieces).split("\n")
     if value.start_line > len(lines):
         raise Refused(f"the definition has {plural(len(lines), 'line')}")
     kept, count = cut_lines("\n".join(lines[value.start_line - 1 :]), LONGEST - RESERVE)
     last = value.start_line + count - 1
     note = f"(cut: lines {value.start_line} to {last} of {len(lines)}; read on with start_line {last + 1})"
     if known is not None:
-        _note_read(session, shown, known, kept)
+        whole = count if kept.endswith(lines[last - 1]) else count - 1
+        _note_read(session, shown, known, _names_in(pieces, range(value.start_line - 1, value.start_line - 1 + whole)))
     text = wrapped(kept, f"definition of {name}")
     return ToolOutput(joined(text, note if last < len(lines) else ""), {"success": True, "source": name})
 
 
-def _note_read(session: ToolSession, shown: Shown, source: Source, text: str) -> None:
-    """Note the source, and what of it stands in the part that was read."""
+def _names_in(pieces: Sequence[str], lines: range) -> frozenset[str]:
+    """Return the names the pieces of a definition, a blank line between two, define on these lines of the whole."""
+    found: set[str] = set()
+    begun = 0
+    for piece in pieces:
+        found |= defined_names(piece, range(lines.start - begun, lines.stop - begun))
+        begun += piece.count("\n") + 2
+    return frozenset(found)
+
+
+def _note_read(session: ToolSession, shown: Shown, source: Source, names: Collection[str]) -> None:
+    """Note the source, and those of its parts whose definition was read."""
     connection = shown.model.connection
     members = [*(each.name for each in shown.columns(source)), *(each.name for each in shown.measures(source))]
-    read = [each for each in (*members, *source.segments) if each in text]
+    read = [each for each in (*members, *source.segments) if each.casefold() in names]
     session.ledger.add(source_id(connection, source.name), *(member_id(connection, source.name, each) for each in read))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,53 @@ def test_a_definition_is_read_as_it_stands(shop: Callable[..., Any]) -> None:
     assert "# semantic-layer/shop/_schema/main.yaml" in text
     assert "shop/orders.amount" in made.session.ledger
     assert "did you mean `orders`?" in made.refused("sl_read_source", source="order")
+
+
+def test_only_what_a_definition_defines_is_noted(shop: Callable[..., Any]) -> None:
+    """`order` stands in `reorder`, `open` is a value, `note` a word of a text, `status` is read by an expression."""
+    text = (
+        "name: tickets\nsql: SELECT id, note, open FROM tickets\ngrain: [id]\n"
+        "columns:\n  - {name: id, type: number}\n"
+        "  - {name: reorder, type: string, description: the note, enum_values: {user: [open, paid]}}\n"
+        "measures: [{name: Total, expr: max(status)}]\n"
+    )
+    columns = "".join(f"  - {{name: {name}, type: string}}\n" for name in ("order", "open", "note", "status"))
+    made = shop(files={"semantic-layer/shop/tickets.yaml": text.replace("measures", f"{columns}measures")})
+    cut = made.ok("sl_read_source", source="tickets", start_line=12)
+    assert "status" in cut
+    assert "open" not in cut
+    assert made.session.ledger.to_json() == ["shop/tickets", "shop/tickets.total"]
+    made.ok("sl_read_source", source="tickets")
+    assert "shop/tickets.order" in made.session.ledger
+
+
+def test_a_word_in_a_file_is_no_definition(shop: Callable[..., Any]) -> None:
+    overrides = "column_overrides: [{name: Amount, visibility: internal}]\n"
+    overlay = f"name: orders\ndescriptions: {{user: amount and status}}\n{overrides}"
+    made = shop(files={"semantic-layer/shop/orders.yaml": overlay})
+    start = made.ok("sl_read_source", source="orders").split("\n").index("# semantic-layer/shop/orders.yaml")
+    other = shop(files={"semantic-layer/shop/orders.yaml": overlay})
+    other.ok("sl_read_source", source="orders", start_line=start)
+    assert other.session.ledger.to_json() == ["shop/orders", "shop/orders.amount"]
+
+
+def test_what_was_cut_off_is_not_noted(shop: Callable[..., Any]) -> None:
+    columns = "".join(f"  - {{name: c{number}, type: number}}\n" for number in range(2_000))
+    made = shop(files={"semantic-layer/shop/wide.yaml": f"name: wide\ntable: wide\ngrain: [c0]\ncolumns:\n{columns}"})
+    text = made.ok("sl_read_source", source="wide")
+    read = {f"shop/wide.{found}" for found in re.findall(r"name: (c[0-9]+),", text)}
+    assert 100 < len(read) < 2_000
+    assert set(made.session.ledger.to_json()) == {"shop/wide", *read}
+
+
+def test_a_line_that_was_cut_off_defines_nothing(shop: Callable[..., Any]) -> None:
+    columns = ", ".join(f"{{name: c{number}, type: number}}" for number in range(2_000))
+    made = shop(
+        files={"semantic-layer/shop/wide.yaml": f"{{name: wide, table: wide, grain: [c0], columns: [{columns}]}}"}
+    )
+    made.ok("sl_read_source", source="wide")
+    made.ok("sl_read_source", source="wide", start_line=2)
+    assert made.session.ledger.to_json() == ["shop/wide"]
 
 
 def test_a_check_tells_of_what_the_session_wrote(shop: Callable[..., Any]) -> None:
