@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from ktx_cli.cli.attempt_keys import declared_of, flat, placeholder, renamed, required, setting_at
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import shell_words
 
-_SETTING = re.compile(r"connections\.[A-Za-z0-9_-]+\.([A-Za-z_]+)")
+if TYPE_CHECKING:
+    from ktx_cli.project.config.base import Setting
+
+_SETTING = re.compile(r"connections\.[A-Za-z0-9_-]+\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)")
 _CONFIG_SET = re.compile(r"ktx config set " + _SETTING.pattern + r" (?P<value>\S+)")
 _QUOTED_NAME = re.compile(r"`([A-Za-z_]+)`")
 _NEAR = re.compile(r"did you mean `([^`]+)`\?")
@@ -45,9 +49,9 @@ class Attempt:
     def hint_for(self, error: KtxError) -> str | None:
         """Return the hint of an error, as it is for a connection that is not in `ktx.yaml`."""
         hint = error.hint or ""
-        issue = (error.details.get("issues") or [None])[0]
-        if issue is not None and issue["path"].startswith("connections."):
-            return self._hint_for_issue(issue)
+        issues = error.details.get("issues") or ()
+        if issues and issues[0]["path"].startswith("connections."):
+            return self._hint_for_issues(issues)
         command = _CONFIG_SET.search(hint)
         if command is not None:
             return self.typed({command[1]: command["value"]})
@@ -57,31 +61,35 @@ class Attempt:
         if not wrong:
             return error.hint
         said = _SETTING.sub(lambda found: self._flag(found[1]), hint)
-        return f"{said}, then: {self.typed({key: key.upper() for key in wrong})}"
+        return f"{said}, then: {self.typed({key: placeholder(key) for key in wrong})}"
 
-    def _hint_for_issue(self, issue: Mapping[str, Any]) -> str:
-        hint = issue["hint"] or ""
+    def _hint_for_issues(self, issues: Sequence[Mapping[str, Any]]) -> str:
+        issue, hint = issues[0], issues[0]["hint"] or ""
         if issue["code"] == "id":
             return f"take another id: {self.typed({}, _other_id(self.connection or ''))}"
-        keys = issue["path"].split(".")[2:3] or _QUOTED_NAME.findall(issue["message"].partition("` ")[2])[:1]
+        declared = declared_of(self.fields.get("driver"))
+        path = _path_in(issue)
+        keys = [setting_at(path, declared)] if path else _QUOTED_NAME.findall(issue["message"].partition("` ")[2])
         near = _NEAR.search(hint)
         if near is not None:
-            return self.typed(dict.fromkeys(keys, near[1]))
-        typed = self.typed({each: each.rpartition(".")[2].upper() for key in keys for each in self._required(key)})
-        says_more = issue["path"].count(".") > 1 and hint and not hint.startswith("add it")
-        return f"{hint}: {typed}" if says_more else typed
+            return self.typed(dict.fromkeys(keys[:1], near[1]))
+        if path and _is_missing(issue):
+            keys = [setting_at(_path_in(each), declared) for each in issues if _is_missing(each)]
+            return self._completed(keys, declared)
+        if not path:
+            return self._completed(keys, declared, one=True)
+        typed = self.typed({key: placeholder(key) for key in keys})
+        return f"{hint}: {typed}" if hint else typed
 
-    def _required(self, key: str) -> list[str]:
-        """Return a key, or where a mapping of settings is wanted, the keys in it that must be given."""
-        from ktx_cli.project.config.base import settings_of
-        from ktx_cli.project.config.drivers import DRIVERS, model_of
-
-        driver = self.fields.get("driver")
-        declared = settings_of(model_of(driver)).get(key) if driver in DRIVERS else None
-        if declared is None or declared.block is None or key in self.fields:
-            return [key]
-        inner = settings_of(declared.block).values()
-        return [f"{key}.{each.key}" for each in inner if each.field.is_required()] or [key]
+    def _completed(self, keys: Sequence[str], declared: Mapping[str, Setting], *, one: bool = False) -> str:
+        """Return the command with what is missing, `one` of it or all; from other names where it was given by them."""
+        given = flat(self.fields)
+        wanted = [each for key in keys for each in required(key, declared, given)]
+        fields = renamed(given, wanted, declared)
+        missing = [key for key in wanted if key not in fields]
+        if one:
+            missing = missing[:1] if len(missing) == len(wanted) else []
+        return replace(self, fields=fields).typed({key: placeholder(key) for key in missing})
 
     def _flag(self, key: str) -> str:
         return self.flags.get(key) or f"{self.other_flag} {key}".strip()
@@ -90,7 +98,7 @@ class Attempt:
         """Return the command with some fields changed; secrets given in clear are not shown again."""
         name = connection or self.connection
         words = [*self.begins, *filter(None, [self.id_flag if name else "", name])]
-        for key, value in {**self.fields, **changed}.items():
+        for key, value in {**flat(self.fields), **changed}.items():
             for item in value if isinstance(value, list) and key in self.flags else [value]:
                 words += self._words(key, item if key in changed else self._shown(key, item))
         return shell_words(*words)
@@ -104,15 +112,21 @@ class Attempt:
         return [self.other_flag, f"{key}={text}"] if self.other_flag else []
 
     def _shown(self, key: str, value: Any) -> Any:
-        from ktx_cli.project.config.base import settings_of
-        from ktx_cli.project.config.drivers import DRIVERS, model_of
         from ktx_cli.project.config.masking import is_literal_secret
         from ktx_cli.project.secrets import has_password
 
-        driver = self.fields.get("driver")
-        declared = settings_of(model_of(driver)).get(key) if driver in DRIVERS else None
-        text = str(value)
-        return "env:NAME" if has_password(text) or is_literal_secret(declared, key, text) else value
+        declared, text = declared_of(self.fields.get("driver")).get(key), str(value)
+        leaf = key.rpartition(".")[2]
+        return "env:NAME" if has_password(text) or is_literal_secret(declared, leaf, text) else value
+
+
+def _path_in(issue: Mapping[str, Any]) -> str:
+    """Return the path of an issue below its connection."""
+    return str(issue["path"]).partition(".")[2].partition(".")[2]
+
+
+def _is_missing(issue: Mapping[str, Any]) -> bool:
+    return bool(_path_in(issue)) and (issue["hint"] or "").startswith("add it")
 
 
 def _other_id(connection: str) -> str:

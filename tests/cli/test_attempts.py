@@ -48,6 +48,30 @@ ADD: list[tuple[str, int, str]] = [
     ("warehouse --driver sqlite --path x", 2, "ktx config set connections.warehouse.KEY VALUE changes it"),
     ("Warehouse --driver sqlite --path x", 2, "take another id, for example `Warehouse-2`"),
     ("c --driver postgres --url env:NOT_SET", 2, "export NOT_SET=..."),
+    ("c --driver dbt --path none", 2, "ktx connection add c --driver dbt --set source_dir=none"),
+    ("c --driver dbt --url https://a.b/c", 2, "ktx connection add c --driver dbt --set repo_url=https://a.b/c"),
+    ("c --driver dbt --set repoUrl=/no", 2, "ktx connection add c --driver dbt --set repo_url=/no"),
+    ("c --driver dbt", 2, "ktx connection add c --driver dbt --set source_dir=SOURCE_DIR"),
+    ("c --driver lookml --set repo_url=/no", 2, "ktx connection add c --driver lookml --set repoUrl=/no"),
+    ("c --driver lookml --path x", 2, "ktx connection add c --driver lookml --path x --set repoUrl=REPO_URL"),
+    ("c --driver metricflow --set repo_url=/no", 2, f"{AGAIN} c --driver metricflow --set metricflow.repoUrl=/no"),
+    (
+        "c --driver metricflow --set metricflow.repo_url=/no --set branch=main",
+        2,
+        f"{AGAIN} c --driver metricflow --set metricflow.repoUrl=/no --set metricflow.branch=main",
+    ),
+    (
+        "c --driver metricflow --set metricflow.repoUrl=/no/such",
+        4,
+        "correct --set metricflow.repoUrl, then: ktx connection add c --driver metricflow"
+        " --set metricflow.repoUrl=REPO_URL",
+    ),
+    ("c --driver metabase --url https://a.b", 2, "ktx connection add c --driver metabase --set api_url=https://a.b"),
+    (
+        "c --driver looker --set baseUrl=https://a.b",
+        2,
+        "ktx connection add c --driver looker --set base_url=https://a.b --set client_id=CLIENT_ID",
+    ),
 ]  # fmt: skip
 
 
@@ -76,6 +100,26 @@ def test_the_hint_of_add_works(ktx: Run, project: Path) -> None:
     ]
     assert ktx(*shlex.split(hint)[1:]).code == 0
     assert ktx("connection", "test", "c").code == 0
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "--driver dbt --path transform",
+        "--driver dbt --set sourceDir=transform",
+        "--driver dbt --url {project}",
+        "--driver lookml --set repo_url={project}",
+        "--driver metricflow --set metricflow.repo_url={project}",
+    ],
+)
+def test_a_setting_by_a_wrong_name_is_saved_by_the_command_of_the_hint(ktx: Run, project: Path, typed: str) -> None:
+    (project / "transform").mkdir()
+    (project / "transform/dbt_project.yml").write_text("name: shop\n")
+    words = shlex.split(typed.format(project=shlex.quote(str(project))))
+    refused = ktx("connection", "add", "c", *words, "--json")
+    assert refused.code == 2, refused
+    saved = ktx(*shlex.split(refused.envelope["error"]["hint"])[1:], "--json")
+    assert (saved.code, saved.envelope["warnings"]) == (0, []), saved
 
 
 def test_the_project_named_by_a_flag_is_named_again(ktx: Run, project: Path) -> None:

@@ -70,7 +70,7 @@ def test_add_takes_any_field(ktx: Run, project: Path) -> None:
 def test_add_takes_a_field_inside_another(ktx: Run, project: Path) -> None:
     begins = ("connection", "add", "mf", "--driver", "metricflow", "--no-test")
     missing = ktx(*begins)
-    assert (missing.code, "--set metricflow.repoUrl=REPOURL" in missing.err) == (2, True)
+    assert (missing.code, "--set metricflow.repoUrl=REPO_URL" in missing.err) == (2, True)
     assert ktx(*begins, "--set", "metricflow=text", "--set", "metricflow.repoUrl=x").code == 2
     assert ktx(*begins, "--set", "metricflow.repoUrl=git@host:a/b.git", "--set", "metricflow.branch=main").code == 0
     shown = ktx("config", "get", "connections.mf.metricflow", "--json").data["value"]
