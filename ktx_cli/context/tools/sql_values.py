@@ -87,33 +87,35 @@ def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -
     Not for what a database says of rows, of which nobody can tell where a value begins: `refused_text`.
     """
     flat = "\n".join(one_line(line, 1_000) for line in message.split("\n"))
-    if privacy == "off":
-        return flat
     known = sql.casefold()
     plain = {name.casefold() for name in names}
     for found in _QUOTED.finditer(flat):
         text = next(group for group in found.groups() if group is not None)
         if text.casefold() not in known and text.casefold() not in plain:
-            return f"{flat[: found.start()]}… (the rest may hold values of rows: scan.privacy is {privacy})"
+            return f"{flat[: found.start()]}… (the rest may hold {_kept(privacy)})"
     return flat
 
 
 def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Privacy) -> str:
     """Return what a model reads of a refused statement.
 
-    Where values stay here, of what a driver says only what is about the statement alone: to cast a value to a number
-    is a way to read any column in the words of the error.
+    Of what a driver says only what is about the statement alone, whatever values may be told: to cast a value to a
+    number is a way to read any column in the words of the error, one with personal data too.
     """
     driver = error.__cause__
     said = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
-    if privacy == "off" or isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
+    if isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
         return said
     if driver is None:
         return error_text(said, sql, names, privacy)
-    return (
-        f"the database refused it with {type(driver).__name__} (what it says may hold values of rows: scan.privacy "
-        f"is {privacy})"
-    )
+    return f"the database refused it with {type(driver).__name__} (what it says may hold {_kept(privacy)})"
+
+
+def _kept(privacy: Privacy) -> str:
+    """Return what an error may not tell."""
+    if privacy == "off":
+        return "values of rows, personal ones too, which are never told"
+    return f"values of rows: scan.privacy is {privacy}"
 
 
 def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:

@@ -153,7 +153,7 @@ def test_what_is_no_statement_names_nothing(sql: str) -> None:
     ("message", "privacy", "told"),
     [
         ("invalid input: 'ada@x.org' at 1", "local", "invalid input: … (the rest may hold values of rows"),
-        ("invalid input: 'ada@x.org' at 1", "off", "invalid input: 'ada@x.org' at 1"),
+        ("invalid input: 'ada@x.org' at 1", "off", "invalid input: … (the rest may hold values of rows, personal"),
         ('column "ghost" does not exist', "local", 'column "ghost" does not exist'),
         ('no table "ORDERS" here', "strict", 'no table "ORDERS" here'),
         ("no such column: x", "strict", "no such column: x"),

@@ -87,9 +87,11 @@ def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, 
     def refuse(connection: str, sql: str, limit: int) -> Any:
         raise SourceError(f"connection `shop`: {driver}", code="query") from driver
 
-    text = shop(run_sql=refuse).ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
-    assert told in text
-    assert not {"ada", "77"} & set(re.findall(r"\w+", text))
+    for privacy in ("off", "local", "strict"):
+        made = shop(run_sql=refuse, privacy=privacy)
+        text = made.ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
+        assert told in text
+        assert not {"ada", "77"} & set(re.findall(r"\w+", text))
 
 
 @pytest.mark.table(
