@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from ktx_cli.connectors.port import ConnectionSpec, Connector, Scope
 from ktx_cli.connectors.registry import connect, scope_from_options
 from ktx_cli.core.errors import NotSupportedError
 from ktx_cli.core.text import shell_words
 from ktx_cli.project.config import Database, KtxConfig, connection_of, resolve_options
+
+
+class Opener(Protocol):
+    """How a connection is opened: `open_connection`, or a pool of open ones."""
+
+    def __call__(
+        self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+    ) -> tuple[Connector, Scope]:
+        """Return the open connector and what of it is wanted; raises as `open_connection`."""
+        ...
 
 
 def open_connection(

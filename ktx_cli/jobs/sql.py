@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from ktx_cli.connectors.base import row_size
 from ktx_cli.connectors.guard.written import CHECKED
+from ktx_cli.connectors.opening import Opener, open_connection
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.profiling.plain import json_value
@@ -63,6 +64,7 @@ def run_sql(
     connection: str | None = None,
     max_rows: int = DEFAULT_ROWS,
     max_bytes: int = DEFAULT_BYTES,
+    opener: Opener = open_connection,
 ) -> SqlAnswer:
     """Run one statement of a person or an agent on a connection (the only database when it is None).
 
@@ -75,7 +77,7 @@ def run_sql(
     chosen = connection or only_database(config)
     guard = Guard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
-    with guard.open(config, layout=layout, environ=environ) as connector:
+    with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
         if guard.dialect in CHECKED:
             checked = connector.checked(sql, max_rows=max_rows)
         found = connector.send(checked, max_rows=max_rows)

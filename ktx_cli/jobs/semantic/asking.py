@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ktx_cli.connectors.opening import Opener, open_connection
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
-from ktx_cli.jobs.semantic.layers import broken_files_told, load_layer, the_layer
+from ktx_cli.jobs.semantic.layers import LoadLayer, broken_files_told, load_layer, the_layer
 from ktx_cli.jobs.semantic.questions import Question, shaped
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -76,6 +77,8 @@ def ask_layer(
     environ: Mapping[str, str],
     now: datetime | None = None,
     max_bytes: int = DEFAULT_BYTES,
+    load: LoadLayer = load_layer,
+    opener: Opener = open_connection,
 ) -> Told:
     """Return the answer of a question.
 
@@ -86,11 +89,11 @@ def ask_layer(
 
     started = monotonic()
     connection = the_layer(layout, config, question.connection)
-    guard = guard_of(layout, config, connection, model := load_layer(layout, config, connection))
+    guard = guard_of(layout, config, connection, model := load(layout, config, connection))
     query = shaped(question, model)
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
-    with broken_files_told(model), guard.open(config, layout=layout, environ=environ) as connector:
+    with broken_files_told(model), guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
         answer = ask(model, query, connector, attributes=question.attributes, now=asked_at)
         receipt = dict(answer.receipt)
         again = _verified(answer, connector) if question.verified else None

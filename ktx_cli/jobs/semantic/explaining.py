@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.jobs.semantic.guarded import database_of
-from ktx_cli.jobs.semantic.layers import broken_files_told, load_layer, the_layer
+from ktx_cli.jobs.semantic.layers import LoadLayer, broken_files_told, load_layer, the_layer
 from ktx_cli.jobs.semantic.questions import Question, shaped
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -51,7 +51,12 @@ class Explained:
 
 
 def explain_question(
-    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    *,
+    now: datetime | None = None,
+    load: LoadLayer = load_layer,
 ) -> Explained:
     """Return how a question would be answered; `SemanticError` where it has no right answer."""
     from ktx_cli.context.semantic.asking import compile_query
@@ -59,7 +64,7 @@ def explain_question(
 
     connection = the_layer(layout, config, question.connection)
     database_of(config, connection)
-    model = load_layer(layout, config, connection)
+    model = load(layout, config, connection)
     with broken_files_told(model):
         asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
     columns = [

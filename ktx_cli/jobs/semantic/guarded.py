@@ -17,7 +17,7 @@ from ktx_cli.connectors.guard.policy import StatementPolicy
 from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
 from ktx_cli.connectors.guard.unknown import with_hint
 from ktx_cli.connectors.guard.written import CHECKED
-from ktx_cli.connectors.opening import open_connection
+from ktx_cli.connectors.opening import Opener, open_connection
 from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
@@ -141,9 +141,11 @@ class Guard:
             sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
         )
 
-    def open(self, config: KtxConfig, *, layout: Layout, environ: Mapping[str, str]) -> GuardedConnector:
+    def open(
+        self, config: KtxConfig, *, layout: Layout, environ: Mapping[str, str], opener: Opener = open_connection
+    ) -> GuardedConnector:
         """Open the connection behind this guard; raises as `open_connection`."""
-        connector, _ = open_connection(config, self.policy.connection, project_dir=layout.root, environ=environ)
+        connector, _ = opener(config, self.policy.connection, project_dir=layout.root, environ=environ)
         return GuardedConnector(connector, self)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from ktx_cli.connectors.registry import dialect_of
@@ -15,6 +15,9 @@ from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import listing, shell_words
 from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+
+LoadLayer = Callable[[Layout, KtxConfig, str], Model]
+"""Takes layout, settings and connection; returns its semantic layer: `load_layer`, or one that remembers."""
 
 _NO_DATABASE: Final = ""
 """sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""

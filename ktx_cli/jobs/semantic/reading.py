@@ -14,7 +14,7 @@ from ktx_cli.context.semantic.loading import read_source
 from ktx_cli.context.semantic.model import Model, Source, Visibility
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.text import listing, plural, shell_words
-from ktx_cli.jobs.semantic.layers import load_layers, some_layers
+from ktx_cli.jobs.semantic.layers import LoadLayer, load_layer, some_layers
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import WorkingTree
@@ -74,9 +74,16 @@ class Layers:
         return [warning for model in self.models if (warning := broken_files(model)) is not None]
 
 
-def read_layers(layout: Layout, config: KtxConfig, connection: str | None, *, internal: bool = False) -> Layers:
+def read_layers(
+    layout: Layout,
+    config: KtxConfig,
+    connection: str | None,
+    *,
+    internal: bool = False,
+    load: LoadLayer = load_layer,
+) -> Layers:
     """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
-    models = load_layers(layout, config, some_layers(layout, config, connection))
+    models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
     return Layers(tuple(Shown(model, internal) for model in models))
 
 

@@ -1,0 +1,172 @@
+"""Open connections kept between questions, for a process that answers many: lent to one caller at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.connectors.opening import open_connection
+from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, QueryResult, Scope
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import SourceError
+from ktx_cli.project.config import KtxConfig, connection_of
+
+IDLE_SECONDS: Final = 5.0
+"""How long a connection nobody uses stays open: a DuckDB file cannot be written to while it is."""
+
+MOST_IDLE: Final = 4
+"""Connections of one database that are kept at most."""
+
+_KEPT_AFTER: Final = frozenset({"query", "read_only"})
+"""Codes of errors after which a session is as good as before."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An open connection. `proof`: which file it was opened on; `since`: when it was given back."""
+
+    connector: Connector
+    scope: Scope
+    proof: object
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class ConnectorPool:
+    """Opens connections as `open_connection` does, and keeps those given back; may be used by many threads.
+
+    A connection is used again only for the same settings, and where its file is the one it was opened on.
+    """
+
+    idle_seconds: float = IDLE_SECONDS
+    _idle: dict[str, list[_Kept]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sweeper: threading.Timer | None = None
+
+    def open(
+        self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+    ) -> tuple[Connector, Scope]:
+        """Return a connection, which goes back into the pool when it is closed; raises as `open_connection`."""
+        entry = connection_of(config, connection)
+        path = getattr(entry, "path", None)
+        proof = _proof(project_dir, path)
+        key = json.dumps([str(project_dir), connection, entry.model_dump(mode="json", by_alias=True)], default=str)
+        kept = self._taken(key, proof)
+        if kept is None:
+            connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
+            kept = _Kept(connector, scope, proof)
+        may_be_kept = proof is not None or not isinstance(path, str)
+        return _Lent(kept, self, key if may_be_kept else None), kept.scope
+
+    def close(self) -> None:
+        """Close every connection nobody uses."""
+        with self._lock:
+            gone = [each for kept in self._idle.values() for each in kept]
+            self._idle.clear()
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+                self._sweeper = None
+        for each in gone:
+            each.connector.close()
+
+    def _taken(self, key: str, proof: object) -> _Kept | None:
+        while True:
+            with self._lock:
+                kept = self._idle.get(key)
+                found = kept.pop() if kept else None
+            if found is None or found.proof == proof:
+                return found
+            found.connector.close()
+
+    def give_back(self, key: str, kept: _Kept) -> None:
+        """Keep a connection for the next caller, or close it where there are enough."""
+        kept.since = monotonic()
+        with self._lock:
+            waiting = self._idle.setdefault(key, [])
+            enough = len(waiting) >= MOST_IDLE
+            if not enough:
+                waiting.append(kept)
+                self._sweep_later()
+        if enough:
+            kept.connector.close()
+
+    def _sweep_later(self) -> None:
+        """Look again when the first of the idle ones may have grown old; the caller holds the lock."""
+        if self._sweeper is None:
+            self._sweeper = threading.Timer(self.idle_seconds, self._sweep)
+            self._sweeper.daemon = True
+            self._sweeper.start()
+
+    def _sweep(self) -> None:
+        until = monotonic() - self.idle_seconds
+        with self._lock:
+            old = [each for kept in self._idle.values() for each in kept if each.since <= until]
+            young = {key: [each for each in kept if each.since > until] for key, kept in self._idle.items()}
+            self._idle = {key: kept for key, kept in young.items() if kept}
+            self._sweeper = None
+            if self._idle:
+                self._sweep_later()
+        for each in old:
+            each.connector.close()
+
+
+def _proof(project_dir: Path, path: object) -> object:
+    """Return what tells a database's file from another in its place; None where there is no such file."""
+    if not isinstance(path, str):
+        return None
+    place = project_dir / Path(path).expanduser()
+    if not place.is_file():
+        return None
+    found = place.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class _Lent:
+    """A connection of the pool in the hands of one caller."""
+
+    def __init__(self, kept: _Kept, pool: ConnectorPool, key: str | None) -> None:
+        self._kept: _Kept | None = kept
+        self._inner = kept.connector
+        self._pool = pool
+        self._key = key
+        self.dialect = kept.connector.dialect
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """See `Connector`."""
+        return self._inner.test(scope)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """See `Connector`."""
+        return self._inner.introspect(scope)
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """See `Connector`; after an error of the session itself the connection is not used again."""
+        try:
+            return self._inner.query(sql, parameters, max_rows=max_rows)
+        except SourceError as error:
+            if error.code not in _KEPT_AFTER:
+                self._key = None
+            raise
+        except BaseException:
+            self._key = None
+            raise
+
+    def close(self) -> None:
+        """Give the connection back; harmless when called twice."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        if self._key is None:
+            kept.connector.close()
+        else:
+            self._pool.give_back(self._key, kept)
+
+    def __enter__(self) -> _Lent:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

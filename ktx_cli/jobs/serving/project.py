@@ -1,0 +1,88 @@
+"""One served project: its settings, semantic layers, open connections and search, as its files are now."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktx_cli.connectors.pooling import ConnectorPool
+from ktx_cli.context.search.index.searching import Searcher
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.jobs.search import open_searcher
+from ktx_cli.jobs.semantic.layers import load_layer
+from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Path, inode, size and time of change of each file: another one where a file was changed, added or removed."""
+
+
+@dataclass(slots=True)
+class ServedProject:
+    """What a server keeps of a project; may be used by many threads. Close it in the end.
+
+    Files are looked at with every question: an edit of `ktx.yaml` or of the semantic layer is seen by the next one.
+    """
+
+    layout: Layout
+    environ: Mapping[str, str]
+    pool: ConnectorPool = field(default_factory=ConnectorPool)
+    _config: tuple[Stamp, KtxConfig] | None = None
+    _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
+    _searcher: tuple[KtxConfig, Searcher] | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def config(self) -> KtxConfig:
+        """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
+        with self._lock:
+            stamp = _stamp([self.layout.config])
+            if self._config is None or self._config[0] != stamp:
+                self._config = (stamp, load_config(self.layout.config).config)
+            return self._config[1]
+
+    def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
+        """Return the semantic layer of a connection, read again where a file of it has changed.
+
+        See `ktx_cli.jobs.semantic.layers.LoadLayer`.
+        """
+        with self._lock:
+            stamp = _stamp(_files(layout.root / SEMANTIC_NAME / connection))
+            kept = self._models.get(connection)
+            if kept is None or kept[0] != stamp or kept[1] is not config:
+                kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
+            return kept[2]
+
+    def searcher(self, config: KtxConfig) -> Searcher:
+        """Return what searches the project with these settings."""
+        with self._lock:
+            if self._searcher is None or self._searcher[0] is not config:
+                if self._searcher is not None:
+                    self._searcher[1].close()
+                self._searcher = (config, open_searcher(self.layout, config, self.environ))
+            return self._searcher[1]
+
+    def close(self) -> None:
+        """Close what is open; a question under way ends first."""
+        self.pool.close()
+        with self._lock:
+            if self._searcher is not None:
+                self._searcher[1].close()
+                self._searcher = None
+
+
+def _stamp(paths: list[Path]) -> Stamp:
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.append((str(path), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [Path(place) / name for place, _, names in os.walk(folder) for name in names]

@@ -1,0 +1,110 @@
+"""What a tool of the server is: its place in the contract, and the one function below it that it calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ktx_cli.core.errors import CancelledError, ResultWarning
+from ktx_cli.jobs.serving.project import ServedProject
+
+
+class Input(BaseModel):
+    """The arguments of a tool; one it does not have is an error, which the agent reads."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Output(BaseModel):
+    """The answer of a tool."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+
+    warnings: list[str] = Field(default_factory=list, description="What to know before the answer is used.")
+
+
+class Paged(Output):
+    """An answer that comes in pages; `part` names the list or the text that is cut."""
+
+    part: ClassVar[str]
+
+    truncated: bool = Field(False, description="There is more than this answer holds.")
+    next_offset: int | None = Field(None, description="`offset` of the next page; null: this was the last.")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a server was started. `read_only`: without the tools that write. `privacy`: values of rows stay here."""
+
+    read_only: bool = False
+    privacy: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a tool, while it lasts. `said`: how far it is, from 0 to 1, and doing what."""
+
+    project: ServedProject
+    options: Options
+    said: Callable[[float, str], None] = lambda progress, message: None
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Raise `CancelledError` where the client does not wait any more."""
+        if self.stopped.is_set():
+            raise CancelledError("the client cancelled the call")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool. `run` is called in a thread, with an instance of the input; it returns one of the output.
+
+    `writes`: it changes the project, or lets something run that does. `offset` of a paged answer is an argument of that
+    name.
+    """
+
+    name: str
+    title: str
+    description: str
+    input_model: type[Input]
+    output_model: type[Output]
+    run: Callable[[Call, Any], Output]
+    writes: bool = False
+    destructive: bool = False
+    idempotent: bool = True
+    open_world: bool = False
+
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments."""
+        return _schema(self.input_model, "validation")
+
+    def output_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the answer."""
+        return _schema(self.output_model, "serialization")
+
+
+def told(warnings: list[ResultWarning]) -> list[str]:
+    """Return warnings as an answer carries them."""
+    return [each.message + (f" ({each.hint})" if each.hint else "") for each in warnings]
+
+
+def _schema(model: type[BaseModel], mode: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_titles(model.model_json_schema(mode=mode))
+    return schema
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a schema without the titles pydantic makes of names: they say nothing new."""
+    if isinstance(schema, Mapping):
+        return {
+            key: {name: _without_titles(each) for name, each in value.items()}
+            if key in ("properties", "$defs")
+            else _without_titles(value)
+            for key, value in schema.items()
+            if key != "title"
+        }
+    return [_without_titles(each) for each in schema] if isinstance(schema, list) else schema
