@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.runs.records import RunRecord
     from ktx_cli.llm.usage_store import UsageRow
 
-USAGE_COLUMNS = ("units", "input", "output", "cached", "cost")
+USAGE_COLUMNS = ("calls", "input", "output", "cached", "cost")
 MOST_RAW = 5
 """How many raw files of an artifact are named without `--verbose`."""
 

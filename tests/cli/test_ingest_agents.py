@@ -108,6 +108,28 @@ def test_a_failed_unit_leaves_the_others(ktx: Run, company: Path, configure: Run
     assert states(company) == {"refunds.md": "done", "stock.md": "done"}
 
 
+def test_a_unit_may_write_nothing_of_a_file_it_read_and_fails_for_one_it_did_not(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock", "terms")
+    nothing = says("Nothing in it is worth keeping.")
+    model_server.play(
+        Agents(
+            refunds=[calls(Call("read_raw_file", {"path": "./refunds.md"})), nothing],
+            stock=[calls(Call("wiki_list_tags")), nothing],
+            terms=[calls(Call("read_raw_file", {"path": "stock.md"})), nothing],
+        )
+    )
+    answer = ktx("ingest", "--json")
+    assert answer.code == 7, answer
+    assert {name: (each["status"], each["reason"]) for name, each in units(answer).items()} == {
+        "refunds.md": ("done", ""),
+        "stock.md": ("failed", "the model ended without having read stock.md"),
+        "terms.md": ("failed", "the model ended without having read terms.md"),
+    }
+    assert states(company) == {"refunds.md": "done", "stock.md": "failed", "terms.md": "failed"}
+
+
 def test_a_failure_made_good_is_none(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     configure("refunds")
     turns = [
@@ -269,7 +291,8 @@ def test_values_of_columns_are_shown_where_the_project_lets_them(
         database.executemany("INSERT INTO parcels (state) VALUES (?)", [("sent",)] * 6 + [("lost",)] * 4)
         database.commit()
     look = Call("entity_details", {"targets": ["parcels"]})
-    model_server.play(Agents(refunds=[calls(look), says("x")]))
+    read = Call("read_raw_file", {"path": "refunds.md"})
+    model_server.play(Agents(refunds=[calls(read, look), says("x")]))
     assert ktx("ingest").code == 0
     told = json.dumps([each.body["messages"] for each in model_server.model_calls])
     assert "tool_result" in told

@@ -192,7 +192,7 @@ def test_setup_probes_before_it_saves(
     assert any("session present" in row["message"] for row in status.data["checks"])
     assert any("last probe 20" in row["message"] for row in status.data["checks"])
     rows = ktx("usage", "--by", "command", "--json").data["rows"]
-    assert {row["command"]: row["units"] for row in rows} == {"ktx setup": 1, "ktx ingest": 1}
+    assert {row["command"]: row["calls"] for row in rows} == {"ktx setup": 1, "ktx ingest": 1}
 
 
 def test_ingest_asks_before_it_writes_and_stops_at_a_refusal(
@@ -273,12 +273,27 @@ def test_a_wait_for_the_provider_is_told(ktx: Run, configure: Run, model_server:
         assert answer.err.count(WAITING) == 1, "the probe of the second model waits"
 
 
-def test_usage_counts_units(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+def test_what_probes_took_has_a_role_of_its_own(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+    configure("gateway", "some-model")
+    model_server.play(lambda request: says("ok"))
+    for args in (("llm", "ask", "x"), ("llm", "probe"), ("doctor",), ("ingest",)):
+        ktx(*args)
+    rows = ktx("usage", "--by", "role", "--by", "command", "--json").data["rows"]
+    assert [(row["role"], row["command"], row["calls"]) for row in rows] == [
+        ("default", "ktx llm ask", 1),
+        ("probe", "ktx doctor", 1),
+        ("probe", "ktx ingest", 1),
+        ("probe", "ktx llm probe", 1),
+    ]
+    assert all(row["total_tokens"] > 0 for row in rows)
+
+
+def test_usage_counts_calls(ktx: Run, configure: Run, model_server: ModelServer) -> None:
     configure("gateway", "some-model")
     model_server.play([says("ok")])
     ktx("llm", "ask", "x")
     header = ktx("usage", "--plain").out.splitlines()[0].split()
-    assert header == ["day", "model", "units", "input", "output", "cached", "cost"]
+    assert header == ["day", "model", "calls", "input", "output", "cached", "cost"]
 
 
 @pytest.mark.parametrize("value", ["canary-key-1 ", "canary-key-1\n\n"])

@@ -88,11 +88,11 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
         ("fallbacks", "docs:stock.md"),
         ("conflicts", "reconcile"),
     ]
-    assert {each["role"]: each["units"] for each in shown["usage"]} == {
+    assert {each["role"]: each["calls"] for each in shown["usage"]} == {
         "candidateExtraction": 8,
         "reconcile": 2,
         "triage": 2,
-        "default": 1,
+        "probe": 1,
     }
     text = ktx("runs", "show", run_id[:-2]).out
     assert "docs:stock.md\tdone\t4\t3\t\n" in text

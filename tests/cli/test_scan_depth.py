@@ -208,7 +208,7 @@ def test_the_model_describes_and_proposes(
     report = answer.data["connections"][0]["descriptions"]
     assert (report["by"], report["described"], report["asked"], report["failed"]) == ("llm", 11, 11, {})
     rows = ktx("usage", "--by", "role", "--json").data["rows"]
-    assert {row["role"]: row["units"] for row in rows}["candidateExtraction"] == len(model.seen)
+    assert {row["role"]: row["calls"] for row in rows}["candidateExtraction"] == len(model.seen)
     assert git(library, "status", "--porcelain", "--", "raw-sources", "semantic-layer") == ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.core.errors import KtxError
@@ -19,6 +19,9 @@ from ktx_cli.llm.usage_store import record_usage
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, translated
+
+ROLE: Final = "probe"
+"""The role under which the usage of probes is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,10 @@ class ProbeRun:
     results: list[ProbeResult] = field(default_factory=list)
     facts: list[UsageFact] = field(default_factory=list)
 
+    def took(self, fact: UsageFact) -> None:
+        """Note what a probe took, under a role of its own: it is none of the work of the role it asks for."""
+        self.facts.append(replace(fact, role=ROLE))
+
     def error(self) -> KtxError | None:
         """Return the error of the first probe that failed."""
         return next((result.error for result in self.results if result.error is not None), None)
@@ -108,7 +115,7 @@ def probe_models(
             command=command,
             warn=warn,
             run_id=run_id,
-            usage_sink=probes.facts.append,
+            usage_sink=probes.took,
             emit=emit,
         ) as runtime:
             for ref, roles in wanted.items():

@@ -67,7 +67,7 @@ class RunRecord:
             "units": dict(self.units),
             "tokens": self.tokens,
             "cost_usd": self.usd,
-            "unpriced_units": self.unpriced,
+            "unpriced_calls": self.unpriced,
             "has_events": self.has_events,
         }
 

@@ -16,6 +16,7 @@ from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus, changes_of
 from ktx_cli.jobs.ingest.units.store import UnitJournal, UnitStore, store_key
+from ktx_cli.jobs.ingest.units.unread import unread
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.types import LoopResult, Step
 from ktx_cli.project.tree import Tree
@@ -100,6 +101,9 @@ class Loops:
         if failures:
             said = listing(f"{each.target}: {each.message}" for each in failures)
             return outcome.failed(UnitStatus.FAILED, f"tool failures nothing made good: {said}")
+        ignored = [] if outcome.did_something else unread(piece.unit.files, result.invocations)
+        if ignored:
+            return outcome.failed(UnitStatus.FAILED, f"the model ended without having read {listing(ignored)}")
         wrong = self.gates.definitions(session.workspace, outcome.changes)
         if wrong:
             return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are wrong: {listing(map(str, wrong))}")

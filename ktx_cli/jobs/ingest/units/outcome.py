@@ -60,6 +60,11 @@ class UnitOutcome:
         """What it wrote, as its tools noted it."""
         return list(self.session.get("actions", ()))
 
+    @property
+    def did_something(self) -> bool:
+        """Whether it wrote, confirmed or noted anything."""
+        return bool(self.actions) or any(self.session.get("records", {}).values())
+
     def produced(self) -> dict[str, tuple[str, ...]]:
         """Return artifact -> the raw files it comes of: those its action names, else all the unit worked through."""
         written = (each for each in actions_of(self) if each.kind != "removed")
