@@ -20,8 +20,8 @@ _INVISIBLE: Final = re.compile(
 _BIDI: Final = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 _TAGS: Final = re.compile("[\\U000e0000-\\U000e007f]")
 _JOINERS: Final = ("\u200c", "\u200d")
-_COMMENT: Final = re.compile(r"<!--")
-_UNSEEN_DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]*\]:[ \t]*(?:#|<>)[ \t]*[\"'(]", re.MULTILINE)
+_COMMENT: Final = re.compile(r"<!--|<!\[CDATA\[|<![a-z](?=[^<>]{0,2000}>)|<\?(?=[^<>]{0,2000}\?>)", re.IGNORECASE)
+_UNSEEN_DEFINITION: Final = re.compile(r"^[ >\t*+\-0-9.)]{0,12}\[[^\]\n]*\]:[ \t]*(?:#|<>)[ \t]*[\"'(]", re.MULTILINE)
 _TAG: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9-]*)\b([^<>]*)>")
 _ACTIVE: Final = re.compile(
     "applet|embed|frame|frameset|iframe|math|noscript|plaintext|script|style|svg|template|textarea|xmp", re.IGNORECASE

@@ -9,15 +9,19 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`words`: of which one must be in the text (lower case) before `pattern` is tried. `what`: what the text does."""
+    """`words`: of which one must be in the text (lower case) before `pattern` is tried. `what`: what the text does.
+
+    `items`: it fits items of lists and cells of tables too; a glossary may have an item `Assistant: who helps`.
+    """
 
     words: tuple[str, ...]
     pattern: re.Pattern[str]
     what: str
+    items: bool = True
 
 
-def _rule(words: str, pattern: str, what: str) -> Rule:
-    return Rule(tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE), what)
+def _rule(words: str, pattern: str, what: str, *, items: bool = True) -> Rule:
+    return Rule(tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE), what, items)
 
 
 _MODEL: Final = (
@@ -57,7 +61,7 @@ RULES: Final = (
         "ai|a.i.|llm|language model|agent|assistant|chatbot|chat bot|claude|gpt|copilot",
         rf"""\b(?:attention|note|notice|message|important|instructions?|dear|hey|hello|hi)[\s,:]+
                 (?:(?:to|for|all|any|every|the|you)\s+)*{_AGENT}\s*[:,!.]
-            | (?:^|[.!?:;>]\s)\s*(?:(?:to|for|all|any|every)\s+)*{_MODEL}\s*
+            | (?:^|[.!?:;]\s|[>|])\s*(?:(?:to|for|all|any|every)\s+)*{_MODEL}\s*
                 (?:[,!]|\s(?:reading|must|should|shall|please|you)\b)
             | \bas\s+an?\s+(?:ai|llm|language\s+model)\b
             | \bif\s+you\s+are\s+(?:an?\s+)?(?:\w+\s+)?{_MODEL}\b""",
@@ -122,6 +126,7 @@ RULES: Final = (
             | ^(?:summary:)?\s*["']?(?:human|assistant)\s*:
             | ^[#]{1,6}\s*(?:system|instructions?\s+(?:to|for)\s+(?:ai|llms?|agents?|assistants?))\s*:?\s*$""",
         "looks like the turns of a conversation",
+        items=False,
     ),
     _rule(
         "ignorier|vergiss|missacht|ignore|oublie|ignora|olvida|dimentica|negeer",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from ktx_cli.context.wiki.hidden import hidden_characters, hidden_markup
 from ktx_cli.context.wiki.instructions import instructions
@@ -30,15 +31,41 @@ def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Findi
     Sentences to agents, what readers do not see, links to hosts the sources of the page do not name (`named_hosts`; the
     one of the field `source` is always named), images, data in links, texts that look like secrets, and too much text.
     """
-    text = page.text
     known = None if named_hosts is None else {*named_hosts, *hosts_in(str(page.fields.get("source") or ""))}
+    told = dict.fromkeys(_findings(page, page.text, known))
+    for line, text in _unquoted(page):
+        told.update(dict.fromkeys(replace(each, line=line) for each in _findings(page, text, known)))
+    yield from sorted([*told, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
+
+
+def _findings(page: Page, text: str, known: Collection[str] | None) -> Iterator[Finding]:
     spots = (
         *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
         *(*links(text, known), *images(text), *secrets(text)),
     )
-    found = {(text.count("\n", 0, spot.at) + 1, spot.code, spot.message): spot for spot in spots}
-    told = [Finding(page.path, line, code, message, found[line, code, message].hint) for line, code, message in found]
-    yield from sorted([*told, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
+    for spot in spots:
+        yield Finding(page.path, text.count("\n", 0, spot.at) + 1, spot.code, spot.message, spot.hint)
+
+
+def _unquoted(page: Page) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of the fields that say what does not stand in the file as it is: YAML has escapes."""
+    written = " ".join(page.head.split())
+    for path, text in _texts(page.fields, ()):
+        if " ".join(text.split()) not in written:
+            yield field_line(page, *path), text
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield every text of a field, keys too, with the path to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key, (*path, key))
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            yield from _texts(item, (*path, place))
 
 
 def too_long(page: Page) -> Iterator[Finding]:
