@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,7 @@ from ktx_cli.context.sources.document_units import NEIGHBOURS, document_units
 from ktx_cli.context.sources.folder import MAX_FILE_BYTES, Found, read_folder
 from ktx_cli.context.sources.model import Changes, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.context.sources.unread import Unread
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.text import plural, shell_words
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
@@ -60,7 +62,15 @@ def documents_left(count: int) -> tuple[str, ...]:
 def _from_repository(entry: Any, context: FetchContext) -> Snapshot:
     from ktx_cli.context.sources.git_source import fetch_files
 
-    return fetch_files(_origin(entry, context), context, _wanted)
+    unread = Unread()
+
+    def wanted(path: str) -> int:
+        if not _is_document(path):
+            unread.note(path)
+        return _wanted(path)
+
+    snapshot = fetch_files(_origin(entry, context), context, wanted)
+    return replace(snapshot, skipped=(*snapshot.skipped, *unread.skipped()))
 
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
@@ -77,8 +87,11 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
 
 def _wanted(path: str) -> int:
     """Return how many bytes of a file are read at most, 0 for one that is not wanted."""
-    name = PurePosixPath(path)
-    return MAX_FILE_BYTES if name.suffix.lower() in SUFFIXES and not name.name.startswith(".") else 0
+    return MAX_FILE_BYTES if _is_document(path) and not PurePosixPath(path).name.startswith(".") else 0
+
+
+def _is_document(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() in SUFFIXES
 
 
 def _local(path: str, context: FetchContext) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.sources.model import RawFile, Skipped
+from ktx_cli.context.sources.unread import Unread
 from ktx_cli.core.errors import CancelledError, StorageError
 from ktx_cli.core.text import one_line
 from ktx_cli.project.files import read_bytes, storage_error
@@ -48,12 +49,14 @@ def read_folder(
     for path, place in sorted(walk.paths().items()):
         walk.take(path, _hashed(path, place, stopped))
     walk.found.skipped.sort(key=lambda skipped: skipped.what)
+    walk.found.skipped += walk.unread.skipped()
     return walk.found
 
 
 class _Walk:
     def __init__(self, root: Path, suffixes: frozenset[str], without: set[Path], stopped: Callable[[], bool]) -> None:
         self.found = Found()
+        self.unread = Unread()
         self._root, self._suffixes, self._without, self._stopped = root, suffixes, without, stopped
         self._paths: dict[str, Path] = {}
 
@@ -112,8 +115,8 @@ class _Walk:
 
     def _file(self, place: Path, size: int, path: str) -> None:
         if Path(path).suffix.lower() not in self._suffixes:
-            return
-        if place.name.startswith(".") or Path(path).name.startswith("."):
+            self.unread.note(path)
+        elif place.name.startswith(".") or Path(path).name.startswith("."):
             self._leave(path, "a hidden file")
         elif size > MAX_FILE_BYTES:
             self._leave(path, f"larger than {MAX_FILE_BYTES:,} bytes")

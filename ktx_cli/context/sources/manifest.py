@@ -6,7 +6,7 @@ The next run compares with it, on any clone. A file whose work failed is in it w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -103,17 +103,23 @@ def render_manifest(manifest: Manifest) -> bytes:
 
 def compare(manifest: Manifest, snapshot: Snapshot, *, model: bool) -> Changes:
     """Return what changed; `model`: whether one reads the files. An incomplete snapshot deletes nothing."""
-    new = {FileStatus.FAILED, *([FileStatus.WAITING] if model else [])}
-    known = {path: state for path, state in manifest.files.items() if state.status not in new}
-    added: list[str] = []
-    modified: list[str] = []
-    unchanged: list[str] = []
+    found: dict[str, list[str]] = {each.name: [] for each in fields(Changes)}
     for path, file in snapshot.files.items():
-        state = known.get(path)
-        found = added if state is None else unchanged if state.sha256 == file.sha256 else modified
-        found.append(path)
-    gone = [path for path in manifest.files if path not in snapshot.files] if snapshot.complete else []
-    return Changes(*(tuple(sorted(paths)) for paths in (added, modified, gone, unchanged)))
+        found[_change(manifest.files.get(path), file.sha256, model=model)].append(path)
+    if snapshot.complete:
+        found["deleted"] += [path for path in manifest.files if path not in snapshot.files]
+    return Changes(**{name: tuple(sorted(paths)) for name, paths in found.items()})
+
+
+def _change(state: FileState | None, sha256: str, *, model: bool) -> str:
+    """Return which of the changes a file is, by its state as it was worked through."""
+    if state is None:
+        return "added"
+    if state.sha256 != sha256:
+        return "modified"
+    if state.status is FileStatus.FAILED:
+        return "retried"
+    return "unread" if model and state.status is FileStatus.WAITING else "unchanged"
 
 
 def _state(value: Mapping[str, Any]) -> FileState:

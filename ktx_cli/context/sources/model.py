@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ktx_cli.core.errors import ResultWarning
@@ -58,21 +58,26 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Paths of a snapshot against those of the last run that succeeded with them, each sorted."""
+    """Paths of a snapshot against those of the last run that succeeded with them, each sorted.
+
+    `retried`: as they were when their work did not land. `unread`: as they were when there was no model to read them.
+    """
 
     added: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
+    retried: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def touched(self) -> frozenset[str]:
-        """What is new or different."""
-        return frozenset((*self.added, *self.modified))
+        """What is to be worked through: new, different, or left by an earlier run."""
+        return frozenset((*self.added, *self.modified, *self.retried, *self.unread))
 
     def to_json(self) -> dict[str, int]:
         """Return the counts."""
-        return {name: len(getattr(self, name)) for name in ("added", "modified", "deleted", "unchanged")}
+        return {each.name: len(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pytest
 
 from ktx_cli.context.sources import folder
 from ktx_cli.context.sources.files import FilesSource
-from ktx_cli.context.sources.model import Changes, Snapshot
+from ktx_cli.context.sources.model import Changes, Skipped, Snapshot
 from ktx_cli.context.sources.port import FetchContext, Projection
 from ktx_cli.core.errors import CancelledError, SourceError, StorageError
 from ktx_cli.project.config.documents import DocumentsSource
@@ -56,7 +56,10 @@ def test_documents_of_every_kind_are_hashed_where_they_are(root: Path, fetch: Fe
     assert list(found.files) == names
     assert all(raw.sha256 == hashlib.sha256(path.encode()).hexdigest() for path, raw in found.files.items())
     assert found.files["f/g.txt"].text() == "f/g.txt"
-    assert (found.complete, found.cursor, found.skipped, found.fetched) == (True, None, (), 8)
+    assert (found.complete, found.cursor, found.fetched) == (True, None, 8)
+    assert found.skipped == (
+        Skipped("3 files (j.png, k, l.md.bak)", "ktx has no reader for .bak, .png, names without an ending"),
+    )
     assert fetch(previous={path: raw.sha256 for path, raw in found.files.items()}).fetched == 0
 
 
@@ -181,6 +184,7 @@ def test_a_repository_is_read_too(tmp_path: Path, fetch_context: Callable[..., F
     environ = {"TOKEN": "x", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     found = FilesSource().fetch(entry("docs", repo_url=str(repository)), fetch_context(environ=environ))
     assert {path: raw.text() for path, raw in found.files.items()} == {"a.md": "committed"}
+    assert found.skipped == (Skipped("1 file (c.png)", "ktx has no reader for .png"),)
 
 
 def test_units_and_what_is_left(root: Path, fetch: Fetch) -> None:

@@ -76,22 +76,23 @@ KNOWN = Manifest(
 @pytest.mark.parametrize(
     ("now", "found"),
     [
-        (snapshot(a="1", b="1", c="1", d="1"), Changes(added=("c",), unchanged=("a", "b", "d"))),
-        (snapshot(a="2", b="1", c="2", d="2", e="1"), Changes(("c", "e"), ("a", "d"), (), ("b",))),
+        (snapshot(a="1", b="1", c="1", d="1"), Changes(retried=("c",), unchanged=("a", "b", "d"))),
+        (snapshot(a="2", b="1", c="2", d="2", e="1"), Changes(("e",), ("a", "c", "d"), (), ("b",))),
         (snapshot(a="1"), Changes(deleted=("b", "c", "d"), unchanged=("a",))),
         (snapshot(False, a="1"), Changes(unchanged=("a",))),
     ],
-    ids=["a failed file is new", "changed", "deleted", "an incomplete snapshot deletes nothing"],
+    ids=["a failed file is retried", "changed", "deleted", "an incomplete snapshot deletes nothing"],
 )
 def test_what_changed(now: Snapshot, found: Changes) -> None:
     assert compare(KNOWN, now, model=True) == found
-    assert found.touched == {*found.added, *found.modified}
+    assert found.touched == {*found.added, *found.modified, *found.retried}
 
 
-def test_a_file_that_waits_is_new_once_there_is_a_model() -> None:
+def test_a_file_that_waits_is_to_be_read_once_there_is_a_model() -> None:
     manifest = Manifest({"a": state("1", FileStatus.WAITING)})
     assert compare(manifest, snapshot(a="1"), model=False) == Changes(unchanged=("a",))
-    assert compare(manifest, snapshot(a="1"), model=True) == Changes(added=("a",))
+    read = compare(manifest, snapshot(a="1"), model=True)
+    assert (read, read.touched) == (Changes(unread=("a",)), {"a"})
 
 
 def test_artifacts_name_the_files_they_came_of() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.context.semantic.interchange.result import Fidelity
 from ktx_cli.context.sources.files import documents_left
@@ -16,6 +16,16 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.sources.told import Told
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
+
+
+_CHANGES: Final[Mapping[str, str]] = {
+    "added": "added",
+    "modified": "modified",
+    "retried": "retried",
+    "unread": "no model had read",
+    "deleted": "deleted",
+}
+"""What may have become of a file -> the word for it."""
 
 
 @dataclass(slots=True)
@@ -129,7 +139,7 @@ class SourceWork:
         if self.error is not None:
             return f"failed: {self.error.message}"
         counts = self.changes.to_json()
-        changed = ", ".join(f"{counts[name]} {name}" for name in ("added", "modified", "deleted") if counts[name])
+        changed = ", ".join(f"{counts[name]} {said}" for name, said in _CHANGES.items() if counts[name])
         said = Counter(item.kind.value for item in self.fidelity)
         parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
         parts += [", ".join(f"{count} {kind}" for kind, count in sorted(said.items()))] if said else []
