@@ -37,6 +37,16 @@ def open_connection(
             f"connection `{connection}` is a context source ({entry.driver}), not a database",
             hint=shell_words("ktx", "ingest", connection, "--dry-run"),
         )
+    return open_database(connection, entry, project_dir=project_dir, environ=environ)
+
+
+def open_database(
+    connection: str, entry: Database, *, project_dir: Path, environ: Mapping[str, str]
+) -> tuple[Connector, Scope]:
+    """Return the open connector of a database by its settings, and what of it is wanted; raises as `open_connection`.
+
+    For who has the settings of one connection and not those of the project.
+    """
     options = resolve_options(entry, project_dir=project_dir, environ=environ)
     options["project_dir"] = str(project_dir)
     return connect(ConnectionSpec(connection, entry.driver, options)), scope_from_options(options)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from ktx_cli.connectors.port import ConnectionSpec, Connector
-from ktx_cli.connectors.registry import connect, dialect_of
+from ktx_cli.connectors.opening import open_database
+from ktx_cli.connectors.port import Connector
+from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.semantic.interchange.result import Fidelity, Kind
 from ktx_cli.context.semantic.loading import load_model
 from ktx_cli.context.semantic.model import Model, Place
@@ -36,7 +37,6 @@ from ktx_cli.context.sources.query_history.usage import Absence, UsageWritten, w
 from ktx_cli.context.wiki.model import Page
 from ktx_cli.core.clock import now
 from ktx_cli.core.errors import CancelledError
-from ktx_cli.project.config import resolve_options
 from ktx_cli.project.config.query_history import QueryHistory
 
 TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
@@ -158,9 +158,8 @@ def _gathering(entry: Any, settings: QueryHistory, model: Model, context: FetchC
 
 
 def _opened(entry: Any, context: FetchContext) -> Connector:
-    root = context.layout.root
-    options = resolve_options(entry, project_dir=root, environ=context.environ)
-    return connect(ConnectionSpec(context.connection, entry.driver, {**options, "project_dir": str(root)}))
+    root, environ = context.layout.root, context.environ
+    return open_database(context.connection, entry, project_dir=root, environ=environ)[0]
 
 
 def contents_of(snapshot: Snapshot) -> dict[str, bytes]:

@@ -17,7 +17,6 @@ from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.sources.told import Told
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
 
-
 _CHANGES: Final[Mapping[str, str]] = {
     "added": "added",
     "modified": "modified",
