@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, QueryResult, Scope
+from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, QueryResult, Scope
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config import KtxConfig, connection_of
@@ -154,6 +154,10 @@ class _Lent:
         except BaseException:
             self._key = None
             raise
+
+    def evidence(self) -> str | None:
+        """See `Evident`; None of a connection that can prove nothing."""
+        return self._inner.evidence() if isinstance(self._inner, Evident) else None
 
     def close(self) -> None:
         """Give the connection back; harmless when called twice."""

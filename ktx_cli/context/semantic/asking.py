@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ class Answer:
     asked: Asked | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """A compiled question: the plan, the statement, and that of its totals."""
 
@@ -44,7 +45,7 @@ class Asked:
     dialect: str
     totals: Asked | None = None
 
-    @property
+    @functools.cached_property
     def sql(self) -> str:
         """The statement as text."""
         return self.compiled.tree.sql(self.dialect, pretty=True, copy=False)
@@ -97,10 +98,12 @@ def ask(
     attributes: Mapping[str, Any] | None = None,
     now: datetime | None = None,
     probed: bool = True,
+    probing: Connector | None = None,
 ) -> Answer:
     """Return the answer of a question from an open connection.
 
-    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact. Raises
+    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact, on the
+    connection `probing` where there is one. Raises
     `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
     """
     started = monotonic()
@@ -110,7 +113,7 @@ def ask(
     require_periods(asked.compiled, connector)
     facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
     facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
-    probes = [probe(build.again(), fact, connector) for fact in facts] if probed else []
+    probes = [probe(build.again(), fact, probing or connector) for fact in facts] if probed else []
     checked = monotonic()
     limit = asked.plan.query.limit
     found = connector.query(asked.sql, max_rows=limit + 1)

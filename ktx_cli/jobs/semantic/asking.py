@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.connectors.opening import Opener, open_connection
+from ktx_cli.connectors.remembering import Counts, Remembering
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
@@ -79,8 +80,13 @@ def ask_layer(
     max_bytes: int = DEFAULT_BYTES,
     load: LoadLayer = load_layer,
     opener: Opener = open_connection,
+    guarded: MakeGuard | None = None,
+    counted: Counts | None = None,
 ) -> Told:
     """Return the answer of a question.
+
+    `load`, `opener`, `guarded`: how a layer is read, a connection opened, a guard made; a server has its own, which
+    remember. `counted`: where what the joins missed is kept for as long as the data is proved the same.
 
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
@@ -89,12 +95,13 @@ def ask_layer(
 
     started = monotonic()
     connection = the_layer(layout, config, question.connection)
-    guard = guard_of(layout, config, connection, model := load(layout, config, connection))
+    guard = (guarded or guard_of)(layout, config, connection, model := load(layout, config, connection))
     query = shaped(question, model)
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
     with broken_files_told(model), guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        answer = ask(model, query, connector, attributes=question.attributes, now=asked_at)
+        probing = None if counted is None else Remembering(connector, counted)
+        answer = ask(model, query, connector, attributes=question.attributes, now=asked_at, probing=probing)
         receipt = dict(answer.receipt)
         again = _verified(answer, connector) if question.verified else None
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
@@ -111,6 +118,10 @@ def ask_layer(
         _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
         0 if again is None else len(again.mismatches),
     )
+
+
+MakeGuard = Callable[[Layout, KtxConfig, str, Model], Guard]
+"""Takes layout, settings, connection and its layer: `guard_of`, or one that remembers."""
 
 
 def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:

@@ -18,18 +18,22 @@ from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
 from ktx_cli.connectors.guard.unknown import with_hint
 from ktx_cli.connectors.guard.written import CHECKED
 from ktx_cli.connectors.opening import Opener, open_connection
-from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, QueryResult, Scope
+from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, QueryResult, Scope
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
 from ktx_cli.context.scan.catalog import load_manifest
 from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import ConfigError, SourceError, UsageError
+from ktx_cli.core.recent import Recent
 from ktx_cli.core.text import listing
 from ktx_cli.project.config import Connection, Database, KtxConfig, connection_of
 from ktx_cli.project.layout import Layout
 
 DEFAULT_BYTES: Final = 10_000_000
 """About how many bytes of values an answer has at most, unless it is asked for more."""
+
+_STATEMENTS: Final = 256
+"""Checked statements a guard keeps."""
 
 _SEARCHED: Final = ("postgres", "redshift")
 """The dialects whose sessions look up names without a schema in the system's catalog alone."""
@@ -116,11 +120,15 @@ def _parts(table: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What may be sent to one connection. `of` reads it from the configuration; nothing is opened."""
+    """What may be sent to one connection. `of` reads it from the configuration; nothing is opened.
+
+    `checked`: statements let through before, so that the same one need not be read again; None: none is kept.
+    """
 
     policy: StatementPolicy
     dialect: str
     names: TableNames
+    checked: Recent[CheckedStatement] | None = None
 
     @classmethod
     def of(cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()) -> Guard:
@@ -134,8 +142,18 @@ class Guard:
         """The guard for statements of the semantic layer: `query_policy` is about those of people and agents."""
         return replace(self, policy=replace(self.policy, raw_sql=True))
 
+    @property
+    def remembering(self) -> Guard:
+        """The same guard, which keeps what it let through for as long as names and settings are as they are."""
+        return replace(self, checked=Recent(_STATEMENTS))
+
     def check(self, sql: str, *, max_rows: int, server: Server | None = EITHER) -> CheckedStatement:
         """Return the statement that may be sent; raises as `StatementPolicy.check`."""
+        if self.checked is None:
+            return self._check(sql, max_rows, server)
+        return self.checked.get((sql, max_rows, server), lambda: self._check(sql, max_rows, server))
+
+    def _check(self, sql: str, max_rows: int, server: Server | None) -> CheckedStatement:
         schema_of = self.names.schema_of if self.dialect in _SEARCHED else None
         return self.policy.check(
             sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
@@ -178,6 +196,10 @@ class GuardedConnector:
             with_hint(error, statement.dialect, names.tables, names.columns)
             raise
         return replace(found, columns=statement.columns(found.columns))
+
+    def evidence(self) -> str | None:
+        """See `Evident`; None of a connection that can prove nothing."""
+        return self.inner.evidence() if isinstance(self.inner, Evident) else None
 
     def test(self, scope: Scope) -> ConnectionTest:
         """Connect, make one round trip, look at version and privileges."""

@@ -7,14 +7,22 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.connectors.pooling import ConnectorPool
+from ktx_cli.connectors.remembering import Counts
 from ktx_cli.context.search.index.searching import Searcher
 from ktx_cli.context.semantic.model import Model
+from ktx_cli.core.recent import Recent
 from ktx_cli.jobs.search import open_searcher
+from ktx_cli.jobs.semantic.asking import guard_of
+from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import load_layer
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+
+_COUNTS: Final = 256
+"""Answers about joins that are kept."""
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Path, inode, size and time of change of each file: another one where a file was changed, added or removed."""
@@ -30,8 +38,10 @@ class ServedProject:
     layout: Layout
     environ: Mapping[str, str]
     pool: ConnectorPool = field(default_factory=ConnectorPool)
+    counted: Counts = field(default_factory=lambda: Recent(_COUNTS))
     _config: tuple[Stamp, KtxConfig] | None = None
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
+    _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -54,6 +64,14 @@ class ServedProject:
             if kept is None or kept[0] != stamp or kept[1] is not config:
                 kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
             return kept[2]
+
+    def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+        """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
+        with self._lock:
+            kept = self._guards.get(connection)
+            if kept is None or kept[0] is not model:
+                kept = self._guards[connection] = (model, guard_of(layout, config, connection, model).remembering)
+            return kept[1]
 
     def searcher(self, config: KtxConfig) -> Searcher:
         """Return what searches the project with these settings."""
