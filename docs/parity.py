@@ -25,9 +25,9 @@ TOP = """\
 # The same on every backend
 
 One scripted conversation after another, played by a Messages API on loopback and run on every backend through its real
-client: ktx's own over httpx2 and for Vertex AI the `anthropic` SDK, the claude-agent-sdk with its bundled `claude`, and
-`claude --print`. Every value below is asserted on every backend by `tests/llm/test_parity.py`;
-`ktx_cli/testing/runtime_cases.py` has the cases, for any backend.
+client: the `anthropic` SDK, the claude-agent-sdk with its bundled `claude`, and `claude --print`. Every value below is
+asserted on every backend by `tests/llm/test_parity.py`; `ktx_cli/testing/runtime_cases.py` has the cases, for any
+backend.
 `make parity` runs them again and prints path and version of what ran and the requests the server counted.
 
 | backend | runs on |

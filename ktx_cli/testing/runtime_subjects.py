@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.llm.backends.anthropic_api.client import speaker
 from ktx_cli.llm.backends.claude.binary import find_claude
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
@@ -67,8 +66,7 @@ def open_subject(backend: str) -> Iterator[Subject]:
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return name, version and origin of what runs a backend, and where it is."""
     if FAMILIES[backend] == "messages":
-        package = speaker(backend)
-        place = importlib.metadata.distribution(package).locate_file(package)
-        return f"{package} {importlib.metadata.version(package)} (installed package)", str(place)
+        place = importlib.metadata.distribution("anthropic").locate_file("anthropic")
+        return f"anthropic {importlib.metadata.version('anthropic')} (installed package)", str(place)
     binary = find_claude(cli_path=None, project_dir=project_dir, environ=environ, backend=backend)
     return f"claude {binary.version_text} ({binary.origin})", str(binary.path)

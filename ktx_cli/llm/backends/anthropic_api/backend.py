@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
-from ktx_cli.llm.backends.anthropic_api.client import answering, make_client, speaker
+from ktx_cli.llm.backends.anthropic_api.client import complete, make_client
 from ktx_cli.llm.backends.anthropic_api.failures import incomplete, rate_signal, translate, unknown_ending
 from ktx_cli.llm.backends.anthropic_api.messages import request_body
 from ktx_cli.llm.backends.anthropic_api.stream import Answer, read_answer
@@ -63,9 +63,11 @@ class AnthropicBackend:
         names = {"backend": self.name, "model": spec.model, "role": spec.role}
         answer = Answer()
         try:
-            async with answering(self._client, body) as (headers, events):
-                self._observe(rate_signal(headers))
-                await read_answer(events, answer, on_text)
+            await complete(self._client)
+            raw = await self._client.messages.with_raw_response.create(**body)
+            self._observe(rate_signal(raw.headers))
+            async with await raw.parse() as events:
+                await read_answer(aiter(events), answer, on_text)
         except KtxError:
             raise
         except Exception as error:
@@ -88,9 +90,8 @@ class AnthropicBackend:
         return "API key" if self.name == "anthropic" else f"gateway {provider.gateway.auth}"
 
     def versions(self) -> Mapping[str, str]:
-        """Return the version of what speaks to the API, and the address."""
-        package = speaker(self.name)
-        return {package: importlib.metadata.version(package), "base_url": str(self._client.base_url)}
+        """Return the version of the SDK and the address."""
+        return {"anthropic": importlib.metadata.version("anthropic"), "base_url": str(self._client.base_url)}
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,18 +1,13 @@
-"""The clients of the Messages API, made so that nothing in the environment can change where a request goes.
-
-Anthropic's API and gateways are spoken to directly; for Vertex AI there is the SDK, with Google's credentials.
-"""
+"""The SDK's clients, made so that nothing in the process's environment can change where a request goes."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.llm.backends.anthropic_api.direct import DirectClient
 from ktx_cli.llm.settings import missing_setting, resolved_keys
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.config.llm import VertexProvider
@@ -26,14 +21,9 @@ CONNECT_SECONDS: Final = 10.0
 GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
-def speaker(backend: str) -> str:
-    """Return the package through which a backend speaks."""
-    return "anthropic" if backend == "vertex" else "httpx2"
-
-
 def make_client(
     backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
-) -> DirectClient | anthropic.AsyncAnthropicVertex:
+) -> anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex:
     """Return the client of a backend; raises `ConfigError` or `SecretError` for settings that are missing.
 
     The SDK reads addresses, tokens, projects and headers from the environment where it is not told: all are given
@@ -47,15 +37,22 @@ def make_client(
     provider = config.llm.provider
     if backend == "vertex" and provider.vertex is not None:
         return _vertex(provider.vertex, secret or None, provider.vertex.project or environ.get("GOOGLE_CLOUD_PROJECT"))
-    bearer = {"authorization": f"Bearer {secret}"}
     if backend == "gateway":
-        own = bearer if provider.gateway.auth == "bearer" else {"x-api-key": secret}
-        return _direct(provider.gateway.base_url or "", own)
-    return _direct(provider.anthropic.base_url or ANTHROPIC_URL, bearer)
+        headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
+        return _direct(secret, provider.gateway.base_url or "", headers)
+    return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, {})
 
 
-def _direct(base_url: str, authorization: Mapping[str, str]) -> DirectClient:
-    return DirectClient(base_url, authorization, timeout_seconds=TIMEOUT_SECONDS, connect_seconds=CONNECT_SECONDS)
+def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
+    """Return a client; `headers` carry the key another way than the SDK sends it to Anthropic."""
+    import anthropic
+
+    client = anthropic.AsyncAnthropic(
+        api_key=key, base_url=base_url, max_retries=0, timeout=_timeout(), open_telemetry=False
+    )
+    own: dict[str, Any] = {"Authorization": anthropic.omit, **headers} if headers else {}
+    client._custom_headers = own  # ANTHROPIC_CUSTOM_HEADERS could carry another key
+    return client
 
 
 def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> anthropic.AsyncAnthropicVertex:
@@ -68,7 +65,7 @@ def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> a
         access_token=token,
         base_url=vertex.base_url or _vertex_url(vertex.location),
         max_retries=0,
-        timeout=anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS),
+        timeout=_timeout(),
         open_telemetry=False,
     )
     client.project_id = project  # never ANTHROPIC_VERTEX_PROJECT_ID
@@ -76,27 +73,20 @@ def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> a
     return client
 
 
-@contextlib.asynccontextmanager
-async def answering(
-    client: DirectClient | anthropic.AsyncAnthropicVertex, body: Mapping[str, Any]
-) -> AsyncIterator[tuple[Mapping[str, str], AsyncIterator[dict[str, Any]]]]:
-    """Ask, and yield the headers of the answer and its events as JSON has them."""
-    if isinstance(client, DirectClient):
-        async with client.answering(body) as (headers, found):
-            yield headers, found
-        return
-    await complete(client)
-    raw = await client.messages.with_raw_response.create(**body)
-    async with await raw.parse() as events:
-        yield raw.headers, (event.model_dump(mode="json", exclude_unset=True, warnings=False) async for event in events)
+def _timeout() -> anthropic.Timeout:
+    import anthropic
+
+    return anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
 
 
-async def complete(client: anthropic.AsyncAnthropicVertex) -> None:
+async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
     """Give a Vertex client without a project that of the machine's Google credentials: the SDK looks too late.
 
     Raises `ConfigError` where they name none.
     """
-    if client.project_id is not None:
+    import anthropic
+
+    if not isinstance(client, anthropic.AsyncAnthropicVertex) or client.project_id is not None:
         return
     try:
         import google.auth

@@ -1,4 +1,4 @@
-"""What HTTP, the API and the SDK raise, as errors of ours."""
+"""What the SDK raises, as errors of ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ktx_cli.llm.backends.anthropic_api.direct import StatusError
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 
@@ -31,12 +30,13 @@ _NO_CREDIT: Final = ("credit balance", "insufficient credit", "billing")
 
 def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmError:
     """Return the error for what a request raised; its words go into `detail` alone."""
+    import anthropic
+
     names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
     detail = f"{type(error).__name__}: {error}"
-    if isinstance(error, StatusError) or _is_of(error, "anthropic", "APIStatusError"):
+    if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, names, detail)
-    lost = _is_of(error, "httpx2") or _is_of(error, "anthropic", "APIConnectionError")
-    if lost or isinstance(error, json.JSONDecodeError):
+    if isinstance(error, anthropic.APIConnectionError | json.JSONDecodeError) or _is_of(error, "httpx2"):
         return llm_error("connection", **names, detail=detail)
     if _is_of(error, "google.auth"):
         return llm_error("auth", **names, detail=detail)
@@ -58,9 +58,8 @@ def unknown_ending(reason: str | None, *, backend: str, model: str, role: str) -
     return llm_error("execution", backend=backend, model=model, role=role, message=message)
 
 
-def _is_of(error: Exception, package: str, name: str = "") -> bool:
-    """Say whether an error is of a package, or of the class of that name in it, without importing it."""
-    return any(kind.__module__.startswith(package) and name in ("", kind.__name__) for kind in type(error).__mro__)
+def _is_of(error: Exception, package: str) -> bool:
+    return any(kind.__module__.startswith(package) for kind in type(error).__mro__)
 
 
 def _of_status(error: Any, names: dict[str, Any], detail: str) -> LlmError:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ktx_cli.llm.backend import CallSpec
-from ktx_cli.llm.backends.anthropic_api.response_format import is_lossless, strict_schema
 from ktx_cli.llm.caching import Part, ttl
 from ktx_cli.llm.own_loop import Conversation, Entry, ModelTurn
 from ktx_cli.llm.tools import RuntimeTool
@@ -16,6 +16,17 @@ from ktx_cli.project.config.llm import PromptCaching
 MAX_TOKENS: Final = 32_000
 MAX_TOKENS_GATEWAY: Final = 8_192
 """Output tokens asked for at most; models behind a gateway often allow no more."""
+
+TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
+"""Keywords that say what a value may be."""
+
+VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
+LOSSY_KEYS: Final = frozenset(
+    {"patternProperties", "prefixItems", "not", "if", "then", "else", "contains", "dependentSchemas", "propertyNames"}
+)
+"""Keywords the response format has nothing for."""
+
+DEFINITION: Final = "#/$defs/"
 
 _CLAUDE: Final = re.compile(r"(?:^|[/.:])(?:claude-|anthropic/)")
 """What the ids of the models that know cache marks have, also behind a gateway."""
@@ -44,16 +55,8 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
     if spec.kind == "loop":
         content = body["messages"][-1]["content"]
         content[-1] = marks.on(content[-1], "history")
-    return body if _is_encodable(body) else _encodable(body)
-
-
-def _is_encodable(body: Any) -> bool:
-    """Say whether UTF-8 can write a body, as it nearly always can: looking at each of its texts costs more."""
-    try:
-        json.dumps(body, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    made: dict[str, Any] = _encodable(body)
+    return made
 
 
 def _encodable(value: Any) -> Any:
@@ -119,3 +122,61 @@ def _ask_for_object(body: dict[str, Any], spec: CallSpec) -> None:
         return
     body["tools"] = [{"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema}]
     body["tool_choice"] = {"type": "tool", "name": ANSWER_TOOL}
+
+
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema in the form the response format takes: closed objects, no limits it does not know."""
+    from anthropic import transform_schema
+
+    return transform_schema(json.loads(json.dumps(schema)))
+
+
+def is_lossless(schema: Mapping[str, Any]) -> bool:
+    """Say whether the response format can carry a schema: no free-form maps, tuples, recursion or untyped values."""
+    definitions = schema.get("$defs", {})
+    return all(_is_carried(one) for one in (schema, *definitions.values())) and not _is_recursive(definitions)
+
+
+def _is_carried(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or TYPE_KEYS.isdisjoint(schema) or not LOSSY_KEYS.isdisjoint(schema):
+        return False
+    kind, properties = schema.get("type"), schema.get("properties", {})
+    if kind is not None and not isinstance(kind, str):
+        return False
+    if kind == "object" and (not properties or schema.get("additionalProperties", False) is not False):
+        return False
+    if kind == "array" and "items" not in schema:
+        return False
+    variants = [one for key in VARIANT_KEYS for one in schema.get(key, ())]
+    if (variants and properties) or not str(schema.get("$ref", DEFINITION)).startswith(DEFINITION):
+        return False
+    values = [*schema.get("enum", ()), schema.get("const")]
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
+        return False
+    items = [schema["items"]] if "items" in schema else []
+    return all(_is_carried(one) for one in (*properties.values(), *items, *variants))
+
+
+def _is_recursive(definitions: Mapping[str, Any]) -> bool:
+    """Say whether a definition leads back to itself."""
+    leads_to = {name: _references(schema) for name, schema in definitions.items()}
+    for name in definitions:
+        seen: set[str] = set()
+        ahead = list(leads_to[name])
+        while ahead:
+            one = ahead.pop()
+            if one == name:
+                return True
+            if one not in seen:
+                seen.add(one)
+                ahead += leads_to.get(one, ())
+    return False
+
+
+def _references(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {name for item in schema for name in _references(item)}
+    if not isinstance(schema, Mapping):
+        return set()
+    own = {str(schema["$ref"]).removeprefix(DEFINITION)} if "$ref" in schema else set()
+    return own | {name for value in schema.values() for name in _references(value)}

@@ -43,13 +43,14 @@ class Answer:
         )
 
 
-async def read_answer(events: AsyncIterator[dict[str, Any]], answer: Answer, on_text: Callable[[str], None]) -> None:
+async def read_answer(events: AsyncIterator[Any], answer: Answer, on_text: Callable[[str], None]) -> None:
     """Add to the answer what the events bring; `on_text` gets each piece of text as it comes.
 
     What came is in the answer also when this raises; `complete` says whether its end came.
     """
     blocks: dict[int, _Block] = {}
-    async for data in events:
+    async for event in events:
+        data = event.model_dump(mode="json", exclude_unset=True, warnings=False)
         kind = data.get("type")
         if kind == "message_start":
             _start(answer, data["message"])

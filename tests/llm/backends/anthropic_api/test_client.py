@@ -134,6 +134,7 @@ def test_without_a_setting_requests_go_to_anthropic_itself(tmp_path: Path) -> No
     )
     client = make_client("anthropic", config, project_dir=tmp_path, environ={"K": "sk"})
     assert str(client.base_url) == "https://api.anthropic.com"
+    assert client.max_retries == 0
     asyncio.run(client.close())
 
 
