@@ -14,9 +14,9 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.ingest.gates import Gates
+from ktx_cli.jobs.ingest.sources.structure import tables
 from ktx_cli.jobs.ingest.sources.suspicious import suspicious_texts
 from ktx_cli.jobs.ingest.sources.work import SourceWork
-from ktx_cli.project.layout import SCHEMA_NAME, SEMANTIC_NAME
 from ktx_cli.project.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -81,10 +81,7 @@ def digest(work: SourceWork, workspace: Workspace) -> str:
     """Return what tells everything a projection reads from what it read before: settings, raw files, tables."""
     found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{work.entry!r}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
-    for path in workspace.paths(f"{SEMANTIC_NAME}/"):
-        if f"/{SCHEMA_NAME}/" in path:
-            content = workspace.read(path) or b""
-            found.update(f"{path}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    found.update(tables(workspace))
     return found.hexdigest()
 
 
