@@ -93,13 +93,13 @@ def compose(text: str | bytes, *, where: str) -> Node | None:
 
 
 def _read(source: Source, reader: Callable[[Source], _Result]) -> _Result:
-    """Run a reader over the text; again when it failed at a tab that belongs to a literal block."""
+    """Run a reader over the text; again when it failed at what is text in YAML 1.2: a tab, a colon."""
     with _collector_paused(source):
         for _ in range(_MOST_TABS):
             try:
                 return reader(source)
             except yaml.MarkedYAMLError as error:
-                if not source.hide_tab(error):
+                if not (source.hide_tab(error) or source.hide_colons(error)):
                     raise source.syntax_error(error) from error
         raise ConfigError(
             f"{source.where}: more than {_MOST_TABS} blocks begin with a tab",

@@ -19,6 +19,9 @@ _MISREAD = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Text in YAML 1.2, but line breaks or errors for libyaml, which is a YAML 1.1 parser."""
 _BREAK = re.compile(r"\r\n?|\n")
 _LITERAL_WITH_TAB = re.compile(r"\|[^\r\n]*(?:[\r\n] *)+(?<= )\t")
+_COLON_OF_TEXT = re.compile(r":(?=[^ \t\r\n,\[\]{}])")
+_COLONS_OF_TEXTS = re.compile(r"(?<=[\[{,:])([ \t\r\n]*):(?=[^ \t\r\n,\[\]{}])")
+"""Colons that begin a plain text, or stand where it makes no difference that they are taken for a letter."""
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -143,8 +146,24 @@ class Source:
         self.text_for_parser = self.text_for_parser[:tab] + self.hidden_tab + self.text_for_parser[tab + 1 :]
         return True
 
+    def hide_colons(self, error: Any) -> bool:
+        """Hide the colons that begin a text, if one inside brackets is the parser's error; say whether it was.
+
+        YAML 1.2 has such texts in brackets (`[:0]`), libyaml takes each of these colons for that behind a key.
+        """
+        mark, text = error.problem_mark, self.text_for_parser
+        if mark is None or "node content" not in (error.problem or ""):
+            return False
+        if _COLON_OF_TEXT.match(text, mark.index) is None:
+            return False
+        code = self._free_code()
+        self._back[code] = ord(":")
+        text = text[: mark.index] + chr(code) + text[mark.index + 1 :]
+        self.text_for_parser = _COLONS_OF_TEXTS.sub(rf"\1{chr(code)}", text)
+        return True
+
     def _free_code(self) -> int:
-        """Return a private character the text has neither as such nor as an escape, now taken for a tab."""
+        """Return a private character the text has neither as such nor as an escape."""
         folded = self.text.casefold()
         free = (code for code in range(0xF0000, 0xFFFFD) if code not in self._back)
         code = next(code for code in free if chr(code) not in folded and f"{code:x}" not in folded)

@@ -167,6 +167,15 @@ def test_nan_quotes_and_keys() -> None:
         ("a: |\n  \tx\n  y\nb:\n  - |-\n\n    \t\tz\n", {"a": "\tx\ny\n", "b": ["\n\t\tz"]}),
         ("a: |\r\n  \tx\r\nb: \u2028", {"a": "\tx\n", "b": "\u2028"}),
         ('{"a":1,"b":[true,null]}', {"a": 1, "b": [True, None]}),
+        ("[:0]", [":0"]),
+        ("[a, :0, ::b, :-, :'c', -:d]\n", ["a", ":0", "::b", ":-", ":'c'", "-:d"]),
+        ('{:a: 1, b: :c, "d"::e, "f" :2}', {":a": 1, "b": ":c", "d": ":e", "f": 2}),
+        (
+            "a: [\n  :x,\n  ':y',\n  \", :z\"]\nb: x, :w\n:c: |\n  [:0, :1]\n",
+            {"a": [":x", ":y", ", :z"], "b": "x, :w", ":c": "[:0, :1]\n"},
+        ),
+        ("[[:b], {c: [:d]}, [[], :e]]", [[":b"], {"c": [":d"]}, [[], ":e"]]),
+        ("[" + ", ".join(f":{n}" for n in range(400)) + "]", [f":{n}" for n in range(400)]),
     ],
 )
 def test_documents(text: str, expected: object) -> None:
@@ -229,6 +238,8 @@ REFUSED = [
     ("x:\n  a: |\n  \tb: 1\n", "x.yaml:3:"),
     ("a: |\n    x\n  \ty: 1\n", "x.yaml:3:"),
     ("a: @x", "x.yaml:1:4: "),
+    ("[:]", "x.yaml:1:2: "),
+    ("[:0, :]", "x.yaml:1:6: "),
     ("a: b: c", "x.yaml:1:5: mapping values are not allowed"),
     ("a: [1", "x.yaml:"),
     ("a: 'x", "x.yaml:1:6: "),
