@@ -11,6 +11,7 @@ from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.choosing import choose_sources
 from ktx_cli.jobs.ingest.sources.fetching import Fetched, fetch_all
+from ktx_cli.jobs.ingest.sources.ignoring import warn_of_ignored
 from ktx_cli.jobs.ingest.sources.projecting import project_all
 from ktx_cli.jobs.ingest.sources.remembering import Of
 from ktx_cli.jobs.ingest.sources.work import SourceWork
@@ -50,6 +51,7 @@ def read_sources(
             work.units = work.source.units(work.entry, work.snapshot, work.changes, said)
         run.warnings.extend(work.snapshot.warnings)
         run.warnings.extend(() if work.projection is None else work.projection.warnings)
+    warn_of_ignored(run)
 
 
 def _asked(run: Run, works: Iterable[SourceWork]) -> Mapping[str, Model]:
