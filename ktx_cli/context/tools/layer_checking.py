@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktx_cli.context.semantic.model import Problem
+from ktx_cli.context.tools.accepting import changed_source, refusal_of_changes
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.layer_files import OwnFile, manifest_names
 from ktx_cli.context.tools.layer_names import source_needs
@@ -72,6 +73,7 @@ def check_write(
             [*weakened(before, after, name), *rewritten(before, name, None if old is None else old.document, new)]
         ),
         refusal_of(session.ledger.missing(needs)),
+        refusal_of_changes(changed_source(session, connection, name, trial, old, new), f"sl:{connection}/{name}"),
     )
     if reasons:
         raise Refused(reasons)

@@ -28,6 +28,9 @@ from ktx_cli.core.text import listing, one_line, plural
 PROMPTS: Final = ("work_unit", "reconcile", "gate_repair", "conflict_repair")
 """The prompts of agent loops. Those of repairs are used as they are: their tasks are written where they run."""
 
+MEMORY_PROMPTS: Final = ("memory", "gate_repair", "conflict_repair")
+"""Those of a capture."""
+
 LONGEST_PROMPT: Final = 240_000
 """Characters of system prompt and task together."""
 
@@ -51,12 +54,12 @@ class TaskPrompt:
     prompt: str
 
 
-def load_prompts(root: Path | None = None) -> dict[str, Prompt]:
+def load_prompts(root: Path | None = None, names: Sequence[str] = PROMPTS) -> dict[str, Prompt]:
     """Return the prompts of agent loops by name, each as the project at `root` has it; raises as `text_of`.
 
     The version of each is the sha256 of its text.
     """
-    texts = {name: text_of("prompts", name, root)[0] for name in PROMPTS}
+    texts = {name: text_of("prompts", name, root)[0] for name in names}
     return {name: Prompt(name, text, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}
 
 
@@ -103,6 +106,19 @@ def reconcile_prompt(
     return _checked(TaskPrompt(_system(session, prompt, "reconcile"), sections), "reconcile")
 
 
+def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -> TaskPrompt:
+    """Return the prompts of a capture. `rules`: what holds for this one. Raises `PromptTooLongError`."""
+    sections = joined(
+        _first(session, ("memory_capture",)),
+        _pages(session),
+        _sources(session),
+        rules,
+        f"The text to remember:\n{wrapped(text, session.origin)}",
+        "Task: memory capture",
+    )
+    return _checked(TaskPrompt(_system(session, prompt, "memory"), sections), "memory capture")
+
+
 def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
     length = len(task.system) + len(task.prompt)
     if length > LONGEST_PROMPT:
@@ -126,7 +142,7 @@ def _first(session: ToolSession, skills: Sequence[str]) -> str:
 
 
 def _pages(session: ToolSession) -> str:
-    pages = load_wiki(session.workspace).seen_from()
+    pages = load_wiki(session.workspace).seen_from(session.scope)
     if not pages:
         return "The wiki has no pages yet."
     lines = (f"- {page.key}: {one_line(page.summary, _LONGEST_LINE)}" for page in pages)

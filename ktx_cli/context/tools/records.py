@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
+from ktx_cli.context.wiki.keys import GLOBAL
+
 Target = Literal["wiki", "sl"]
 ActionKind = Literal["created", "updated", "removed", "confirmed"]
 """`confirmed`: it said already what was to be written, so that it comes of these raw files too."""
@@ -46,6 +48,16 @@ class Action:
         return {**asdict(self), "raw_paths": list(self.raw_paths)}
 
 
+def page_artifact(scope: str, key: str) -> str:
+    """Return the artifact a page is: `wiki:<key>`, and `wiki:user/<id>/<key>` for one of a user's own."""
+    return f"wiki:{named_page(scope, key)}"
+
+
+def named_page(scope: str, key: str) -> str:
+    """Return a page's key as an action has it: with the scope in front where it is not everybody's."""
+    return key if scope == GLOBAL else f"{scope}/{key}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fallback:
     """Something of a raw file that did not become a source. `detail`: the words of its reason, the tool's own."""
@@ -60,7 +72,10 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two things that could not both stay. `flagged`: a person should look at it."""
+    """Two things that could not both stay. `flagged`: a person should look at it.
+
+    `accepted`, `captured`: what stands, and what a text says in place of it, where both are known in their words.
+    """
 
     kind: str
     artifact: str
@@ -68,6 +83,8 @@ class Conflict:
     flagged: bool
     contested: str | None = None
     unit: str | None = None
+    accepted: str | None = None
+    captured: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

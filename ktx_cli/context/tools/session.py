@@ -20,6 +20,7 @@ from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import Action, Records
 from ktx_cli.context.tools.skills import Skill
 from ktx_cli.context.tools.stage import Stage
+from ktx_cli.context.wiki.keys import GLOBAL
 from ktx_cli.core.text import listing
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import ToolInvocation
@@ -55,7 +56,8 @@ class ToolSession:
     `history`: the files are of a query history, of which evidence is given and nothing written. `run_sql` None: there
     is no database to ask. `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads
     the whole overlay. `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents
-    for example. `written`: path of each file a tool wrote -> the artifact it is.
+    for example. `written`: path of each file a tool wrote -> the artifact it is. `scope`: whose pages are written, and
+    seen before everybody's. `accepted`: what no write may drop or change, None where everything may be changed.
     """
 
     workspace: Workspace
@@ -75,6 +77,8 @@ class ToolSession:
     skills: Mapping[str, Skill] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
     budget: PageBudget | None = None
+    scope: str = GLOBAL
+    accepted: Tree | None = None
     extra: tuple[RuntimeTool, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     actions: list[Action] = field(default_factory=list)

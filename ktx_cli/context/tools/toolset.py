@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ktx_cli.context.tools import (
+    contradicting,
     discovery,
     fallbacks,
     layer_reading,
@@ -67,7 +68,7 @@ BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
     "unit": (*_SHARED, *raw.TOOLS, *fallbacks.TOOLS, *query_evidence.TOOLS),
     "reconcile": (*_SHARED, *_WHOLE_RUN),
     "curate": (*_SHARED, *_WHOLE_RUN),
-    "memory": _SHARED,
+    "memory": (*_SHARED, *contradicting.TOOLS),
 }
 """The tools of each stage, besides `load_skill` and those of documents, which a session brings as `extra`."""
 
@@ -93,6 +94,8 @@ def writers_of(session: ToolSession) -> frozenset[str]:
 def _is_for(session: ToolSession, name: str) -> bool:
     if name in _OF_HISTORY or (session.history and name in WRITERS | _NOTES):
         return session.history and name in _OF_HISTORY
+    if name == contradicting.NAME:
+        return session.accepted is not None
     if name in _SEMANTIC_WRITERS:
         return session.semantic and bool(session.connections)
     if name.startswith("sl_") or name in ("entity_details", "sql_execution"):

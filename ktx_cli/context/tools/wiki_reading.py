@@ -13,7 +13,7 @@ from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, cut_lines, joined
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.untrusted import visible, wrapped
-from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, place_of, suggested_key
+from ktx_cli.context.wiki.keys import FOLDER, place_of, scopes_seen_from, suggested_key, user_of
 from ktx_cli.context.wiki.loading import load_wiki, read_page
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.core import yaml
@@ -40,7 +40,7 @@ class ListTags(Input):
 
 
 def _search(session: ToolSession, value: Search) -> ToolOutput:
-    found = session.search(value.query, Scope(("page",)), value.limit)
+    found = session.search(value.query, Scope(("page",), user=user_of(session.scope)), value.limit)
     if not found:
         return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
     parts = Parts()
@@ -70,14 +70,14 @@ def no_page(session: ToolSession, key: str) -> Refused:
 
 
 def keys_of(session: ToolSession) -> set[str]:
-    """Return the keys of everybody's pages, from the paths of their files alone."""
-    places = map(place_of, session.workspace.paths(f"{FOLDER}{GLOBAL}/"))
-    return {place[1] for place in places if place is not None}
+    """Return the keys of the pages this session sees, from the paths of their files alone."""
+    paths = (path for scope in scopes_seen_from(session.scope) for path in session.workspace.paths(f"{FOLDER}{scope}/"))
+    return {place[1] for place in map(place_of, paths) if place is not None}
 
 
 def the_page(session: ToolSession, key: str) -> Page | Finding | None:
     """Return the page of a key as the overlay has it."""
-    return read_page(session.workspace, key) if suggested_key(key) == key else None
+    return read_page(session.workspace, key, session.scope) if suggested_key(key) == key else None
 
 
 def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
@@ -94,7 +94,7 @@ def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
 
 
 def _tags(session: ToolSession, value: ListTags) -> ToolOutput:
-    tags = load_wiki(session.workspace).tags()
+    tags = load_wiki(session.workspace).tags(session.scope)
     if not tags:
         return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
     parts = Parts()

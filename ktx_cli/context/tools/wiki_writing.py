@@ -7,18 +7,19 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from ktx_cli.context.tools.accepting import check_kept
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.limits import joined
 from ktx_cli.context.tools.page_checking import check_page
-from ktx_cli.context.tools.records import Action
+from ktx_cli.context.tools.records import Action, named_page
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.wiki_reading import no_page, page_text, the_page
+from ktx_cli.context.tools.wiki_reading import no_page, page_text
 from ktx_cli.context.wiki.editing import Replacement
 from ktx_cli.context.wiki.graph import graph_about
 from ktx_cli.context.wiki.keys import check_key, suggested_key
 from ktx_cli.context.wiki.lint import LONGEST_BODY, LONGEST_SUMMARY
-from ktx_cli.context.wiki.loading import read_page
+from ktx_cli.context.wiki.loading import own_page
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.page import render
 from ktx_cli.context.wiki.writing import Revision, revised
@@ -72,15 +73,17 @@ def _write(session: ToolSession, value: WritePage) -> ToolOutput:
     key = check_key(value.key)
     raw_paths = session.raw_paths(value.raw_paths)
     old = _old(session, key)
-    page = revised(session.workspace, key, _revision(value, key, old))
+    page = revised(session.workspace, key, _revision(value, key, old), session.scope)
     _check_fields(page, old)
     if old is not None and page.text == old.text:
-        session.confirmed(Action("wiki", "confirmed", key, None, raw_paths))
+        session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
+    check_kept(session, page.path, render(page))
     notes = check_page(session, page, old, raw_paths)
     _spend(session, created=old is None)
     session.workspace.write(page.path, render(page))
-    action = Action("wiki", "created" if old is None else "updated", key, None, raw_paths, page.summary)
+    named = named_page(page.scope, key)
+    action = Action("wiki", "created" if old is None else "updated", named, None, raw_paths, page.summary)
     session.acted(action, page.path)
     shown = page_text(page)[0] if value.replacements else ""
     structured = {"success": True, "target": action.identity, "path": page.path, "notes": notes}
@@ -88,7 +91,7 @@ def _write(session: ToolSession, value: WritePage) -> ToolOutput:
 
 
 def _old(session: ToolSession, key: str) -> Page | None:
-    found = read_page(session.workspace, key)
+    found = own_page(session.workspace, key, session.scope)
     if isinstance(found, Finding):
         raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
     return found
@@ -138,14 +141,15 @@ def _spend(session: ToolSession, *, created: bool) -> None:
 
 def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     raw_paths = session.raw_paths(value.raw_paths)
-    found = the_page(session, value.key)
+    found = own_page(session.workspace, value.key, session.scope) if suggested_key(value.key) == value.key else None
     if found is None:
         raise no_page(session, value.key)
     path = found.path
+    check_kept(session, path, None)
     found_readers = graph_about(session.workspace, (value.key,)).readers(value.key)
     readers = sorted({page.key for page in found_readers if page.key != value.key})[:50]
     session.workspace.delete(path)
-    action = Action("wiki", "removed", value.key, None, raw_paths)
+    action = Action("wiki", "removed", named_page(session.scope, value.key), None, raw_paths)
     session.acted(action, path)
     note = f"These pages still refer to it, change them: {', '.join(readers)}" if readers else ""
     structured = {"success": True, "target": action.identity, "path": path, "readers": readers}

@@ -34,6 +34,11 @@ def user_scope(user: str) -> str:
     return _USER + user
 
 
+def user_of(scope: str) -> str | None:
+    """Return the user whose pages a scope is, None for everybody's."""
+    return scope.removeprefix(_USER) if scope.startswith(_USER) else None
+
+
 def page_path(scope: str, key: str) -> str:
     """Return the path of a page's file."""
     return f"{FOLDER}{scope}/{key}{_ENDING}"

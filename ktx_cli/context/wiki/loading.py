@@ -65,11 +65,14 @@ def load_wiki(tree: Tree) -> Wiki:
 
 def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Finding | None:
     """Return the page somebody in `scope` sees under a key, or what is wrong with its file; None: there is none."""
-    for each in scopes_seen_from(scope) if could_be_key(key) else ():
-        content = tree.read(page_path(each, key))
-        if content is not None:
-            return parse(each, key, content)
-    return None
+    found = (own_page(tree, key, each) for each in scopes_seen_from(scope))
+    return next((page for page in found if page is not None), None)
+
+
+def own_page(tree: Tree, key: str, scope: str) -> Page | Finding | None:
+    """Return the page of a key in this scope alone, or what is wrong with its file; None: there is none."""
+    content = tree.read(page_path(scope, key)) if could_be_key(key) else None
+    return None if content is None else parse(scope, key, content)
 
 
 def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:

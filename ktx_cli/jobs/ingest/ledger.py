@@ -40,9 +40,9 @@ class LastFetch:
 
 
 def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
-    """Record that a run has begun."""
+    """Record that a run has begun; one of the same id, which was interrupted, is begun again."""
     database.execute(
-        "INSERT INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
+        "INSERT OR REPLACE INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
         (run_id, command, isoformat(now())),
     )
 

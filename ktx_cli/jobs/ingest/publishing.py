@@ -44,8 +44,11 @@ def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
         report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
 
 
-def commit(run: Run, repository: Repository, tip: str | None, lease: Lease) -> None:
-    """Commit what the run changes, once; nothing when nothing changes. `tip`: the commit the base was read from."""
+def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, message: str | None = None) -> None:
+    """Commit what the run changes, once; nothing when nothing changes. `tip`: the commit the base was read from.
+
+    `message`: of the commit, in place of one that names what was read.
+    """
     changes = run.workspace.changes()
     if not changes:
         return
@@ -53,7 +56,7 @@ def commit(run: Run, repository: Repository, tip: str | None, lease: Lease) -> N
     started = monotonic()
     result = repository.commit(
         changes,
-        message=_message(run.report),
+        message=message or _message(run.report),
         base=tip,
         author=run.config.storage.git.author,
         before_publish=lease.check,

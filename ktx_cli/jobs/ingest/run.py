@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,13 @@ from ktx_cli.context.scan.outcome import PreviousScan
 from ktx_cli.context.sources.registry import QUERY_HISTORY
 from ktx_cli.core.clock import monotonic, new_run_id
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.events import Notice, RunFinished, RunStarted, StepProgress
-from ktx_cli.core.text import plural
+from ktx_cli.core.events import RunFinished, StepProgress
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
 from ktx_cli.jobs.ingest.depth import choose_depth, needs_model, not_enriched
 from ktx_cli.jobs.ingest.enrichments import enriched, foretold
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
+from ktx_cli.jobs.ingest.leasing import recover, refresh_search, under_lease
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.preflight import Preflight, PreflightFailed
 from ktx_cli.jobs.ingest.problems import problem_warnings
@@ -31,7 +30,6 @@ from ktx_cli.jobs.ingest.publishing import (
     remember,
     remember_sources,
     report_files,
-    write_report,
 )
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
@@ -42,11 +40,10 @@ from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.targets import choose_targets
 from ktx_cli.jobs.ingest.units.needed import agents_needed
 from ktx_cli.jobs.ingest.units.store import forget_units
-from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
-from ktx_cli.project.leases import Lease, hold_lease
-from ktx_cli.project.repository import EDITED_AFTER_KILL, Held, HeldReason, Repository
+from ktx_cli.project.leases import Lease
+from ktx_cli.project.repository import Held, HeldReason, Repository
 from ktx_cli.project.state import read_state, translated
 
 if TYPE_CHECKING:
@@ -132,36 +129,18 @@ def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, P
 
 
 def _work(run: Run, preflight: Preflight) -> None:
-    request, layout, report = run.request, run.layout, run.report
+    layout = run.layout
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
     if not _has_context(layout):
         preflight.require()  # there is nothing this run could leave as it is
-    with hold_lease(
-        layout,
-        run_id=report.run_id,
-        command=request.command,
-        wait_seconds=request.wait_seconds,
-        emit=request.emit,
-        warn=run.warnings.append,
-    ) as (lease, database):
-        request.emit(RunStarted(report.run_id, request.command))
-        with translated(layout.state):
-            ledger.start_run(database, report.run_id, request.command)
-        try:
-            _scan_and_commit(run, repository or _created(run), lease, database, preflight)
-        except BaseException as error:
-            report.end(error.error if isinstance(error, PreflightFailed) else error)
-            with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more
-                preflight.store()
-                ledger.finish_run(database, report.run_id, report.status, report.commit)
-            write_report(run)
-            raise
-        preflight.store()
-        with translated(layout.state):
-            ledger.finish_run(database, report.run_id, report.status, report.commit)
-        write_report(run)
+    under_lease(
+        run,
+        repository,
+        preflight,
+        lambda found, lease, database: _scan_and_commit(run, found, lease, database, preflight),
+    )
 
 
 def _has_context(layout: Layout) -> bool:
@@ -169,24 +148,17 @@ def _has_context(layout: Layout) -> bool:
     return any((layout.root / folder).is_dir() for folder in (SEMANTIC_NAME, RAW_NAME))
 
 
-def _created(run: Run) -> Repository:
-    repository = Repository.create(run.layout.root)
-    run.report.created_repository = True
-    run.request.emit(Notice(f"created a git repository in {run.layout.root}"))
-    return repository
-
-
 def _scan_and_commit(
     run: Run, repository: Repository, lease: Lease, database: sqlite3.Connection, preflight: Preflight
 ) -> None:
-    _recover(run, repository)
+    recover(run, repository)
     head = repository.head()
     run.report.branch = head.ref
     base = ProjectBase(run.layout, repository, head.commit)
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
         fetches, projected = load_fetches(database)
-    with Models(run, database, preflight.require) as models:
+    with Models(run, database, preflight) as models:
         _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
         begin_workspace(run, base)
         read_sources(run, base, fetches, projected)
@@ -200,27 +172,13 @@ def _scan_and_commit(
     remember(run, now, database)
     remember_sources(run, database)
     forget_units(run, database)
-    _index(run)
-
-
-def _index(run: Run) -> None:
-    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands.
-
-    A run that changed nothing makes no index where there is none: that is for `ktx index`, after a fresh clone.
-    """
-    if run.report.commit is None and not run.layout.search_index.exists():
-        return
-    try:
-        problem = refresh_index(run.layout, run.config, run.request.environ, emit=run.request.emit).error
-    except KtxError as error:
-        problem = error
-    if problem is not None:
-        run.warnings.append(ResultWarning("not_indexed", problem.message, hint=problem.hint))
+    refresh_search(run)
 
 
 def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> None:
     """Let agents work through what the sources have for them."""
     if run.asks_model and agents_needed(run.works, database):
+        models.begin()
         from ktx_cli.jobs.ingest.units.phase import run_agents
 
         run_agents(run, models, database)
@@ -234,15 +192,6 @@ def _tell_histories(run: Run) -> None:
         from ktx_cli.jobs.ingest.sources.telling import take_told, tell
 
         take_told(run, tell(run.works, run.workspace, run.layers))
-
-
-def _recover(run: Run, repository: Repository) -> None:
-    recovery = repository.recover()
-    run.report.recovered = recovery.finished
-    run.report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
-    if recovery.finished:
-        count = plural(len(recovery.finished), "file")
-        run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
 def _keeper(run: Run, database: sqlite3.Connection, connection: str) -> ValueKeeper:

@@ -23,6 +23,7 @@ from ktx_cli.project.repository.model import (
 )
 from ktx_cli.project.repository.paths import check_folders, check_paths
 from ktx_cli.project.repository.planning import merge_by_default
+from ktx_cli.project.repository.proposing import propose_changes
 from ktx_cli.project.repository.publishing import Request
 from ktx_cli.project.repository.recovery import needs_recovery, recover
 from ktx_cli.project.repository.trees import TreeView
@@ -31,7 +32,7 @@ from ktx_cli.project.repository.trees import TreeView
 class Repository:
     """The repository a project is in: its own, or one around it.
 
-    All paths are POSIX strings relative to the project. Nothing but `create`, `recover` and `commit` writes.
+    All paths are POSIX strings relative to the project. Nothing but `create`, `recover`, `propose` and `commit` writes.
     """
 
     def __init__(self, git: Git, layout: RepositoryLayout) -> None:
@@ -102,6 +103,51 @@ class Repository:
         with hold_index(self.layout) as lock:
             lock.removed[:0] = removed
             return recover(self._git.guarded(lock.descriptor), self.layout, lock)
+
+    def commit_at(self, ref: str) -> str | None:
+        """Return the commit a branch, by its full name, or an id names; None where there is none."""
+        return discovery.commit_of(self._git, ref)
+
+    def parent_of(self, commit: str) -> str | None:
+        """Return the first parent of a commit, None of the first one of all."""
+        return discovery.commit_of(self._git, f"{commit}^")
+
+    def commit_of_run(self, run_id: str) -> str | None:
+        """Return the newest commit of the current branch that a run made, as its message says."""
+        if self.head().commit is None:
+            return None
+        found = self._git.read("log", "-1", "--format=%H", "--fixed-strings", f"--grep=Ktx-Run: {run_id}", "HEAD")
+        return found.out.decode("ascii").strip() or None
+
+    def propose(
+        self,
+        changes: Mapping[str, bytes | None],
+        *,
+        ref: str,
+        base: str | None,
+        message: str,
+        author: str | None = None,
+        before_publish: Callable[[], None] | None = None,
+    ) -> str:
+        """Make a branch `ref` with one commit of `changes` on `base`, and return that commit.
+
+        The current branch, the index and the working files stay as they are. Raises as `commit` does, and `GitError`
+        where there is such a branch.
+        """
+        check_paths(changes)
+        check_folders(path for path, content in changes.items() if content is not None)
+        with announced(self.layout) as lock:
+            return propose_changes(
+                self._git.guarded(lock.descriptor),
+                self.layout,
+                lock,
+                changes,
+                ref=ref,
+                base=base,
+                message=message,
+                author=author,
+                before_publish=before_publish,
+            )
 
     def commit(
         self,

@@ -108,6 +108,11 @@ CALLS: list[tuple[str, dict[str, Any], bool]] = [
         {"raw_path": "f1", "artifact": "wiki:a", "into": "wiki:b", "kind": "merged", "reason": "r"},
         False,
     ),
+    (
+        "memory_conflict",
+        {"artifact": "sl:shop/revenue_0", "accepted": WORDS[:900], "captured": WORDS[:900], "why": WORDS[:900]},
+        False,
+    ),
 ]
 MANY = "".join(
     f"  - {{name: m{n}, expr: sum(revenue_{n})}}\n  - {{name: g{n}, expr: sum(ghost_{n})}}\n" for n in range(100)
@@ -144,7 +149,8 @@ def giant(shop: Callable[..., Any], huge: dict[str, str]) -> Any:
 def test_every_result_fits_its_budget(giant: Any) -> None:
     called = set()
     for name, arguments, cut in CALLS:
-        giant.stage = next(stage for stage in ("unit", "reconcile") if name in _names(giant, stage))
+        giant.session.accepted = giant.session.workspace.base() if name == "memory_conflict" else None
+        giant.stage = next(stage for stage in ("unit", "reconcile", "memory") if name in _names(giant, stage))
         done = giant.call(name, **arguments)
         assert not done.is_error, (name, done.text[:500])
         assert len(done.text) <= (LONGEST_RAW if name.startswith("read_raw") else LONGEST), (name, len(done.text))

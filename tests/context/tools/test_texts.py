@@ -14,6 +14,7 @@ from ktx_cli.context.sources.manifest import FileState
 from ktx_cli.context.sources.model import WorkUnit
 from ktx_cli.context.tools.prompting import (
     LONGEST_PROMPT,
+    MEMORY_PROMPTS,
     PROMPTS,
     PromptTooLongError,
     load_prompts,
@@ -29,13 +30,13 @@ from ktx_cli.core.errors import ConfigError
 SKILLS = {
     "ingest_triage", "wiki_capture", "sl_capture", "sl", "dbt_ingest", "metricflow_ingest", "lookml_ingest",
     "looker_ingest", "metabase_ingest", "notion_synthesize", "historic_sql_table_digest", "historic_sql_patterns",
-    "documents_ingest",
+    "documents_ingest", "memory_capture",
 }  # fmt: skip
 TOOLS = {tool.name for tools in BY_STAGE.values() for tool in tools} | {"load_skill"}
 REPAIR = {"read_repair_file", "write_repair_file", "delete_repair_file"}
 CODE = re.compile(r"`([a-z_]+)`")
 LIKE_A_TOOL = re.compile(
-    r"(?:read_raw|wiki|sl|emit|stage|eviction|discover|entity|load|context|record|\w+_repair)_\w+|sql_exec\w*"
+    r"(?:read_raw|wiki|sl|emit|stage|eviction|discover|entity|load|context|memory|record|\w+_repair)_\w+|sql_exec\w*"
 )
 ARGUMENTS = {
     name for tools in BY_STAGE.values() for tool in tools for name in tool.input_model.model_json_schema()["properties"]
@@ -50,13 +51,13 @@ def named_tools(text: str) -> set[str]:
 
 def test_every_skill_and_prompt_is_packaged() -> None:
     assert set(load_skills()) == SKILLS
-    assert set(PROMPTS) <= set(packaged("prompts"))
+    assert {*PROMPTS, *MEMORY_PROMPTS} <= set(packaged("prompts"))
 
 
 def test_skills_and_prompts_name_only_tools_that_exist() -> None:
     for name, skill in load_skills().items():
         assert named_tools(skill.text) <= TOOLS, name
-    for name, prompt in load_prompts().items():
+    for name, prompt in load_prompts(names=(*PROMPTS, *MEMORY_PROMPTS)).items():
         assert named_tools(prompt.text) <= (REPAIR if name.endswith("repair") else TOOLS), name
     assert REPAIR - {"delete_repair_file"} <= named_tools(load_prompts()["gate_repair"].text)
 

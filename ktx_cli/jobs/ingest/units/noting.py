@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ktx_cli.context.sources.model import RawFile
+from ktx_cli.context.tools.records import page_artifact
 from ktx_cli.context.wiki.hosts import hosts_of
 from ktx_cli.context.wiki.keys import place_of
 from ktx_cli.context.wiki.links import hosts_in
@@ -35,7 +36,9 @@ def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFil
     if page is None:
         return []
     old = _page(path, before)
-    hosts = hosts_of(files.get(f"wiki:{page.key}", ())) | (frozenset() if old is None else hosts_in(old.text))
+    hosts = hosts_of(files.get(page_artifact(page.scope, page.key), ())) | (
+        frozenset() if old is None else hosts_in(old.text)
+    )
     known = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
     return [each for each in lint_page(page, hosts) if (each.code, each.message) not in known]
 

@@ -22,6 +22,7 @@ from ktx_cli.jobs.ingest.units.driver import Piece
 from ktx_cli.jobs.ingest.units.samples import Samples
 from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import calendar_of
+from ktx_cli.project.tree import Tree
 from ktx_cli.project.workspace import Workspace
 
 
@@ -53,6 +54,24 @@ class Opener:
             session.extra = evidence_tools(session, self.library)
         return session
 
+    def capture(
+        self, piece: Piece, *, scope: str, connections: Mapping[str, str], accepted: Tree | None
+    ) -> ToolSession:
+        """Return the tools of a capture, on an overlay of its own; see `ToolSession` for `scope` and `accepted`."""
+        unit = piece.unit
+        return self._session(
+            self.base.child(),
+            raw=piece.work.snapshot.files,
+            files=unit.files,
+            origin=piece.work.snapshot.origin,
+            semantic=unit.semantic,
+            why_not=unit.why_not,
+            scope=scope,
+            connections=connections,
+            accepted=accepted,
+            refs_later=False,
+        )
+
     def curate(self, work: SourceWork, workspace: Workspace, stage: Stage, files: tuple[str, ...]) -> ToolSession:
         """Return the tools of a pass over candidates; its writes may name `files`."""
         return self._session(workspace, raw=work.snapshot.files, files=files, origin=work.name, stage=stage)
@@ -63,11 +82,13 @@ class Opener:
         raw = {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
         return self._session(workspace, raw=raw, files=tuple(raw), stage=stage)
 
-    def _session(self, workspace: Workspace, **fields: object) -> ToolSession:
+    def _session(
+        self, workspace: Workspace, connections: Mapping[str, str] | None = None, **fields: object
+    ) -> ToolSession:
         config = self.run.config
         return ToolSession(
             workspace,
-            connections=dialects(self.run),
+            connections=connections or dialects(self.run),
             calendar=self._calendar(),
             privacy=config.scan.privacy,
             run_sql=self._run_sql,

@@ -1,0 +1,207 @@
+"""What is accepted stays: a capture adds to pages and sources, and what it would drop or change is told line by line.
+
+The words that stand must stand afterwards, in their order and to be seen; whether what is added contradicts them no
+program can tell. `ToolSession.accepted` None: everything may be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.tools.accepted_sources import dropped_items, redefined
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.layer_files import OwnFile
+from ktx_cli.context.tools.models import Layers
+from ktx_cli.context.tools.records import page_artifact
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.wiki.hidden import hidden_markup
+from ktx_cli.context.wiki.keys import place_of
+from ktx_cli.context.wiki.markdown import without_fences
+from ktx_cli.context.wiki.model import Page
+from ktx_cli.context.wiki.page import parse
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import ConfigError
+from ktx_cli.core.text import one_line
+from ktx_cli.project.layout import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME
+from ktx_cli.project.tree import Tree
+from ktx_cli.project.workspace import Workspace
+
+_MOST_TOLD: Final = 12
+_LONGEST: Final = 160
+
+
+def check_kept(session: ToolSession, path: str, content: bytes | None) -> None:
+    """Refuse a page that would no longer say what is accepted; `content` None: it would go."""
+    place = place_of(path)
+    if session.accepted is None or place is None:
+        return
+    reasons = refusal_of_changes(lost_of_page(path, session.accepted.read(path), content), page_artifact(*place))
+    if reasons:
+        raise Refused(reasons)
+
+
+def changed_source(
+    session: ToolSession,
+    connection: str,
+    name: str,
+    trial: Workspace,
+    old: OwnFile | None,
+    new: Mapping[str, Any] | None,
+) -> list[str]:
+    """Return what a write of a source would change of what is accepted, one sentence each.
+
+    What this session defined itself is not accepted yet.
+    """
+    if session.accepted is None:
+        return []
+    before = session.layers.model(session.accepted, connection)
+    after = session.layers.model(trial, connection)
+    accepted = None if old is None else session.accepted.read(old.path)
+    if accepted is None or old is None:
+        return _unlike(before, after, [name])
+    if name not in before.sources:
+        return [f"the file about `{name}` has errors: people correct it"]
+    return list(dict.fromkeys([*lost_of_definition(old.path, accepted, new), *_unlike(before, after, [name])]))
+
+
+def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
+    """Return what a model reads of a write that would change what is accepted; empty where none would be."""
+    told = list(dict.fromkeys(lost))
+    if not told:
+        return ""
+    lines = "\n".join(f"- {each}" for each in told[:_MOST_TOLD])
+    more = f"\n- and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    return (
+        f"This would change what is accepted, so nothing was saved:\n{lines}{more}\n"
+        f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call memory_conflict with "
+        f"the artifact `{artifact}`."
+    )
+
+
+def lost_in(accepted: Tree, after: Tree, paths: Iterable[str], layers: Layers) -> dict[str, list[str]]:
+    """Return path -> what a tree has no more of what is accepted, of those paths that lost anything.
+
+    New pages and new files about sources lose nothing; other files of the project are no business of a capture.
+    """
+    found: dict[str, list[str]] = {}
+    touched: dict[str, list[str]] = {}
+    for path in paths:
+        old, new = accepted.read(path), after.read(path)
+        lost = _lost(path, old, new)
+        if lost:
+            found[path] = lost
+        if path.startswith(f"{SEMANTIC_NAME}/") and path.count("/") > 1:
+            touched.setdefault(path.split("/")[1], []).append(path)
+    for connection, files in touched.items():
+        if connection in layers.dialects:
+            unlike = _unlike(layers.model(accepted, connection), layers.model(after, connection))
+            found |= {files[0]: [*found.get(files[0], ()), *unlike]} if unlike else {}
+    return found
+
+
+def lost_of_page(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    """Return the lines and fields of a page that would be gone or another, and what would hide them."""
+    if old is None or old == new:
+        return []
+    place = place_of(path)
+    pages = [parse(*place, each) for each in (old, new) if each is not None] if place else []
+    if len(pages) < 2:
+        return [f"the page {path} would be gone"]
+    before, after = pages
+    if not isinstance(before, Page) or not isinstance(after, Page):
+        return [f"{path} cannot be read as a page: people correct it"]
+    return [*_fields(before, after), *_body(before, after)]
+
+
+def lost_of_definition(path: str, old: bytes | None, new: Mapping[str, Any] | None) -> list[str]:
+    """Return what a file about a source defines no more, or otherwise; `new` None: the file would go."""
+    if old is None:
+        return []
+    if new is None:
+        return [f"{path} would be gone"]
+    try:
+        before = yaml.load(old, where=path)
+    except ConfigError:
+        return [f"{path} cannot be read: people correct it"]
+    return list(dropped_items(before, new))
+
+
+def _lost(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    if path.startswith(f"{RAW_NAME}/"):
+        return []
+    if place_of(path) is not None:
+        return lost_of_page(path, old, new)
+    if path.startswith(f"{SEMANTIC_NAME}/") and f"/{SCHEMA_NAME}/" not in path:
+        return lost_of_definition(path, old, None if new is None else _document(path, new))
+    return [f"{path} is no page and no definition"]
+
+
+def _document(path: str, content: bytes) -> Mapping[str, Any]:
+    try:
+        found = yaml.load(content, where=path)
+    except ConfigError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unlike(before: Model, after: Model, names: Iterable[str] | None = None) -> list[str]:
+    """Return what sources of a model have no more, or otherwise; those that are broken now are told by other checks."""
+    found: list[str] = []
+    for name in before.sources if names is None else names:
+        if name in before.sources and name in after.sources:
+            found += redefined(before.sources[name], after.sources[name])
+        elif name in before.sources:
+            found.append(f"source `{name}` would be gone")
+    return found
+
+
+def _fields(before: Page, after: Page) -> Iterator[str]:
+    for name, value in before.fields.items():
+        if value not in (None, "", [], {}) and not _holds(after.fields.get(name), value):
+            yield f"`{name}` of `{before.key}`: {one_line(str(value), _LONGEST)}"
+
+
+def _holds(now: Any, accepted: Any) -> bool:
+    """Whether a field says what it said: the same, or a list or mapping with all that was in it."""
+    if isinstance(accepted, list) and isinstance(now, list):
+        return all(each in now for each in accepted)
+    if isinstance(accepted, Mapping) and isinstance(now, Mapping):
+        return all(key in now and _holds(now[key], value) for key, value in accepted.items())
+    return bool(now == accepted)
+
+
+def _body(before: Page, after: Page) -> Iterator[str]:
+    for old, new, what in (
+        (before.body, after.body, "the line"),
+        (without_fences(before.body), without_fences(after.body), "hidden in a code block, the line"),
+    ):
+        missing = _missing(old, new)
+        if missing:
+            yield from (f"{what}: {one_line(line, _LONGEST)}" for line in missing)
+            return
+    known = {spot.message for spot in hidden_markup(before.body)}
+    for spot in hidden_markup(after.body):
+        if spot.message not in known:
+            yield f"{spot.message} beside what is accepted, which it could hide"
+
+
+def _missing(old: str, new: str) -> list[str]:
+    """Return the lines of a text that another has no more, or in another order."""
+    rest = iter(_lines(new))
+    missing = []
+    for line in _lines(old):
+        kept = []
+        for each in rest:
+            kept.append(each)
+            if each == line:
+                break
+        else:
+            missing.append(line)
+            rest = iter(kept)
+    return missing
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
