@@ -20,6 +20,7 @@ from ktx_cli.core.events import (
     UnitsPlanned,
     Waiting,
     WorkUnitFinished,
+    WorkUnitResumed,
     ignore_events,
 )
 from ktx_cli.core.text import one_line, plural
@@ -124,7 +125,10 @@ def _text(event: Event) -> str | None:
         case UnitsPlanned(connection=connection, units=units):
             return f"{connection}: {plural(units, 'unit')} for agents"
         case WorkUnitFinished(connection=connection, unit=unit, status=status, reason=reason):
-            return f"{label_of(unit, connection)}: {status}" + (f": {reason}" if reason else "")
+            earlier = ", taken from an earlier run" if event.replayed else ""
+            return f"{label_of(unit, connection)}: {status}{earlier}" + (f": {reason}" if reason else "")
+        case WorkUnitResumed(connection=connection, unit=unit, steps=steps):
+            return f"{label_of(unit, connection)} goes on after {plural(steps, 'step')} of an earlier run"
         case Waiting(reason=reason, seconds=seconds):
             return f"waiting: {reason}" + (f" (at most {seconds:.0f} s)" if seconds else "")
         case Notice(message=message):

@@ -21,10 +21,15 @@ from ktx_cli.core.events import (
     UsageSoFar,
     Waiting,
     WorkUnitFinished,
+    WorkUnitResumed,
     WorkUnitStarted,
     WorkUnitStep,
+    WorkUnitUsage,
 )
 from ktx_cli.core.text import one_line, plural
+
+_SHOWN: Final = (StepStarted, UnitsPlanned, Waiting, WorkUnitResumed)
+"""Events that the view itself shows, without a line that stays."""
 
 UNITS: Final = "units"
 """The step whose lines are those of the sources and their units."""
@@ -53,6 +58,8 @@ class _Unit:
     step: int = 0
     budget: int = 0
     calls: int = 0
+    before: int = 0
+    usage: WorkUnitUsage | None = None
 
 
 @dataclass(slots=True)
@@ -64,6 +71,7 @@ class RunView:
     steps: dict[tuple[str, str | None], _Step] = field(default_factory=dict)
     planned: dict[str, UnitsPlanned] = field(default_factory=dict)
     ended: dict[str, Counter[str]] = field(default_factory=dict)
+    replayed: Counter[str] = field(default_factory=Counter)
     units: dict[tuple[str, str], _Unit] = field(default_factory=dict)
     reconcile: ReconcileStep | None = None
     usage: UsageSoFar | None = None
@@ -82,7 +90,7 @@ class RunView:
         self._note(event, at)
         if isinstance(event, WorkUnitFinished) and not event.reason:
             return None
-        return None if isinstance(event, StepStarted | UnitsPlanned | Waiting) else describe(event)
+        return None if isinstance(event, _SHOWN) else describe(event)
 
     def _note(self, event: Event, at: datetime) -> None:
         match event:
@@ -114,9 +122,16 @@ class RunView:
             case WorkUnitStep(connection=connection, unit=unit, step=step, budget=budget, tool_calls=calls):
                 found = self.units.setdefault((connection, unit), _Unit(at, unit))
                 found.step, found.budget, found.calls = step, budget, calls
-            case WorkUnitFinished(connection=connection, unit=unit, status=status):
+            case WorkUnitResumed(connection=connection, unit=unit, steps=steps, tool_calls=calls):
+                found = self.units.setdefault((connection, unit), _Unit(at, unit))
+                found.step, found.before = steps, calls
+            case WorkUnitUsage(connection=connection, unit=unit):
+                if (connection, unit) in self.units:
+                    self.units[connection, unit].usage = event
+            case WorkUnitFinished(connection=connection, unit=unit, status=status, replayed=replayed):
                 self.units.pop((connection, unit), None)
                 self.ended.setdefault(connection, Counter())[status] += 1
+                self.replayed[connection] += replayed
 
     def _progress(self, event: StepProgress, at: datetime) -> None:
         key = (event.step, event.connection)
@@ -127,7 +142,7 @@ class RunView:
 
     def _forget(self) -> None:
         self.since = self.usage = self.reconcile = self.wait = None
-        for each in (self.steps, self.planned, self.ended, self.units):
+        for each in (self.steps, self.planned, self.ended, self.replayed, self.units):
             each.clear()
 
     def lines(self, at: datetime, most: int) -> list[Line]:
@@ -173,16 +188,19 @@ class RunView:
         ended, planned = self.ended.get(connection, Counter()), self.planned.get(connection)
         of = f" of {planned.units:,}" if planned and is_open else ""
         others = [f"{count} {status}" for status, count in sorted(ended.items()) if status != "done"]
-        return ", ".join([f"{ended['done']:,}{of} units done", *others])
+        earlier = [f"{self.replayed[connection]:,} of them by an earlier run"] if self.replayed[connection] else []
+        return ", ".join([f"{ended['done']:,}{of} units done", *earlier, *others])
 
 
 def _so_far(unit: _Unit) -> str:
-    if not unit.step:
-        return "begun"
-    return f"step {unit.step} of at most {unit.budget}, {plural(unit.calls, 'tool call')}"
+    calls = plural(unit.before + unit.calls, "tool call")
+    done = "begun" if not unit.step else f"step {unit.step} of at most {unit.budget}, {calls}"
+    if unit.step and not unit.budget:
+        done = f"goes on after step {unit.step} of an earlier run"
+    return done if unit.usage is None else f"{done}, {_taken(unit.usage)}"
 
 
-def _taken(usage: UsageSoFar) -> str:
+def _taken(usage: UsageSoFar | WorkUnitUsage) -> str:
     unknown = " +?" if usage.unpriced else ""
     return f"{usage.tokens:,} tokens, ${usage.usd:.4f}{unknown}"
 

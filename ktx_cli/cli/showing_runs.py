@@ -72,6 +72,7 @@ def _parts(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:
     notes = [str(unit.get("reason") or "")]
     notes += ["taken from an earlier run"] if unit.get("replayed") else []
+    notes += ["gone on with after steps of an earlier run"] if unit.get("resumed") else []
     notes += ["used all its steps"] if unit.get("budget_used") else []
     name = f"{unit.get('connection')}:{unit.get('unit')}"
     counts = (str(unit.get("steps") or 0), str(unit.get("tool_calls") or 0))

@@ -88,8 +88,29 @@ class WorkUnitStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkUnitResumed(Event):
+    """A unit that has begun goes on after `steps` of an earlier run, with the `tool_calls` in them."""
+
+    connection: str
+    unit: str
+    steps: int
+    tool_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnitUsage(Event):
+    """What models took for a unit in this run until now; `tokens`, `usd` and `unpriced` as of the whole run."""
+
+    connection: str
+    unit: str
+    tokens: int
+    usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkUnitStep(Event):
-    """A step of a unit's loop is over: the `step`th of at most `budget`; `tool_calls` counts those so far."""
+    """A step of a unit's loop is over: the `step`th of at most `budget`; `tool_calls` counts those of this run."""
 
     connection: str
     unit: str
@@ -100,12 +121,16 @@ class WorkUnitStep(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitFinished(Event):
-    """A unit is over: `done`, `failed`, `quarantined` or `left`; `reason` says why where it did not land."""
+    """A unit is over: `done`, `failed`, `quarantined` or `left`; `reason` says why where it did not land.
+
+    `replayed`: an earlier run had finished it, so that none began with it in this one.
+    """
 
     connection: str
     unit: str
     status: str
     reason: str
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,10 @@ from ktx_cli.core.events import (
     UsageSoFar,
     Waiting,
     WorkUnitFinished,
+    WorkUnitResumed,
     WorkUnitStarted,
     WorkUnitStep,
+    WorkUnitUsage,
     event_of,
 )
 
@@ -44,8 +46,10 @@ SAMPLES: list[Event] = [
     StepProgress(NASTY, 1, 2, NASTY),
     UnitsPlanned(NASTY, NASTY, 3),
     WorkUnitStarted(NASTY, NASTY, NASTY, 1),
+    WorkUnitResumed(NASTY, NASTY, 3, 4),
     WorkUnitStep(NASTY, NASTY, 1, 40, 2),
-    WorkUnitFinished(NASTY, NASTY, "failed", NASTY),
+    WorkUnitUsage(NASTY, NASTY, 10, 0.5, 1),
+    WorkUnitFinished(NASTY, NASTY, "failed", NASTY, True),
     ReconcileStep(1, 60, 2),
     UsageSoFar(10, 0.5, 1),
     Waiting(NASTY, 2.0),
@@ -174,6 +178,36 @@ def test_the_view_names_sources_units_tokens_and_cost() -> None:
     assert view.lines(NOON, 20)[1].text == "  docs: 1 of 12 units done, 1 failed"
     view.take(RunFinished("r", "done", 1.0), NOON)
     assert (view.is_active, view.lines(NOON, 20)) == (False, [])
+
+
+def test_the_view_names_what_units_take_and_what_earlier_runs_did_of_them() -> None:
+    view = RunView()
+    said = [
+        view.take(event, NOON)
+        for event in (
+            *WORKING,
+            WorkUnitUsage("docs", "b.md", 900, 0.0012, 1),
+            WorkUnitResumed("docs", "c.md", 3, 5),
+            WorkUnitFinished("docs", "e.md", "done", "", replayed=True),
+            WorkUnitUsage("docs", "a.md", 7, 0.0, 0),
+        )
+    ]
+    assert set(said) == {None}
+    assert [line.text for line in view.lines(NOON, 20)][1:] == [
+        "  docs: 2 of 12 units done, 1 of them by an earlier run",
+        "    b.md: step 4 of at most 40, 7 tool calls, 900 tokens, $0.0012 +? · 0 s",
+        "    c.md: goes on after step 3 of an earlier run · 0 s",
+        "    d.md: begun · 0 s",
+    ]
+    view.take(WorkUnitStep("docs", "c.md", 4, 40, 2), NOON)
+    assert view.lines(NOON, 20)[3].text == "    c.md: step 4 of at most 40, 7 tool calls · 0 s"
+
+
+def test_plain_lines_say_what_earlier_runs_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (WorkUnitResumed("docs", "c.md", 3, 5), WorkUnitFinished("docs", "e.md", "done", "", replayed=True))
+    assert shown(monkeypatch, Settings(progress=ProgressMode.PLAIN), *found) == (
+        "docs: c.md goes on after 3 steps of an earlier run\ndocs: e.md: done, taken from an earlier run\n"
+    )
 
 
 def test_a_step_without_a_beginning_is_shown_until_it_is_done() -> None:

@@ -186,6 +186,56 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
     assert [each["status"] for each in ktx("runs", "list", "--json").data["runs"]] == ["done", "killed"]
 
 
+def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_take(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    agents, killed = Agents(), threading.Event()
+
+    def play(request: ModelRequest) -> Reply:
+        if agents.of("stock") == 2:
+            killed.wait(60)
+        return agents(request)
+
+    model_server.play(play)
+    process = subprocess.Popen([KTX, "ingest"], cwd=company, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        _until(lambda: any(e.get("unit") == "stock.md" and e.get("step") == 2 for e in _events_so_far(company)))
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        killed.set()
+
+    model_server.play(Agents(stock=[calls(page("stock")), says("done")]))
+    answer = ktx("ingest", "--progress", "jsonl")
+    assert answer.code == 0, answer
+    assert "units: 2 done; 1 unit taken from an earlier run\n" in answer.out
+    lines = without_times(answer.err)
+    told = [each for each in lines if each["event"].startswith("work_unit_")]
+    assert told[0] == {
+        "event": "work_unit_finished",
+        "connection": "docs",
+        "unit": "refunds.md",
+        "status": "done",
+        "reason": "",
+        "replayed": True,
+    }
+    assert [each["event"].removeprefix("work_unit_") for each in told[1:]] == [
+        "started", "resumed", "usage", "step", "usage", "step", "finished",
+    ]  # fmt: skip
+    assert {each["unit"] for each in told[1:]} == {"stock.md"}
+    assert (told[2]["steps"], told[2]["tool_calls"]) == (2, 2)
+    assert [(each["tokens"], each["usd"]) for each in told if "usd" in each] == [(120, 0.0004), (240, 0.0008)]
+
+    (run, _) = ktx("runs", "list", "--json").data["runs"]
+    text = ktx("runs", "show", "latest").out
+    assert "docs:refunds.md\tdone\t4\t3\ttaken from an earlier run\n" in text
+    (company / ".ktx/runs" / f"{run['run_id']}.json").unlink()
+    shown = ktx("runs", "show", "latest")
+    assert "docs:refunds.md\tdone\t0\t0\ttaken from an earlier run\n" in shown.out
+    assert "docs:stock.md\tdone\t4\t3\tgone on with after steps of an earlier run\n" in shown.out
+
+
 def _events_so_far(project: Path) -> list[dict[str, Any]]:
     folders = [path for path in (project / ".ktx/runs").glob("*") if path.is_dir()]
     return [each for path in folders for each in events(project, path.name)]

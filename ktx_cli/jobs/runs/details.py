@@ -80,18 +80,30 @@ def _usage(layout: Layout, run_id: str) -> list[UsageRow]:
 def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:
     """Return the units that the events of a run name, as far as they came."""
     units: dict[tuple[object, object], dict[str, Any]] = {}
+    before: dict[tuple[object, object], int] = {}
     for event in read_lines(layout.run_events(run_id)):
         key = (event.get("connection"), event.get("unit"))
-        if event.get("event") == "work_unit_started":
-            units[key] = {
-                "connection": key[0], "unit": key[1], "label": event.get("label"), "status": CUT_OFF, "reason": "",
-                "steps": 0, "tool_calls": 0,
-            }  # fmt: skip
-        elif event.get("event") == "work_unit_step" and key in units:
-            units[key].update(steps=event.get("step"), tool_calls=event.get("tool_calls"))
-        elif event.get("event") == "work_unit_finished" and key in units:
-            units[key].update(status=event.get("status"), reason=event.get("reason"))
+        match event.get("event"):
+            case "work_unit_started":
+                units[key] = _begun(event)
+            case "work_unit_resumed" if key in units:
+                units[key].update(steps=event.get("steps"), tool_calls=event.get("tool_calls"), resumed=True)
+                before[key] = event.get("tool_calls") or 0
+            case "work_unit_step" if key in units:
+                calls = (event.get("tool_calls") or 0) + before.get(key, 0)
+                units[key].update(steps=event.get("step"), tool_calls=calls)
+            case "work_unit_finished":
+                found = units.setdefault(key, _begun(event)) if event.get("replayed") else units.get(key, {})
+                found.update(
+                    status=event.get("status"), reason=event.get("reason"), replayed=event.get("replayed", False)
+                )
     return list(units.values())
+
+
+def _begun(event: Mapping[str, Any]) -> dict[str, Any]:
+    named = {name: event.get(name) for name in ("connection", "unit")}
+    label = event.get("label") or event.get("unit")
+    return {**named, "label": label, "status": CUT_OFF, "reason": "", "steps": 0, "tool_calls": 0}
 
 
 def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

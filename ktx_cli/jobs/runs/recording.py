@@ -11,6 +11,7 @@ from ktx_cli.core.events import Emit, Event, RunStarted, StepProgress
 from ktx_cli.jobs.runs.lines import LineFile
 from ktx_cli.jobs.runs.pruning import prune_runs
 from ktx_cli.jobs.runs.transcripts import Transcripts
+from ktx_cli.jobs.runs.unit_calls import UnitCalls
 from ktx_cli.llm.backend import CallSpec
 from ktx_cli.llm.events import EmitLlm
 from ktx_cli.project.files import storage_error
@@ -38,17 +39,28 @@ class Recorder:
         self._waiting: list[tuple[str, dict[str, Any]]] = []
         self._said: dict[tuple[str, str | None], float] = {}
         self._has_failed = False
+        self._units = UnitCalls(self.emit)
         self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
         """Keep an event and pass it on."""
+        self._units.heard(event)
         with self._lock:
             self._keep(event)
         self._tell(event)
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
-        """Keep the transcript of a call; see `ktx_cli.llm.backend.Watch`."""
-        return None if self._transcripts is None or self._has_failed else self._transcripts.watch(spec)
+        """Keep the transcript of a call, and tell what that of a unit takes; see `ktx_cli.llm.backend.Watch`."""
+        kept = None if self._transcripts is None or self._has_failed else self._transcripts.watch(spec)
+        told = self._units.watch(spec)
+        if kept is None or told is None:
+            return kept or told
+
+        def both(event: Event) -> None:
+            kept(event)
+            told(event)
+
+        return both
 
     def close(self) -> list[ResultWarning]:
         """Close the file of events, and return what could not be kept."""

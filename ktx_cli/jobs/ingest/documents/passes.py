@@ -69,6 +69,7 @@ class Passes:
         if kept is not None:
             replayed = _replayed(work, unit, kept).under(key)
             if not absorb(workspace, replayed.outcome, self.text_merge):
+                self.emit(WorkUnitFinished(work.connection, unit.key, UnitStatus.DONE.value, "", replayed=True))
                 return replayed
         self.emit(WorkUnitStarted(work.connection, unit.key, unit.label, len(unit.files)))
         passed = (await self._worked(workspace, work, task, stage, key)).under(key)

@@ -147,6 +147,8 @@ class SourceWork:
         parts += (
             [f"units: {', '.join(f'{count} {status}' for status, count in sorted(units.items()))}"] if units else []
         )
+        earlier = sum(outcome.replayed for outcome in self.outcomes)
+        parts += [f"{plural(earlier, 'unit')} taken from an earlier run"] if earlier else []
         return "; ".join(parts)
 
     def to_json(self) -> Mapping[str, Any]:

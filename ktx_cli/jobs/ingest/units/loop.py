@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.prompting import TaskPrompt
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.toolset import tools_for
+from ktx_cli.context.tools.toolset import Stage, tools_for
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, WorkUnitFinished, WorkUnitStarted, WorkUnitStep
 from ktx_cli.core.text import listing
@@ -26,7 +26,8 @@ from ktx_cli.project.tree import Tree
 class Loops:
     """What the loops of a run share. `session` opens the tools of a unit on an overlay of its own.
 
-    `version`: of the prompts, the skills and the model: another one makes every stored unit worthless.
+    `version`: of the prompts, the skills and the model: another one makes every stored unit worthless. `stage`: whose
+    tools they have; in the stage `memory` the task holds the text itself, and nothing in it may be worth a tool call.
     """
 
     runtime: LlmRuntime
@@ -40,6 +41,7 @@ class Loops:
     steps: int
     emit: Emit
     abort_on_failure: bool = False
+    stage: Stage = "unit"
 
     async def run(self, piece: Piece) -> UnitOutcome:
         """Return how a unit ended: replayed from an earlier run, gone on with, or begun."""
@@ -47,6 +49,7 @@ class Loops:
         kept = self.store.outcome(key)
         if kept is not None:
             found = UnitOutcome.of_kept(piece.work.connection, piece.work.kind, piece.unit, kept)
+            self.emit(WorkUnitFinished(found.connection, piece.unit.key, found.status.value, "", replayed=True))
             return replace(found, kept_as=key)
         self.emit(WorkUnitStarted(piece.work.connection, piece.unit.key, piece.unit.label, len(piece.unit.files)))
         outcome = replace(await self._worked(piece, key), kept_as=key)
@@ -67,7 +70,7 @@ class Loops:
             result = await self.runtime.run_agent_loop(
                 task.prompt,
                 system=task.system,
-                tools=tools_for(session, "unit"),
+                tools=tools_for(session, self.stage),
                 step_budget=self.steps,
                 role="candidateExtraction",
                 on_step_finish=count.step,
@@ -95,13 +98,14 @@ class Loops:
             tool_calls=result.facts.tool_calls,
             budget_used=result.stop_reason == "budget",
         )
-        if not outcome.tool_calls:
+        if not outcome.tool_calls and self.stage == "unit":
             return outcome.failed(UnitStatus.FAILED, "the model ended without having called a tool")
         failures = session.failures(result.invocations)
         if failures:
             said = listing(f"{each.target}: {each.message}" for each in failures)
             return outcome.failed(UnitStatus.FAILED, f"tool failures nothing made good: {said}")
-        ignored = [] if outcome.did_something else unread(piece.unit.files, result.invocations)
+        has_read = outcome.did_something or self.stage != "unit"
+        ignored = [] if has_read else unread(piece.unit.files, result.invocations)
         if ignored:
             return outcome.failed(UnitStatus.FAILED, f"the model ended without having read {listing(ignored)}")
         wrong = self.gates.definitions(session.workspace, outcome.changes)
