@@ -93,10 +93,9 @@ def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:
                 calls = (event.get("tool_calls") or 0) + before.get(key, 0)
                 units[key].update(steps=event.get("step"), tool_calls=calls)
             case "work_unit_finished":
-                found = units.setdefault(key, _begun(event)) if event.get("replayed") else units.get(key, {})
-                found.update(
-                    status=event.get("status"), reason=event.get("reason"), replayed=event.get("replayed", False)
-                )
+                replayed = event.get("replayed", False)
+                found = units.setdefault(key, _begun(event)) if replayed else units.get(key, {})
+                found.update(status=event.get("status"), reason=event.get("reason"), replayed=replayed)
     return list(units.values())
 
 

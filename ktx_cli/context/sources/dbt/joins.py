@@ -16,7 +16,11 @@ from ktx_cli.context.sources.tables import Table
 
 MANY, ONE, BACK = "many_to_one", "one_to_one", "one_to_many"
 SAID: Final = "manual"
-"""The `source` of such a join: somebody says it, so no scan takes it away."""
+"""The `source` of such a join, of the three words that every version reads: somebody says it.
+
+A scan renews what is `formal`, a key of the database, and looks again at what is `inferred`; it would take either away.
+That it is dbt's, and goes with its test, stands in `owned` of the manifest of the raw files.
+"""
 
 
 @dataclass(frozen=True, slots=True)
