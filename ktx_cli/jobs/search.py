@@ -63,9 +63,16 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
 
 def search(
-    layout: Layout, config: KtxConfig, query: str, *, environ: Mapping[str, str], scope: Scope, limit: int = 20
+    layout: Layout,
+    config: KtxConfig,
+    query: str,
+    *,
+    environ: Mapping[str, str],
+    scope: Scope,
+    limit: int = 20,
+    searcher: Searcher | None = None,
 ) -> Answer:
-    """Return what fits the words of a query, best first; nothing is written.
+    """Return what fits the words of a query, best first; nothing is written. `searcher`: an open one, which stays open.
 
     Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
     """
@@ -75,11 +82,13 @@ def search(
         connection_of(config, scope.connection)
     if scope.user is not None:
         user_scope(scope.user)
-    searcher = open_searcher(layout, config, environ)
-    try:
+    if searcher is not None:
         return searcher.search(query, scope, limit)
+    own = open_searcher(layout, config, environ)
+    try:
+        return own.search(query, scope, limit)
     finally:
-        searcher.close()
+        own.close()
 
 
 def finder(searcher: Searcher, config: KtxConfig) -> Find:

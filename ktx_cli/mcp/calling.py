@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
+from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.mcp.paging import dumped, fitted
 from ktx_cli.mcp.tool import Call, ServerTool
 
 log = logging.getLogger(__name__)
+
+_LONGEST_TEXT: Final = 3_000
+_LONGEST_DETAILS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,25 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as the agent reads it."""
-        return dumped(self.data if self.error is None else {"error": self.error.to_json()})
+        return dumped(self.data if self.error is None else {"error": error_told(self.error)})
+
+
+def error_told(error: KtxError) -> dict[str, Any]:
+    """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
+    told: dict[str, Any] = _visible(error.to_json())
+    told["message"] = told["message"][:_LONGEST_TEXT]
+    told["hint"] = told["hint"] and told["hint"][:_LONGEST_TEXT]
+    if len(dumped(told["details"])) > _LONGEST_DETAILS:
+        told["details"] = {}
+    return told
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(str(key)): _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 async def called(
@@ -67,6 +89,15 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
         found = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"[:300] for each in error.errors()]
         raise UsageError(
             f"the arguments of {tool.name} are wrong: {'; '.join(found[:10])}",
-            hint=f"it takes: {listing(tool.input_model.model_fields, 30)}",
+            hint=_hint(tool, error),
             details={"issues": found[:50]},
         ) from None
+
+
+def _hint(tool: ServerTool, error: ValidationError) -> str:
+    """Return the argument that was probably meant, else all there are."""
+    unknown = [str(each["loc"][-1]) for each in error.errors() if each["type"] == "extra_forbidden"]
+    near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
+    if near:
+        return "; ".join(f"in place of `{each[:100]}` did you mean `{found}`?" for each, found in near[:5])
+    return f"it takes: {listing(tool.input_model.model_fields, 40) or 'no arguments'}"

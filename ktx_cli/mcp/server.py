@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.from_thread
+import anyio.to_thread
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from ktx_cli import __version__
+from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.mcp.calling import Answer, called
+from ktx_cli.mcp import prompts, resources
+from ktx_cli.mcp.calling import Answer, called, error_told
 from ktx_cli.mcp.tool import Call, Options, ServerTool
 from ktx_cli.mcp.tools import TOOLS
 
@@ -22,6 +27,12 @@ AT_ONCE: Final = 8
 """Calls that run at the same time; the others wait their turn."""
 
 Context = ServerRequestContext[Any, Any]
+Read = TypeVar("Read")
+
+_PROTOCOL: Final[Mapping[str, int]] = {"storage": types.INTERNAL_ERROR, "config": types.INTERNAL_ERROR}
+"""Error code -> code of the protocol; the others are about what was asked for."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -40,9 +51,14 @@ class ProjectServer:
             "ktx",
             version=__version__,
             title="ktx",
-            instructions="",
+            instructions=prompts.instructions(self.options),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
         )
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -55,6 +71,42 @@ class ProjectServer:
         finally:
             call.stopped.set()
         return _result(answer)
+
+    async def _list_resources(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        cursor = None if params is None else params.cursor
+        return await self._read(lambda: resources.resource_page(self.project, cursor))
+
+    async def _list_templates(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri, privacy = str(params.uri), self.options.privacy
+        return await self._read(lambda: resources.resource_text(self.project, uri, privacy=privacy))
+
+    async def _list_prompts(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=prompts.definitions())
+
+    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        return await self._read(lambda: prompts.filled(params.name, params.arguments or {}))
+
+    async def _read(self, run: Callable[[], Read]) -> Read:
+        """Return what `run` gives in a thread; its error as the protocol has it, with code and hint in `data`."""
+        try:
+            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._slots())
+        except KtxError as error:
+            told = error_told(error)
+            raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), told["message"], told) from None
+        except Exception as problem:  # its words may hold anything; the log has them
+            log.exception("a resource or prompt could not be read")
+            raise MCPError(types.INTERNAL_ERROR, f"failed unexpectedly: {type(problem).__name__}") from None
 
     def _slots(self) -> anyio.CapacityLimiter:
         if self._limit is None:
@@ -93,7 +145,9 @@ def _result(answer: Answer) -> types.CallToolResult:
 
 
 def _progress(context: Context) -> Callable[[float, str], None]:
-    """Return what tells a client from a tool's thread how far a call is."""
+    """Return what tells a client from a tool's thread how far a call is, where it asked for that."""
+    if (context.meta or {}).get("progress_token") is None:
+        return lambda progress, message: None
 
     def said(progress: float, message: str) -> None:
         anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core.errors import CancelledError, ResultWarning
 from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.jobs.serving.watching import Watch
+
+Item = TypeVar("Item")
+
+Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="Where to begin: `next_offset` of the page before.")]
+Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as connection_list has it.")]
+User = Annotated[
+    str,
+    Field(max_length=200, description="Id of a user whose own pages count too; they come before everybody's."),
+]
 
 
 class Input(BaseModel):
@@ -58,6 +69,11 @@ class Call:
         if self.stopped.is_set():
             raise CancelledError("the client cancelled the call")
 
+    @property
+    def watch(self) -> Watch:
+        """What a long question of the floors below tells, and asks."""
+        return Watch(self.check, self.said)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
@@ -87,9 +103,16 @@ class ServerTool:
         return _schema(self.output_model, "serialization")
 
 
-def told(warnings: list[ResultWarning]) -> list[str]:
-    """Return warnings as an answer carries them."""
-    return [each.message + (f" ({each.hint})" if each.hint else "") for each in warnings]
+def told(warnings: Iterable[ResultWarning]) -> list[str]:
+    """Return warnings as an answer carries them, each once."""
+    return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
+
+
+def page_of(items: Sequence[Item], offset: int, limit: int) -> dict[str, Any]:
+    """Return a page of a list, as the fields `items`, `truncated` and `next_offset`."""
+    more = offset + limit < len(items)
+    kept = list(items[offset : offset + limit])
+    return {"items": kept, "truncated": more, "next_offset": offset + limit if more else None}
 
 
 def _schema(model: type[BaseModel], mode: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def hit_line(hit: Hit) -> str:
 def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     connection = session.connection(value.connection)
     shown = session.shown(connection)
-    wanted, missed = _resolved(shown, value.targets)
+    wanted, missed = resolved(shown, value.targets)
     parts = Parts(LONGEST - RESERVE - _LONGEST_MISSES)
     left = 0
     for source, columns in wanted.items():
@@ -110,7 +110,7 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
             parts.add(text)
     misses = Parts(_LONGEST_MISSES)
     for target in missed:
-        misses.add(_miss(shown, target))
+        misses.add(miss_told(shown, target))
     told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
     note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
     if not wanted:
@@ -119,7 +119,7 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     return ToolOutput(joined(body, visible(told), note), {"success": not missed, "missed": missed})
 
 
-def _resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
+def resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
     """Return source -> the columns asked for (None: all), and the targets nothing has."""
     wanted: dict[str, list[str] | None] = {}
     missed = []
@@ -191,7 +191,8 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     return session.values(connection, source)
 
 
-def _miss(shown: Shown, target: str) -> str:
+def miss_told(shown: Shown, target: str) -> str:
+    """Return the line about a name nothing has, with the one that was probably meant."""
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []
     target = one_line(target, 100)

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ktx_cli.connectors.opening import Opener, open_connection
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.errors import unknown
 from ktx_cli.context.semantic.model import Model, Problem
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.asking import guard_of
-from ktx_cli.jobs.semantic.layers import load_layer, some_layers
+from ktx_cli.jobs.semantic.layers import LoadLayer, load_layer, some_layers
 from ktx_cli.jobs.semantic.physical import USED_UP, Check, DataChecks
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -83,6 +84,8 @@ def validate_layers(
     connection: str | None = None,
     data: bool = True,
     seconds: float = DEFAULT_SECONDS,
+    load: LoadLayer = load_layer,
+    opener: Opener = open_connection,
 ) -> Validation:
     """Return what is wrong with the named sources (all when there are none), of one connection or of all.
 
@@ -90,7 +93,7 @@ def validate_layers(
     layer, `SemanticError` for a name no source has.
     """
     found = Validation()
-    models = [load_layer(layout, config, each) for each in some_layers(layout, config, connection)]
+    models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
     problems = {model.connection: [*model.problems, *check_model(model)] for model in models}
     _require_known(names, models, problems)
     until = monotonic() + seconds
@@ -100,7 +103,7 @@ def validate_layers(
         kept = [each for each in problems[model.connection] if not names or each.source in names]
         found.problems += [(model.connection, each) for each in kept]
         if data and mine and model.connection in config.databases():
-            _check_data(found, layout, config, model, mine, environ, until)
+            _check_data(found, layout, config, model, mine, environ, until, opener)
     return found
 
 
@@ -112,14 +115,17 @@ def _check_data(
     names: Sequence[str],
     environ: Mapping[str, str],
     until: float,
+    opener: Opener,
 ) -> None:
     """Add the checks on the rows of a model, and what they found."""
     try:
         guard = guard_of(layout, config, model.connection, model)
-        with guard.open(config, layout=layout, environ=environ) as connector:
+        with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
             for check in DataChecks(model, connector, lambda: monotonic() >= until).run(names):
                 found.checks.append((model.connection, check))
                 found.problems += [(model.connection, each) for each in check.problems]
+    except CancelledError:
+        raise
     except KtxError as error:  # what the files say is told all the same; the command ends with this error
         found.unread[model.connection] = error
 

@@ -18,6 +18,7 @@ from ktx_cli.jobs.search import open_searcher
 from ktx_cli.jobs.semantic.asking import guard_of
 from ktx_cli.jobs.semantic.guarded import Guard
 from ktx_cli.jobs.semantic.layers import load_layer
+from ktx_cli.jobs.serving.answers import KeptAnswers
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 
@@ -39,6 +40,7 @@ class ServedProject:
     environ: Mapping[str, str]
     pool: ConnectorPool = field(default_factory=ConnectorPool)
     counted: Counts = field(default_factory=lambda: Recent(_COUNTS))
+    answers: KeptAnswers = field(default_factory=KeptAnswers)
     _config: tuple[Stamp, KtxConfig] | None = None
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
     _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)

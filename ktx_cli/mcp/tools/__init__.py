@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import connections, layer_asking
+from ktx_cli.mcp.tools import connections, entities, layer_asking, layer_reading, searching, sql, status, wiki
 
-TOOLS: Final[tuple[ServerTool, ...]] = (*connections.TOOLS, *layer_asking.TOOLS)
+TOOLS: Final[tuple[ServerTool, ...]] = (
+    *connections.TOOLS,
+    *searching.TOOLS,
+    *wiki.TOOLS,
+    *entities.TOOLS,
+    *layer_reading.TOOLS,
+    *layer_asking.TOOLS,
+    *sql.TOOLS,
+    *status.TOOLS,
+)
 """All tools, in the order a client shows them."""

@@ -162,12 +162,12 @@ def comes_back_equal(profile: TableProfile) -> bool:
     return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
 
 
-def load_lists(database: sqlite3.Connection, connection: str) -> tuple[ColumnValues, ...]:
-    """Return the value lists of a connection, by schema, table and column."""
+def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
+    """Return the value lists of a connection, by schema, table and column; `table`: of tables of that name alone."""
     rows = database.execute(
         "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
-        " WHERE connection = ? ORDER BY 2, 3, 4",
-        (connection,),
+        " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
+        (connection, table),
     ).fetchall()
     return tuple(
         ColumnValues(TableRef(schema, name), column, _values(database, number), bool(complete))

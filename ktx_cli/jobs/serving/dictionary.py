@@ -1,0 +1,132 @@
+"""Which columns hold a value, by the value lists of the scans; and why one that is in none may exist all the same."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ktx_cli.context.scan.profiling.store import Found, Searched, ValueMatch, find_values
+from ktx_cli.context.search.shown import Shown
+from ktx_cli.context.search.values import is_of
+from ktx_cli.context.semantic.model import Source
+from ktx_cli.core.text import plural
+from ktx_cli.jobs.semantic.guarded import database_of
+from ktx_cli.jobs.semantic.layers import layer_ids
+from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.state import read_state
+
+_LOOKED: Final = 500
+"""Matches looked at for a value: those of columns that are not shown are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A column that holds a value; `count`: in how many rows it was seen, None where they were not counted."""
+
+    connection: str
+    source: str
+    column: str
+    value: str | int | float | bool | None
+    count: int | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why nothing was found in a database. `reason` is a word for programs, `message` says it."""
+
+    connection: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFound:
+    """What was found for one value; `more`: there are other matches."""
+
+    value: str
+    matches: tuple[Match, ...]
+    misses: tuple[Miss, ...]
+    more: bool = False
+
+
+def look_up(
+    project: ServedProject, values: Sequence[str], connection: str | None, *, limit: int, privacy: bool
+) -> tuple[ValueFound, ...]:
+    """Return for each value where it stands; `UsageError` for a connection that is no database."""
+    config = project.config()
+    if connection is not None:
+        database_of(config, connection)
+    asked = [connection] if connection is not None else sorted(config.databases())
+    withheld = _withheld(asked, config, privacy)
+    if withheld:
+        return tuple(ValueFound(each, (), withheld) for each in values)
+    shown = {each: _shown(project, config, each) for each in asked if each in layer_ids(project.layout)}
+    return tuple(_found(project, each, connection, shown, asked, limit) for each in values)
+
+
+def _withheld(asked: Sequence[str], config: KtxConfig, privacy: bool) -> tuple[Miss, ...]:
+    if privacy:
+        why = "this server was started with --privacy: values of rows stay on its machine"
+        return tuple(Miss(each, "withheld", why) for each in asked)
+    if config.scan.privacy == "strict":
+        why = "scan.privacy is strict: no values are kept"
+        return tuple(Miss(each, "strict", why) for each in asked)
+    return ()
+
+
+def _shown(project: ServedProject, config: KtxConfig, connection: str) -> Shown:
+    return Shown(project.load_layer(project.layout, config, connection))
+
+
+def _found(
+    project: ServedProject,
+    value: str,
+    connection: str | None,
+    shown: dict[str, Shown],
+    asked: Sequence[str],
+    limit: int,
+) -> ValueFound:
+    ask = functools.partial(find_values, text=value, connection=connection, limit=_LOOKED)
+    found = read_state(project.layout, ask) or Found((), ())
+    matches = [match for each in found.matches if each.connection in shown for match in _matches(shown, each)]
+    having = {each.connection for each in matches}
+    searched = {each.connection: each for each in found.searched}
+    misses = tuple(_miss(each, searched.get(each)) for each in asked if each not in having)
+    return ValueFound(value, tuple(matches[:limit]), misses, found.more or len(matches) > limit)
+
+
+def _matches(shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
+    """Yield the columns of the semantic layer that a match is of, where they are shown."""
+    layer = shown[match.connection]
+    for source in layer.sources():
+        name = _column(layer, source, match)
+        if name is not None:
+            yield Match(match.connection, source.name, name, match.value, match.count, match.kind.value)
+
+
+def _column(layer: Shown, source: Source, match: ValueMatch) -> str | None:
+    if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not is_of(source, match.ref):
+        return None
+    folded = match.column.casefold()
+    shown = (each for each in layer.columns(source) if each.expr is None)
+    return next((each.name for each in shown if each.name.casefold() == folded), None)
+
+
+def _miss(connection: str, searched: Searched | None) -> Miss:
+    if searched is None:
+        return Miss(connection, "no_scan", "its values were never listed: no scan has read its rows yet")
+    if searched.privacy == "strict":
+        return Miss(connection, "strict", "it was scanned with scan.privacy strict: no values were kept")
+    partly = f", {searched.incomplete} of them in part" if searched.incomplete else ""
+    withheld = (
+        f"; {plural(searched.withheld, 'column')} withheld because of what they hold" if searched.withheld else ""
+    )
+    message = (
+        f"not in the lists of {plural(searched.columns, 'column')}{partly}, as of {searched.finished}{withheld}; "
+        "columns of many values have no list"
+    )
+    return Miss(connection, "not_listed", message)
