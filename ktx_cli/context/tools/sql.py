@@ -12,9 +12,10 @@ from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import noted_ids, sources_of
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
+from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.sql_names import Named, names_in
-from ktx_cli.context.tools.sql_protection import check_protected
+from ktx_cli.context.tools.sql_protection import check_protected, has_protected
 from ktx_cli.context.tools.sql_values import refused_text, shown_values
 from ktx_cli.context.tools.untrusted import wrapped
 from ktx_cli.core.errors import KtxError
@@ -37,7 +38,8 @@ def _execute(session: ToolSession, value: Execute) -> ToolOutput:
     connection = session.connection(value.connection)
     with session.lock:
         model = session.model(connection)
-    check_protected(model, value.sql)
+        relations = read_relations(session.workspace, connection) if has_protected(model) else None
+    check_protected(model, value.sql, relations)
     named = names_in(value.sql, model.dialect)
     if session.run_sql is None:
         raise Refused(f"the database of `{connection}` cannot be asked here")

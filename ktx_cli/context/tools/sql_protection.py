@@ -13,28 +13,54 @@ from ktx_cli.context.semantic.checking.fragments import silence_parser
 from ktx_cli.context.semantic.model import Model, Source, Visibility
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import sources_of
+from ktx_cli.context.tools.relations import Relations
 from ktx_cli.context.tools.sql_names import Table, parts_of
+from ktx_cli.context.tools.view_protection import Judge, Views
 
 
-def check_protected(model: Model, sql: str) -> None:
-    """Refuse a statement that would go around a policy, show something hidden, or turn values into names."""
+def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
+    """Refuse a statement that would go around a policy, show something hidden, or turn values into names.
+
+    `relations`: what the last scan saw, asked for where something is hidden: views are read as far as they lead, and
+    what is not known is refused. Without it no table is known.
+    """
     trees = _trees(sql, model.dialect)
     if any(True for tree in trees or () for _ in _pivots(tree)):
         raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
-    protected = [source for source in model.sources.values() if is_protected(source)]
-    if not protected:
+    if not has_protected(model):
         return
     if trees is None or not all(map(_is_query, trees)):
         raise Refused("only a SELECT is run here, for some of this connection is hidden")
+    for table, source in _protected_in(model, trees):
+        if source.policies:
+            raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
+        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
+            raise Refused(
+                f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
+                "no column of another table that is named like one of them; no `*`, no row as a whole"
+            )
+    views = Views(relations or Relations(), model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
+    views.check(trees)
+
+
+def has_protected(model: Model) -> bool:
+    """Whether people hid anything of a connection."""
+    return any(map(is_protected, model.sources.values()))
+
+
+def _judge_of(model: Model) -> Judge:
+    def judge(trees: list[Any], view: str) -> None:
+        for table, source in _protected_in(model, trees):
+            hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
+            if source.policies or source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
+                raise Refused(f"`{view}` is a view that reads `{source.name}`, which {hides}: it is not read here")
+
+    return judge
+
+
+def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:
     for table in sorted(tables_of(trees)):
-        for source in sources_of(model, table):
-            if source.policies:
-                raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
-            if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
-                raise Refused(
-                    f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
-                    "no column of another table that is named like one of them; no `*`, no row as a whole"
-                )
+        yield from ((table, source) for source in sources_of(model, table) if is_protected(source))
 
 
 def is_protected(source: Source) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.port import QueryResult
+from ktx_cli.connectors.port import QueryResult, Table, TableKind, TableRef
+from ktx_cli.context.scan.snapshot import manifest_text, table_file
 from ktx_cli.context.sources.model import RawFile
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.skills import load_skills
@@ -63,6 +64,21 @@ stale_since: 2026-01-01
 
 Revenue is gross.
 """
+
+
+def snapshot(*tables: Table) -> dict[str, str | bytes | None]:
+    """Return what the last scan wrote of the shop."""
+    folder = "raw-sources/shop/live-database"
+    files = [table_file(each) for each in tables]
+    listing = manifest_text("shop", "sqlite", {each.path: each.sha256 for each in files})
+    return {f"{folder}/manifest.yaml": listing, **{f"{folder}/{each.path}": each.content for each in files}}
+
+
+def relation(name: str, kind: TableKind = TableKind.TABLE, sql: str | None = None, schema: str | None = None) -> Table:
+    return Table(TableRef(schema, name), kind, (), view_sql=sql)
+
+
+TABLES = tuple(map(relation, ("orders", "customers", "staging")))
 
 
 class Files:
@@ -130,6 +146,7 @@ FILES: dict[str, str | bytes] = {
     "semantic-layer/shop/_schema/main.yaml": MANIFEST,
     "semantic-layer/shop/orders.yaml": OVERLAY,
     "wiki/global/revenue.md": PAGE,
+    **{path: content for path, content in snapshot(*TABLES).items() if content is not None},
 }
 
 
