@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from datetime import UTC, datetime
+from typing import Final
+
+RUN_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
+"""The form of a run's id."""
 
 
 def now() -> datetime:

@@ -9,6 +9,15 @@ import typer
 
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
+from ktx_cli.core.clock import RUN_ID
+from ktx_cli.core.errors import UsageError
+
+
+def _run_id(value: str | None) -> str | None:
+    """Check the id a server gives the run it starts."""
+    if value is not None and not RUN_ID.fullmatch(value):
+        raise UsageError(f"`{value}` is no id of a run", hint="leave --run-id out: it is for ktx mcp")
+    return value
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +38,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens."),
         ] = None,
         wait: WAIT = None,
+        run_id: Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_id)] = None,
     ) -> Result:
         """Read the connections and commit what changed, once. Without IDs: all of them."""
         from ktx_cli.jobs.ingest.run import IngestRequest
@@ -43,5 +53,6 @@ def register(app: typer.Typer) -> None:
             max_tokens=max_tokens,
             wait_seconds=wait or 0.0,
             emit=session.emitter(),
+            run_id=run_id,
         )
         return ingest_result(session, request)

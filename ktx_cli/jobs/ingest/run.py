@@ -61,7 +61,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     targets = choose_targets(loaded.config, request.connections, databases_only=request.databases_only)
-    report = IngestReport(new_run_id(), request.command, dry_run=request.dry_run, project_dir=layout.root)
+    report = IngestReport(request.run_id or new_run_id(), request.command, dry_run=request.dry_run, project_dir=layout.root)
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     depth = choose_depth(loaded.config, request.depth, no_llm=request.no_llm)
     report.depth = depth.value
@@ -133,8 +133,8 @@ def _work(run: Run, preflight: Preflight) -> None:
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
-    if not _has_context(layout):
-        preflight.require()  # there is nothing this run could leave as it is
+    if run.request.run_id is not None or not _has_context(layout):
+        preflight.require()  # somebody waits for its answer, or there is nothing this run could leave as it is
     under_lease(
         run,
         repository,

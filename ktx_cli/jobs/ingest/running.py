@@ -34,6 +34,7 @@ class IngestRequest:
     """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
 
     `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
+    `run_id`: where somebody waits for this very run; its model is then checked before anything is read.
     """
 
     project_dir: Path
@@ -48,6 +49,7 @@ class IngestRequest:
     max_usd: float | None = None
     max_tokens: int | None = None
     emit: Emit = ignore_events
+    run_id: str | None = None
 
 
 @dataclass(slots=True)

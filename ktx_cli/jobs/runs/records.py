@@ -6,7 +6,6 @@ Either may be gone: the state database is disposable, and old events and reports
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core.clock import isoformat
+from ktx_cli.core.clock import RUN_ID, isoformat
 from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.jobs.runs.lines import first_line, last_line
@@ -30,8 +29,6 @@ LATEST: Final = "latest"
 RUNNING: Final = "running"
 KILLED: Final = "killed"
 """A run that ended without saying so: its process is gone, and nothing of it is committed but what a commit holds."""
-
-_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ def _ids(layout: Layout, known: Known) -> list[str]:
         left = {path.name.removesuffix(".json") for path in layout.runs.iterdir()}
     except OSError:
         left = set()
-    ids = {*known.rows, *(name for name in left if _ID.fullmatch(name))}
+    ids = {*known.rows, *(name for name in left if RUN_ID.fullmatch(name))}
     begun = {run_id: known.rows[run_id][2] if run_id in known.rows else isoformat(_begun(run_id)) for run_id in ids}
     return sorted(ids, key=lambda run_id: (begun[run_id], run_id), reverse=True)
 
