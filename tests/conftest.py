@@ -9,6 +9,7 @@ import inspect
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,28 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 gc.set_threshold(50_000, 20, 50)
 # As `ktx` itself has it: most of what a test process makes, it keeps.
+
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+"""Bytes that must be free in memory for the temporary files of a run; it takes less than half of them."""
+
+
+def keep_temporary_files_in_memory() -> None:
+    """Have temporary folders in memory where there is room and programs may run: a disk is what most tests wait for."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return
+    room = os.statvfs(MEMORY)
+    if room.f_bavail * room.f_frsize >= ROOM and not room.f_flag & os.ST_NOEXEC:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+
+
+keep_temporary_files_in_memory()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Begin one worker more than there are processors: each waits a third of its time for programs it started."""
+    return (os.cpu_count() or 1) + 1
+
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""

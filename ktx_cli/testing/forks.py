@@ -82,6 +82,7 @@ class Forks:
         self._parent = subprocess.Popen(
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        _line(self._parent)
         return self
 
     def __exit__(
@@ -90,11 +91,25 @@ class Forks:
         if self._parent is not None:
             self._parent.communicate()
 
-    def __call__(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], said: Path) -> Started:
-        """Start `ktx` in a fork."""
+    def __call__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        said: Path,
+        unread: bool = False,
+    ) -> Started:
+        """Start `ktx` in a fork; `unread`: the reader of its standard output is gone, and `said` gets its errors."""
         if self._parent is None or self._parent.stdin is None:
             raise RuntimeError("enter it first")
-        asked = {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), "said": str(said)}
+        asked = {
+            "arguments": list(arguments),
+            "folder": str(folder),
+            "environ": dict(environ),
+            "said": str(said),
+            "unread": unread,
+        }
         self._parent.stdin.write(json.dumps(asked) + "\n")
         self._parent.stdin.flush()
         return _Fork(int(_line(self._parent)), self._parent)
@@ -102,13 +117,17 @@ class Forks:
 
 def _line(parent: subprocess.Popen[str]) -> str:
     assert parent.stdout is not None
-    return parent.stdout.readline()
+    line = parent.stdout.readline()
+    if not line:
+        raise RuntimeError("the process that forks ended: its standard error says why")
+    return line
 
 
 def _serve() -> None:
-    """Fork for every line of the standard input; the id of the child is printed, later how it ended."""
+    """Say that all is loaded; fork for every line of the input, print the id of the child, later how it ended."""
     for name in _LOADED:
         importlib.import_module(name)
+    print("loaded", flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         pid = os.fork()
@@ -127,12 +146,22 @@ def _become(asked: Mapping[str, Any]) -> None:
     os.environ.update(asked["environ"])
     said = os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in ((0, nothing), (1, said), (2, said)):
+    for target, source in ((0, nothing), (1, _without_a_reader() if asked["unread"] else said), (2, said)):
         os.dup2(source, target)
+    # New ones: those of the parent know whether its own could seek.
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(at, "r" if at == 0 else "w", closefd=False) for at in range(3))
+    sys.stderr.reconfigure(line_buffering=True, errors="backslashreplace")
     sys.argv = ["ktx", *asked["arguments"]]
     from ktx_cli.cli.main import main
 
     main()
+
+
+def _without_a_reader() -> int:
+    """Return the end of a pipe to write to, whose other end is closed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kills the installed `ktx ingest` with SIGKILL at seeded moments and looks at what is left.
+"""Kills `ktx ingest` with SIGKILL at seeded moments and looks at what is left.
 
 A moment lies before the commit (while databases are read), during it (from the event that begins it), or after it. The
 process and its whole process group are killed in turn.
@@ -6,22 +6,27 @@ process and its whole process group are killed in turn.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from ktx_cli.core import yaml
 from ktx_cli.project.repository.discovery import discover_layout
 from ktx_cli.project.repository.lock import has_leftovers
+from ktx_cli.testing.forks import Started, Starter, start_installed
 
 BEFORE, DURING, AFTER, TOO_LATE = "before", "during", "after", "finished"
 
@@ -66,6 +71,7 @@ def sweep(
     kills: int,
     seed: int,
     environ: Mapping[str, str],
+    start: Starter = start_installed,
     progress: Callable[[str], None] = lambda line: None,
 ) -> SweepResult:
     """Kill `kills` runs of `ktx ingest`, each on a fresh copy of the project `template`.
@@ -74,17 +80,17 @@ def sweep(
     leaves a clean status and no lock, and its tree equals that of a run nobody disturbed.
     """
     undisturbed = scratch / "undisturbed"
-    timing = _undisturbed(template, undisturbed, environ)
+    timing = _undisturbed(template, undisturbed, environ, start)
     result = SweepResult()
     for number, (phase, moment) in enumerate(_moments(kills, seed, timing)):
         project = scratch / f"kill-{number}"
         shutil.copytree(template, project, symlinks=True)
         group = number % 2 == 1
-        fell = _kill_one(project, phase, moment, environ, group=group)
+        fell = _kill_one(project, phase, moment, environ, start, group=group)
         result.fell[fell] += 1
         result.locked += (project / ".git" / "index.lock").exists()
         result.how["group" if group else "process"] += 1
-        problems = [*broken_files(project, environ), *_next_run(project, undisturbed, environ)]
+        problems = [*broken_files(project, environ), *_next_run(project, undisturbed, environ, start)]
         result.violations += [f"kill {number} ({fell}, {'group' if group else 'process'}): {p}" for p in problems]
         progress(f"{number + 1}/{kills} {fell}{' VIOLATION' if problems else ''}")
         shutil.rmtree(project)
@@ -105,14 +111,15 @@ def broken_files(project: Path, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"git fsck: {done.stdout}{done.stderr}"
 
 
-def _undisturbed(template: Path, project: Path, environ: Mapping[str, str]) -> Timing:
+def _undisturbed(template: Path, project: Path, environ: Mapping[str, str], start: Starter) -> Timing:
     shutil.copytree(template, project, symlinks=True)
     started = time.monotonic()
-    with _start(project, environ) as process:
-        marks = {name: at - started for name, at in _marks(process)}
+    with _started(project, environ, start) as (process, events):
+        marks = {name: at - started for name, at in _marks(events)}
+        code = process.wait()
     ended = time.monotonic() - started
-    if process.returncode:
-        raise RuntimeError(f"an undisturbed ktx ingest ended with {process.returncode}")
+    if code:
+        raise RuntimeError(f"an undisturbed ktx ingest ended with {code}")
     return Timing(marks["step_started"], marks["step_finished"], ended)
 
 
@@ -132,41 +139,46 @@ def _moments(kills: int, seed: int, timing: Timing) -> Iterator[tuple[str, float
         yield phase, dice.uniform(0, spans[phase])
 
 
-def _start(project: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [installed_ktx(), "ingest", "--progress", "jsonl"],
-        cwd=project,
-        env=dict(environ),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+@contextlib.contextmanager
+def _started(project: Path, environ: Mapping[str, str], start: Starter) -> Iterator[tuple[Started, IO[bytes]]]:
+    """Yield a run and what it tells, as it tells it."""
+    pipe = project.with_suffix(".events")
+    os.mkfifo(pipe)
+    ends: queue.SimpleQueue[IO[bytes]] = queue.SimpleQueue()
+    reader = threading.Thread(target=lambda: ends.put(pipe.open("rb")), daemon=True)  # it opens when the run does
+    reader.start()
+    process = start(("ingest", "--progress", "jsonl"), folder=project, environ=environ, said=pipe)
+    reader.join()
+    with ends.get() as events:
+        yield process, events
+    pipe.unlink()
 
 
-def _marks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, float]]:
+def _marks(events: IO[bytes]) -> Iterator[tuple[str, float]]:
     """Yield the commit step's events with the time they arrived."""
-    assert process.stderr is not None
-    for line in process.stderr:
+    for line in events:
         if line.startswith(b"{"):
             event = json.loads(line)
             if event.get("step") == "commit":
                 yield event["event"], time.monotonic()
 
 
-def _kill_one(project: Path, phase: str, moment: float, environ: Mapping[str, str], *, group: bool) -> str:
+def _kill_one(
+    project: Path, phase: str, moment: float, environ: Mapping[str, str], start: Starter, *, group: bool
+) -> str:
     """Run, kill at the moment, and return where the kill fell, judged by what is left."""
     before = tip(project, environ)
     wanted = {DURING: "step_started", AFTER: "step_finished"}.get(phase)
-    with _start(project, environ) as process:
+    with _started(project, environ, start) as (process, events):
         if wanted is not None:
-            for event, _ in _marks(process):
+            for event, _ in _marks(events):
                 if event == wanted:
                     break
         time.sleep(moment)
-        finished = process.poll() is not None
-        if not finished:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself
             (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-    if finished:
+        code = process.wait()
+    if code != -signal.SIGKILL:
         return TOO_LATE
     return judge(project, moved=tip(project, environ) != before)
 
@@ -185,17 +197,11 @@ def judge(project: Path, *, moved: bool) -> str:
     return AFTER if moved else BEFORE
 
 
-def _next_run(project: Path, undisturbed: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    done = subprocess.run(
-        [installed_ktx(), "ingest", "--json"],
-        cwd=project,
-        env=dict(environ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        yield f"the next run ended with {done.returncode}: {done.stdout} {done.stderr}"
+def _next_run(project: Path, undisturbed: Path, environ: Mapping[str, str], start: Starter) -> Iterator[str]:
+    said = project.with_suffix(".said")
+    code = start(("ingest", "--json"), folder=project, environ=environ, said=said).wait()
+    if code:
+        yield f"the next run ended with {code}: {said.read_text('utf-8')}"
         return
     yield from unlike(project, undisturbed, environ)
 

@@ -554,5 +554,6 @@ def test_an_interrupt_ends_the_questions(
     assert not (library / "raw-sources").exists()
     (report,) = (library / ".ktx" / "runs").glob("*.json")
     assert json.loads(report.read_text())["status"] == "interrupted"
+    configure()
     model_server.play(Librarian())
     assert ktx("scan").code == 0

@@ -1,4 +1,4 @@
-"""A sweep of SIGKILLs over the installed `ktx ingest`; 10 kills by default, 100 with KTX_TEST_FULL."""
+"""A sweep of SIGKILLs over `ktx ingest`; 10 kills of forks by default, 100 of the installed one with KTX_TEST_FULL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ktx_cli.testing.forks import Forks, start_installed
 from ktx_cli.testing.kills import AFTER, BEFORE, CYCLE, DURING, broken_files, installed_ktx, judge, sweep
 
-KILLS = 100 if os.environ.get("KTX_TEST_FULL") else 10
+FULL = bool(os.environ.get("KTX_TEST_FULL"))
+KILLS = 100 if FULL else 10
 """Ten are the fewest that aim at every phase with both kinds of kill."""
 
 
@@ -44,7 +46,9 @@ def template(tmp_path: Path, environ: dict[str, str]) -> Path:
 
 @pytest.mark.timeout(900)
 def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, str]) -> None:
-    result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ)
+    with Forks() as forks:
+        start = start_installed if FULL else forks
+        result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ, start=start)
     assert result.violations == []
     assert sum(result.fell.values()) == KILLS
     assert all(result.fell[phase] for phase in (BEFORE, DURING, AFTER)), result.fell

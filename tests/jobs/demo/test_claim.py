@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from ktx_cli.core.errors import BusyError, UsageError
 from ktx_cli.jobs.demo.claim import claimed
+from ktx_cli.testing.forks import Forks
 
 HOLD = """
 import sys, time
@@ -62,15 +64,19 @@ def test_a_demo_that_failed_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_demo_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
-    ktx = [str(Path(sys.executable).with_name("ktx")), "demo", "company", "--progress", "none"]
-    folder = tmp_path / "company"
-    for sign in ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer", "raw-sources/handbook"):
-        with subprocess.Popen(ktx, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            while process.poll() is None and not (folder / sign).exists():
-                time.sleep(0.005)
-            assert (folder / sign).exists()
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
+    arguments = ("demo", "company", "--progress", "none")
+    folder, said = tmp_path / "company", tmp_path / "said"
+    with Forks() as forks:
+        for sign in ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer", "raw-sources/handbook"):
+            run = forks(arguments, folder=tmp_path, environ=os.environ, said=said)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                while not (folder / sign).exists():
+                    os.kill(run.pid, 0)
+                    time.sleep(0.005)
+                os.kill(run.pid, signal.SIGKILL)
+            run.wait()
+            assert (folder / sign).exists(), said.read_text("utf-8")
+    ktx = [str(Path(sys.executable).with_name("ktx")), *arguments]
     if list(folder.glob(".ktx-demo-*")):  # the last may have been done before it was killed
         done = subprocess.run(ktx, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

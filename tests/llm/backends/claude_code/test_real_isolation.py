@@ -478,9 +478,9 @@ from pathlib import Path
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.project.config import KtxConfig
 facts = json.loads(sys.argv[1])
-async def go():
+async def go(allowed):
     warnings = []
-    llm = {"provider": {"backend": facts["backend"], "claude": {"allow_managed_policy": facts["allowed"]}},
+    llm = {"provider": {"backend": facts["backend"], "claude": {"allow_managed_policy": allowed}},
            "models": {"default": "sonnet"}}
     config = KtxConfig.model_validate({"llm": llm, "ingest": {"rateLimit": {"retry": {"maxAttempts": 1}}}})
     try:
@@ -489,8 +489,10 @@ async def go():
     except Exception as error:
         said = {"code": getattr(error, "code", type(error).__name__), "message": str(error)}
         said["hint"] = getattr(error, "hint", "")
-    print(json.dumps({**said, "warnings": [warning.message for warning in warnings]}))
-asyncio.run(go())
+    print(json.dumps({**said, "warnings": [warning.message for warning in warnings]}), flush=True)
+asyncio.run(go(False))
+sys.stdin.readline()
+asyncio.run(go(True))
 """
 
 
@@ -502,23 +504,19 @@ def test_managed_files_of_the_machine(backend: str, name: str, session: OfflineS
     if reason is not None:
         pytest.skip(reason)
 
-    def inside(allowed: bool) -> dict[str, Any]:
-        facts = {"backend": backend, "allowed": allowed, "project": str(project), "environ": session.environ}
-        (project / "managed").write_text(MANAGED[name])
-        script = (
-            f"mount -t tmpfs none /etc/claude-code && cp '{project}/managed' /etc/claude-code/{name} && exec \"$@\""
-        )
-        command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", INSIDE, json.dumps(facts)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-
+    facts = {"backend": backend, "project": str(project), "environ": session.environ}
+    (project / "managed").write_text(MANAGED[name])
+    script = f"mount -t tmpfs none /etc/claude-code && cp '{project}/managed' /etc/claude-code/{name} && exec \"$@\""
+    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", INSIDE, json.dumps(facts)]
     session.server.play(lambda request: says("ok"))
-    refused = inside(False)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        refused = json.loads(process.stdout.readline())
+        assert session.server.model_calls == []
+        said, _ = process.communicate("go on\n", timeout=60)
+    accepted = json.loads(said)
     assert refused.get("code") == "isolation", refused
     assert name in refused["message"]
-    assert session.server.model_calls == []
-    accepted = inside(True)
     if name == "managed-mcp.json":
         assert accepted.get("code") == "isolation", accepted
         assert name in accepted["message"]
