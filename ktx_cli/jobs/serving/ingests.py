@@ -167,7 +167,8 @@ def _folder(layout: Layout, run_id: str) -> Path:
     with translated(folder):
         layout.launched().mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
-    for old in sorted(each for each in layout.launched().iterdir() if each.is_dir())[:-_KEPT]:
+    others = sorted(each for each in layout.launched().iterdir() if each.is_dir() and each != folder)
+    for old in others[: max(0, len(others) + 1 - _KEPT)]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
 

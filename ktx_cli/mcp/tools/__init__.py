@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import connections, entities, layer_asking, layer_reading, searching, sql, status, wiki
+from ktx_cli.mcp.tools import (
+    connections,
+    entities,
+    ingesting,
+    layer_asking,
+    layer_reading,
+    searching,
+    sql,
+    status,
+    wiki,
+)
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
     *connections.TOOLS,
@@ -16,5 +26,6 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
     *layer_asking.TOOLS,
     *sql.TOOLS,
     *status.TOOLS,
+    *ingesting.TOOLS,
 )
 """All tools, in the order a client shows them."""

@@ -51,9 +51,11 @@ def test_a_run_goes_from_start_to_its_commit(layout: Layout) -> None:
         (CONFIG, IngestWish(("nowhere",)), "usage"),
         ("connections: [", IngestWish(), "config"),
         (
-            CONFIG + "llm:\n  provider:\n    backend: anthropic\n  models:\n    default: claude-sonnet-4-6\n",
+            CONFIG
+            + "llm:\n  provider:\n    backend: anthropic\n    anthropic: {api_key: env:KTX_NO_KEY}\n"
+            + "  models:\n    default: claude-sonnet-4-6\n",
             IngestWish(),
-            "auth",
+            "secret",
         ),
     ],
     ids=["unknown-connection", "broken-settings", "no-key"],
