@@ -22,7 +22,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     """Refuse a statement that would go around a policy, show something hidden, or turn values into names.
 
     `relations`: what the last scan saw, asked for where something is hidden: views are read as far as they lead, and
-    what is not known is refused. Without it no table is known.
+    what is not known is refused. None: views are not followed, so that what they show of hidden columns is told.
     """
     trees = _trees(sql, model.dialect)
     if any(True for tree in trees or () for _ in _pivots(tree)):
@@ -39,8 +39,8 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
                 f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
                 "no column of another table that is named like one of them; no `*`, no row as a whole"
             )
-    views = Views(relations or Relations(), model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
-    views.check(trees)
+    if relations is not None:
+        Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
 
 
 def has_protected(model: Model) -> bool:

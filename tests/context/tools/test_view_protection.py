@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.connectors.port import Table, TableKind
+from ktx_cli.connectors.port import ConnectionSpec, Scope, Table, TableKind
+from ktx_cli.connectors.registry import connect
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.relations import Relations
 from ktx_cli.context.tools.sql_protection import check_protected
@@ -185,3 +190,37 @@ def test_definitions_as_databases_write_them(dialect: str, sql: str, refused: st
 def _found(sql: str) -> Iterator[bool]:
     for table in sqlglot.parse_one(sql, read="postgres").find_all(exp.Table):
         yield is_query_name(table)
+
+
+ASKED = [("labels", "reads `people`"), ("nested", "reads `people`"), ("every", "reads `people`"), ("kept", "")]
+MADE = """
+CREATE TABLE people (id INTEGER, email TEXT, region TEXT);
+CREATE VIEW labels AS SELECT id, email AS label FROM people;
+CREATE VIEW nested AS SELECT label FROM labels;
+CREATE VIEW every AS SELECT * FROM people;
+CREATE VIEW kept AS SELECT id, upper(region) AS r FROM people;
+"""
+LAYER = {
+    "semantic-layer/shop/_schema/main.yaml": "tables: {people: {table: people, columns: [{name: id, type: number}, "
+    "{name: email, type: string}, {name: region, type: string}]}}\n",
+    "semantic-layer/shop/people.yaml": "name: people\ncolumn_overrides: [{name: email, visibility: hidden}]\n",
+    "semantic-layer/shop/orders.yaml": None,
+    "wiki/global/revenue.md": None,
+}
+
+
+@pytest.mark.parametrize("driver", ["sqlite", "duckdb"])
+def test_views_are_known_by_what_a_real_database_says_of_them(
+    driver: str, tmp_path: Path, shop: Callable[..., Any]
+) -> None:
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path) if driver == "sqlite" else duckdb.connect(str(path))) as made:
+        (made.executescript if driver == "sqlite" else made.execute)(MADE)
+    with connect(ConnectionSpec("shop", driver, {"path": str(path)})) as connector:
+        files = {**LAYER, **snapshot(*connector.introspect(Scope()).tables)}
+        session = {"files": files, "connections": {"shop": driver}, "privacy": "off"}
+        for name, told in ASKED:
+            asked = shop(**session, run_sql=lambda _, sql, limit: connector.query(sql, max_rows=limit))
+            sql = f"SELECT count(*) AS n FROM {name}"
+            text = asked.refused("sql_execution", sql=sql) if told else asked.ok("sql_execution", sql=sql)
+            assert told in text
