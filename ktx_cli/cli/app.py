@@ -17,6 +17,7 @@ from ktx_cli.cli.commands import (
     index,
     ingest,
     llm,
+    memory,
     runs,
     scan,
     search,
@@ -79,7 +80,7 @@ _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 app.callback(invoke_without_command=True)(_root)
 
 _COMMANDS: Final = (
-    *(setup, status, doctor, connection, ingest, scan),
+    *(setup, status, doctor, connection, ingest, scan, memory),
     *(sl, wiki, search, index, sql),
     *(runs, llm, usage, config, demo, completion),
 )

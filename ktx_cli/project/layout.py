@@ -73,6 +73,20 @@ class Layout:
         return self.private / "runtime" / "tmp"
 
     @property
+    def memory(self) -> Path:
+        """Of each capture its record, with the text that was given."""
+        return self.private / "memory"
+
+    @property
+    def memory_lock(self) -> Path:
+        """Locked by the process that works through the queue of captures."""
+        return self.memory / "worker.lock"
+
+    def memory_record(self, run_id: str) -> Path:
+        """What is known of a capture, as JSON."""
+        return self.memory / f"{run_id}.json"
+
+    @property
     def runs(self) -> Path:
         """Of each run a JSON report, and a folder with its events and the transcripts of its agents."""
         return self.private / "runs"

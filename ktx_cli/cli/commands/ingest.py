@@ -7,6 +7,16 @@ from typing import Annotated
 
 import typer
 
+from ktx_cli.cli.capturing import (
+    FILES,
+    MAX_TOKENS,
+    MAX_USD,
+    TEXTS,
+    capture_result,
+    options_of,
+    requests_of,
+    texts_of,
+)
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.core.clock import RUN_ID
@@ -29,18 +39,22 @@ def register(app: typer.Typer) -> None:
         ids: IDS = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
         no_llm: NO_LLM = False,
-        max_usd: Annotated[
-            float | None,
-            typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices."),
-        ] = None,
-        max_tokens: Annotated[
-            int | None,
-            typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens."),
-        ] = None,
+        text: TEXTS = None,
+        file: FILES = None,
+        max_usd: MAX_USD = None,
+        max_tokens: MAX_TOKENS = None,
         wait: WAIT = None,
         run_id: Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_id)] = None,
     ) -> Result:
-        """Read the connections and commit what changed, once. Without IDs: all of them."""
+        """Read the connections and commit what changed, once. Without IDs: all of them. With texts: capture these."""
+        if text or file:
+            if ids or no_llm:
+                raise UsageError(
+                    f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other",
+                    hint="ktx memory capture --connection-id ID --text TEXT",
+                )
+            options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+            return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)
         from ktx_cli.jobs.ingest.run import IngestRequest
 
         request = IngestRequest(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,16 +13,15 @@ from ktx_cli.cli.commands.sl_options import project_of
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.texts import text_of
 from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
-from ktx_cli.core.text import one_line, shell_words
+from ktx_cli.core.text import one_line
 
 if TYPE_CHECKING:
     from ktx_cli.context.search.model import Found
     from ktx_cli.context.wiki.model import Page
 
 _SUMMARY: Final = 100
-_LARGEST: Final = 1_000_000
-"""How many bytes of a text are read from a file or stdin."""
 
 
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -229,22 +227,4 @@ def _cell(value: Any) -> str:
 def _content(content: str | None, file: str | None) -> str | None:
     if content is not None and file is not None:
         raise UsageError("--content and --file exclude each other", hint="drop one")
-    return content if file is None else _text_of(file)
-
-
-def _text_of(file: str) -> str:
-    try:
-        if file == "-":
-            read = sys.stdin.buffer.read(_LARGEST + 1)
-        else:
-            with (current_folder() / file).open("rb") as stream:
-                read = stream.read(_LARGEST + 1)
-    except OSError as error:
-        hint = shell_words("ls", "-l", file)
-        raise UsageError(f"cannot read {file}: {error.strerror or error}", hint=hint) from error
-    if len(read) > _LARGEST:
-        raise UsageError(f"{file} is over {_LARGEST:,} bytes", hint="make several pages of it")
-    try:
-        return read.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8", hint=f"save {file} as UTF-8") from error
+    return content if file is None else text_of(file, too_large="make several pages of it")

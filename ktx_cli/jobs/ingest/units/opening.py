@@ -88,7 +88,7 @@ class Opener:
         config = self.run.config
         return ToolSession(
             workspace,
-            connections=connections or dialects(self.run),
+            connections=dialects(self.run) if connections is None else connections,
             calendar=self._calendar(),
             privacy=config.scan.privacy,
             run_sql=self._run_sql,

@@ -1,0 +1,230 @@
+"""`ktx memory`: texts that become context, what became of each, and taking them back."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.capturing import (
+    FILES,
+    MAX_TOKENS,
+    MAX_USD,
+    TEXTS,
+    blocks_of,
+    capture_result,
+    captured_result,
+    options_of,
+    texts_of,
+)
+from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.debugging import harmless
+from ktx_cli.cli.help import group
+from ktx_cli.cli.ingesting import WAIT
+from ktx_cli.core.errors import CancelledError, UsageError
+from ktx_cli.core.text import listing
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.memory.showing import Shown
+
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
+
+
+class TypeOfText(StrEnum):
+    """What kind of text it is; see `ktx_cli.jobs.memory.request.SourceType`."""
+
+    RESEARCH = "research"
+    BACKFILL = "backfill"
+    EXTERNAL_INGEST = "external_ingest"
+
+
+class CaptureStatus(StrEnum):
+    """What became of a capture; see `ktx_cli.jobs.memory.records.Status`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    NOTHING_TO_CAPTURE = "nothing_to_capture"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    commands = group(
+        app, "memory", "Turn texts into wiki pages and measures; list, show and take back what came of them."
+    )
+    _register_capture(commands)
+    _register_list(commands)
+    _register_show(commands)
+    _register_revert(commands)
+    _register_retry(commands)
+    _register_work(commands)
+
+
+def _register_capture(commands: typer.Typer) -> None:
+    @command(commands, "capture", schema="memory-capture")
+    def capture(
+        session: Session,
+        words: Annotated[
+            list[str] | None, typer.Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
+        ] = None,
+        text: TEXTS = None,
+        file: FILES = None,
+        connection: Annotated[
+            str | None,
+            typer.Option(
+                *("--connection-id", "-c"),
+                metavar="ID",
+                help="The one database whose semantic layer it is about.",
+                autocompletion=connection_ids,
+            ),
+        ] = None,
+        user: Annotated[
+            str | None, typer.Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
+        ] = None,
+        source_type: Annotated[
+            TypeOfText, typer.Option("--source-type", help="What kind of text it is: how much of it is taken.")
+        ] = TypeOfText.EXTERNAL_INGEST,
+        propose: Annotated[
+            bool, typer.Option("--propose", help="Leave the change on a branch for review; change nothing else.")
+        ] = False,
+        replace: Annotated[
+            bool, typer.Option("--replace", help="Let accepted context be changed where the text contradicts it.")
+        ] = False,
+        fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first text that fails.")] = False,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Show what would be asked; ask and write nothing.")
+        ] = False,
+        max_usd: MAX_USD = None,
+        max_tokens: MAX_TOKENS = None,
+        wait: WAIT = None,
+    ) -> Result:
+        """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
+        from ktx_cli.jobs.memory.request import CaptureRequest, SourceType
+
+        options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+        kind = SourceType(source_type.value)
+        requests = [
+            CaptureRequest(given, name, connection, user, kind, propose, replace)
+            for given, name in texts_of(text, file, words)
+        ]
+        if not requests:
+            raise UsageError("there is no text to remember", hint='ktx memory capture --text "Revenue is net."')
+        return capture_result(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
+
+
+def _register_list(commands: typer.Typer) -> None:
+    @command(commands, "list", schema="memory-list")
+    def list_captures(
+        session: Session,
+        status: Annotated[CaptureStatus | None, typer.Option("--status", help="Only those with this status.")] = None,
+        limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    ) -> Result:
+        """List what was captured, the newest first; one whose process was killed says so."""
+        from ktx_cli.jobs.memory.queue import listed
+        from ktx_cli.jobs.memory.records import Status
+
+        layout, _ = project_of(session)
+        wanted = None if status is None else Status(status.value)
+        records, warnings = listed(layout, status=wanted, limit=limit)
+        session.warn(*warnings)
+        shown = [each.to_json() for each in records]
+        return Result({"captures": shown}, blocks_of(shown))
+
+
+def _register_show(commands: typer.Typer) -> None:
+    @command(commands, "show", schema="memory-show")
+    def show(session: Session, run: RUN) -> Result:
+        """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
+        from ktx_cli.jobs.memory.showing import show
+
+        layout, _ = project_of(session)
+        found = show(layout, run)
+        return Result(found.to_json(), _shown_blocks(found, verbose=session.settings.verbose), next_steps=found.review)
+
+
+def _shown_blocks(found: Shown, *, verbose: bool) -> list[Block]:
+    record = found.record
+    facts = [("capture", record.run_id), ("text", record.label), ("status", record.status.value)]
+    facts += [("why", record.reason)] if record.reason else []
+    facts += [("wrote", listing(record.artifacts, 20))] if record.artifacts else []
+    facts += [("commit", str(record.commit))] if record.commit else []
+    facts += [("waits on", record.branch)] if record.branch else []
+    facts += [("taken back", f"by {record.reverted['run_id']}")] if record.reverted else []
+    facts += [("hint", str(record.error["hint"]))] if record.error and record.error.get("hint") else []
+    facts += [("transcript", each) for each in found.transcripts]
+    facts += [("report", found.report)] if found.report else []
+    blocks: list[Block] = [Fields(tuple(facts))]
+    if record.conflicts:
+        rows = (tuple(str(each.get(name) or "") for name in _CONFLICT) for each in record.conflicts)
+        blocks.append(Table(("contradicts", "accepted", "captured", "why"), tuple(rows)))
+    texts = [found.diff, *([record.content] if verbose else [])]
+    return blocks + [Lines(tuple(map(harmless, text.splitlines()))) for text in texts if text]
+
+
+_CONFLICT = ("artifact", "accepted", "captured", "detail")
+
+
+def _register_revert(commands: typer.Typer) -> None:
+    @command(commands, "revert", schema="memory-revert")
+    def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
+        """Take back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
+        from ktx_cli.jobs.memory.records import find
+        from ktx_cli.jobs.memory.reverting import revert
+
+        layout, _ = project_of(session)
+        done = revert(find(layout, run), options_of(session, wait=wait))
+        session.warn(*done.warnings)
+        facts = (
+            ("taken back", f"{done.record.run_id} ({done.record.label})"),
+            ("run", done.run_id),
+            ("commit", str(done.commit)),
+            ("files", listing(done.files, 20)),
+        )
+        data = {"capture": done.record.to_json(), "run_id": done.run_id, "commit": done.commit, "files": done.files}
+        return Result(data, [Fields(facts)])
+
+
+def _register_retry(commands: typer.Typer) -> None:
+    @command(commands, "retry", schema="memory-retry")
+    def retry(
+        session: Session, run: RUN, max_usd: MAX_USD = None, max_tokens: MAX_TOKENS = None, wait: WAIT = None
+    ) -> Result:
+        """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
+        from ktx_cli.jobs.memory.capture import capture
+        from ktx_cli.jobs.memory.queue import again
+
+        layout, _ = project_of(session)
+        record = again(layout, run)
+        options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+        return captured_result(session, capture(record, options))
+
+
+def _register_work(commands: typer.Typer) -> None:
+    @command(commands, "work", schema="memory-work", hidden=True)
+    def work(session: Session) -> Result:
+        """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.memory.tether`."""
+        import dataclasses
+
+        from ktx_cli.jobs.memory.queue import drain
+        from ktx_cli.jobs.memory.tether import Tether
+
+        options = dataclasses.replace(options_of(session, wait=None), patient=False)
+        shown = []
+        with Tether(sys.stdin.fileno()) as tether:
+            try:
+                for captured in drain(options):
+                    session.warn(*captured.warnings)
+                    shown.append(captured.record.to_json())
+            except KeyboardInterrupt:
+                if not tether.was_cut:
+                    raise
+                raise CancelledError("the server this process belongs to is gone", hint="ktx memory list") from None
+        return Result({"captures": shown}, blocks_of(shown))

@@ -1,0 +1,250 @@
+"""What is known of each capture: one file, written as a whole, that says truthfully what became of it.
+
+The text is in it, so that a capture that was cut off can go on with nothing else; only the owner may read it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from ktx_cli.core.clock import isoformat, new_run_id, now
+from ktx_cli.core.errors import KtxError, ResultWarning, StorageError, UsageError
+from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.jobs.memory.request import CaptureRequest, SourceType
+from ktx_cli.project.files import read_bytes, write_atomic
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import host_identity, process_start
+from ktx_cli.project.state import prepare_private_folder
+
+LATEST: Final = "latest"
+FORMAT: Final = 1
+_TRIES: Final = 5
+
+
+class Status(StrEnum):
+    """What became of a capture. A run whose process is gone without having said how it ended is `interrupted`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    NOTHING = "nothing_to_capture"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+UNFINISHED: Final = frozenset({Status.FAILED, Status.INTERRUPTED})
+"""Captures that may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The process that works on a capture; `start` tells it from a later one of the same pid."""
+
+    pid: int
+    start: str
+    host: str
+
+    @classmethod
+    def this(cls) -> Self:
+        """Return this process."""
+        return cls(os.getpid(), process_start(os.getpid()) or "", host_identity())
+
+    def is_alive(self) -> bool:
+        """Say whether it lives; of a process on another machine nothing else is known."""
+        return self.host != host_identity() or process_start(self.pid) == self.start
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """A capture. `artifacts`: what it wrote (`wiki:refunds`); `files`: where. `conflicts`: what it left as it is.
+
+    `reason`: why nothing came of it, or what a person should know. `branch`: where the change waits for review.
+    `reverted`: the run that took it back, when, and its commit. `duplicate_of`: the capture that said the same, where
+    that is known.
+    """
+
+    run_id: str
+    label: str
+    sha256: str
+    content: str
+    created: str
+    source_type: SourceType = SourceType.EXTERNAL
+    connection: str | None = None
+    user: str | None = None
+    propose: bool = False
+    replace: bool = False
+    name: str = ""
+    proposer: str = "cli"
+    status: Status = Status.QUEUED
+    reason: str = ""
+    worker: Worker | None = None
+    started: str | None = None
+    finished: str | None = None
+    artifacts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    conflicts: tuple[Mapping[str, Any], ...] = ()
+    commit: str | None = None
+    branch: str | None = None
+    error: Mapping[str, Any] | None = None
+    reverted: Mapping[str, Any] | None = None
+    duplicate_of: str | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: CaptureRequest) -> Self:
+        """Return the record of a request nobody has worked on."""
+        return cls(
+            new_run_id(),
+            request.label,
+            request.sha256,
+            request.text,
+            isoformat(now()),
+            request.source_type,
+            request.connection,
+            request.user,
+            request.propose,
+            request.replace,
+            request.name,
+            request.proposer,
+        )
+
+    @property
+    def request(self) -> CaptureRequest:
+        """What was asked."""
+        return CaptureRequest(
+            self.content,
+            self.name,
+            self.connection,
+            self.user,
+            self.source_type,
+            self.propose,
+            self.replace,
+            self.proposer,
+        )
+
+    def seen(self) -> MemoryRecord:
+        """Return it as it is now: running with nobody at work on it is interrupted."""
+        if self.status is not Status.RUNNING or (self.worker is not None and self.worker.is_alive()):
+            return self
+        return replace(self, status=Status.INTERRUPTED, reason="its process ended without saying how")
+
+    def to_json(self, *, content: bool = False) -> dict[str, Any]:
+        """Return it as plain values; `content`: with the text."""
+        found = asdict(self)
+        found["characters"] = len(self.content)
+        if not content:
+            del found["content"]
+        return found
+
+
+def save(layout: Layout, record: MemoryRecord) -> MemoryRecord:
+    """Write a record and return it; raises `StorageError`."""
+    prepare_private_folder(layout)
+    layout.memory.mkdir(mode=0o700, exist_ok=True)
+    document = {"format": FORMAT, **record.to_json(content=True)}
+    data = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+    for left in reversed(range(_TRIES)):
+        try:
+            write_atomic(layout.memory_record(record.run_id), data, mode=0o600)
+        except StorageError as error:  # a run that begins removes temporary files, whoever is writing one
+            if left and error.details.get("errno") == errno.errorcode[errno.ENOENT]:
+                continue
+            raise
+        break
+    return record
+
+
+def load(layout: Layout, run_id: str) -> MemoryRecord | None:
+    """Return the record of a capture as it was written, None where there is none; `StorageError` for a broken one."""
+    path = layout.memory_record(run_id)
+    content = read_bytes(path)
+    if content is None:
+        return None
+    try:
+        return _record(json.loads(content))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(
+            f"{path} is no record of a capture", hint="move it away", details={"path": str(path)}
+        ) from error
+
+
+def _record(document: Any) -> MemoryRecord:
+    known = {name: value for name, value in document.items() if name in MemoryRecord.__dataclass_fields__}
+    worker = known.get("worker")
+    return MemoryRecord(
+        **{
+            **known,
+            "source_type": SourceType(known["source_type"]),
+            "status": Status(known["status"]),
+            "worker": None if worker is None else Worker(**worker),
+            **{name: tuple(known[name]) for name in ("artifacts", "files", "conflicts")},
+        }
+    )
+
+
+def all_records(layout: Layout) -> tuple[list[MemoryRecord], list[ResultWarning]]:
+    """Return all captures as they are now, the newest first, and a warning for each record that cannot be read."""
+    found: list[MemoryRecord] = []
+    warnings: list[ResultWarning] = []
+    for run_id in _ids(layout):
+        try:
+            record = load(layout, run_id)
+        except KtxError as error:
+            warnings.append(ResultWarning("record_unreadable", error.message, hint=error.hint))
+            continue
+        if record is not None:
+            found.append(record.seen())
+    return sorted(found, key=lambda each: (each.created, each.run_id), reverse=True), warnings
+
+
+def find(layout: Layout, text: str) -> MemoryRecord:
+    """Return the capture a text names, as it is now: its id, the unique beginning of one, or `latest`.
+
+    Raises `UsageError` for any other text.
+    """
+    ids = sorted(_ids(layout), reverse=True)
+    if not ids:
+        raise UsageError("nothing was captured in this project yet", hint='ktx memory capture --text "..."')
+    if text == LATEST:
+        return all_records(layout)[0][0]
+    named = [each for each in ids if each == text] or [each for each in ids if text and each.startswith(text)]
+    if len(named) > 1:
+        raise UsageError(f"several captures begin with `{text}`", hint=f"one of {listing(named)}")
+    record = load(layout, named[0]) if named else None
+    if record is None:
+        near = did_you_mean(text, [LATEST, *ids])
+        raise UsageError(f"there is no capture `{text}`", hint=f"did you mean `{near}`?" if near else "ktx memory list")
+    return record.seen()
+
+
+def settle_dead(layout: Layout) -> None:
+    """Write of every capture whose process is gone that it was interrupted; the caller holds the lease."""
+    for run_id in _ids(layout):
+        try:
+            record = load(layout, run_id)
+        except KtxError:  # listing the captures says what is wrong
+            continue
+        seen = None if record is None else record.seen()
+        if seen is not None and record is not None and seen is not record:
+            save(layout, replace(seen, worker=None, finished=isoformat(now())))
+
+
+def alike(layout: Layout, record: MemoryRecord) -> Iterable[MemoryRecord]:
+    """Yield the other captures of the same text and scope, the newest first."""
+    records, _ = all_records(layout)
+    return (each for each in records if each.sha256 == record.sha256 and each.run_id != record.run_id)
+
+
+def _ids(layout: Layout) -> list[str]:
+    try:
+        names = [path.name for path in layout.memory.iterdir()]
+    except OSError:
+        return []
+    return [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]

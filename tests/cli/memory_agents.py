@@ -1,0 +1,63 @@
+"""A scripted model that captures texts, and what a test asks of the project afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import yaml
+from ktx_cli.testing.model_script import Call, Reply, Turn, calls, says
+from tests.cli.agents import Agents
+
+MANIFEST = "raw-sources/_memory/memory/manifest.yaml"
+TEXT = "Refunds come off revenue on the day they are paid. A paid order is one whose column paid is 1."
+LOOK = Call("entity_details", {"connection": "shop", "targets": ["orders"]})
+OVERLAY = "name: orders\nsegments:\n  - name: paid_orders\n    expr: paid = 1\n"
+
+
+def page(key: str = "refunds", **fields: Any) -> Call:
+    values = {"key": key, "summary": f"About {key}.", "content": f"# {key}\n\nRefunds come off on the day."}
+    return Call("wiki_write", {**values, **fields})
+
+
+def segment(text: str = OVERLAY) -> Call:
+    return Call("sl_write_source", {"connection": "shop", "source": "orders", "yaml": text})
+
+
+def usual() -> list[Turn]:
+    """Return the turns of a capture that looks around and writes a page and a segment."""
+    return [
+        calls(Call("load_skill", {"name": "memory_capture"}), Call("discover_data", {"query": "refunds"})),
+        calls(LOOK),
+        calls(page(), segment(), text="Written."),
+        says("A page on refunds and the segment of paid orders are written."),
+    ]
+
+
+def conflict(artifact: str = "wiki:refunds", accepted: str = "Refunds come off on the day.") -> Call:
+    words = {"captured": "Refunds come off a month later.", "why": "They cannot come off on two days."}
+    return Call("memory_conflict", {"artifact": artifact, "accepted": accepted, **words})
+
+
+class Memory(Agents):
+    """Plays the turns of one capture after another; without any the usual ones."""
+
+    def __init__(self, *turns: Sequence[Reply], **others: Sequence[Reply]) -> None:
+        super().__init__(memory=[turn for each in turns or [usual()] for turn in each], **others)
+
+    def topic(self, text: str) -> str | None:
+        return "memory" if "Task: memory capture" in text else super().topic(text)
+
+
+def records(project: Path) -> list[dict[str, Any]]:
+    """Return the records of all captures, the oldest first."""
+    found = [json.loads(path.read_text("utf-8")) for path in (project / ".ktx/memory").glob("*.json")]
+    return sorted(found, key=lambda each: (each["created"], each["run_id"]))
+
+
+def manifest(project: Path) -> dict[str, Any]:
+    """Return what the committed manifest says of each text."""
+    document = yaml.load((project / MANIFEST).read_bytes(), where=MANIFEST)
+    return dict(document["files"])
