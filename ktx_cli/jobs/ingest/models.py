@@ -7,6 +7,7 @@ connects ahead must not wait for a scan.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
@@ -15,8 +16,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.ingest.preflight import Preflight
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.models.session import project_runtime
+from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.llm.usage_store import record_usage
@@ -29,15 +32,16 @@ Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
 class Models:
     """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
 
-    `stopped`: the error after which nothing more is asked in this run. `preflight`: raises what stands against asking.
+    `stopped`: the error after which nothing more is asked in this run. `preflight`: says what stands against asking.
     """
 
-    def __init__(self, run: Run, database: sqlite3.Connection, preflight: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, run: Run, database: sqlite3.Connection, preflight: Preflight | None = None) -> None:
         self.stopped: KtxError | None = None
         self._run = run
         self._database = database
         self._preflight = preflight
         self._thread: threading.Thread | None = None
+        self._begun: Future[asyncio.AbstractEventLoop] = Future()
         self._ready: Future[tuple[asyncio.AbstractEventLoop, LlmRuntime]] = Future()
         self._closing: asyncio.Event | None = None
         self._questions: set[asyncio.Task[Any]] = set()
@@ -53,9 +57,9 @@ class Models:
         """Free the runtime, after what is under way has ended."""
         if self._thread is None:
             return
-        if self._ready.exception() is None:
-            loop, _ = self._ready.result()
-            loop.call_soon_threadsafe(self._close)
+        if self._begun.exception() is None:
+            with contextlib.suppress(RuntimeError):  # it ended by itself, and its loop is closed
+                self._begun.result().call_soon_threadsafe(self._close)
         self._thread.join()
         if self._failure is not None and error is None:
             raise self._failure
@@ -82,11 +86,18 @@ class Models:
             asked.cancel()
             raise
 
-    def _start(self, question: Question[Answer]) -> Future[Answer]:
+    def begin(self) -> None:
+        """Make the runtime and ask whether the models answer; they are waited for at the first question.
+
+        Returns when there is nothing to do but to wait for them: until then both threads would be in each other's way.
+        """
         if self._thread is None:
-            self._preflight()
             self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
             self._thread.start()
+        self._begun.exception()
+
+    def _start(self, question: Question[Answer]) -> Future[Answer]:
+        self.begin()
         loop, runtime = self._ready.result()
         return asyncio.run_coroutine_threadsafe(self._answer(question, runtime), loop)
 
@@ -94,13 +105,22 @@ class Models:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits: by `ask`, or on leaving
+            if not self._begun.done():
+                self._begun.set_exception(error)
             if self._ready.done():
                 self._failure = error
             else:
                 self._ready.set_exception(error)
 
+    async def _check(self, runtime: RoutedRuntime) -> None:
+        if self._preflight is not None:
+            await self._preflight.check(runtime)
+
     async def _answer(self, question: Question[Answer], runtime: LlmRuntime) -> Answer:
-        task = asyncio.create_task(question(runtime))
+        return await self._waited(asyncio.create_task(question(runtime)))
+
+    async def _waited(self, task: asyncio.Task[Answer]) -> Answer:
+        """Return the answer of a task that ends with this."""
         self._questions.add(task)
         try:
             return await task
@@ -121,7 +141,12 @@ class Models:
             emit=run.request.emit,
             watch=run.recorder.watch,
         ) as runtime:
-            self._ready.set_result((asyncio.get_running_loop(), runtime))
+            loop = asyncio.get_running_loop()
+            checking = asyncio.create_task(self._check(runtime))
+            await asyncio.sleep(0)  # until the check waits for an answer
+            self._begun.set_result(loop)
+            await self._waited(checking)
+            self._ready.set_result((loop, runtime))
             await self._closing.wait()
             if self._questions:
                 await asyncio.wait(self._questions)
@@ -136,6 +161,9 @@ class Models:
         self.stopped = error
 
     def _store(self, fact: UsageFact) -> None:
+        if self._preflight is not None and not self._ready.done():
+            self._preflight.took(fact)
+            return
         with translated(self._run.layout.state):
             record_usage(self._database, fact)
         self._run.spending.add(fact)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.ingest.running import Run
-from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, require_models
+from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, probe_through, require_models
 from ktx_cli.llm.caching import divergence
+from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.usage import UsageFact
 
 
 class PreflightFailed(Exception):
@@ -22,6 +24,7 @@ class Preflight:
     def __init__(self, run: Run, *, needed: bool) -> None:
         self._run = run
         self._is_due = needed
+        self._failed: PreflightFailed | None = None
         self._probes = ProbeRun()
 
     def check_settings(self) -> None:
@@ -35,9 +38,8 @@ class Preflight:
 
     def require(self) -> None:
         """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
-        if not self._is_due:
+        if not self._begins():
             return
-        self._is_due = False
         run, request = self._run, self._run.request
         try:
             self._probes = require_models(
@@ -50,9 +52,33 @@ class Preflight:
                 emit=request.emit,
             )
         except KtxError as error:
-            raise PreflightFailed(error) from error
+            self._end(error)
+        self._end(None)
+
+    async def check(self, runtime: RoutedRuntime) -> None:
+        """Do the same through the runtime of the run, whose usage `took` gets meanwhile."""
+        if not self._begins():
+            return
+        await probe_through(runtime, distinct_models(self._run.config), self._probes)
+        self._end(self._probes.error())
+
+    def took(self, fact: UsageFact) -> None:
+        """Note what a probe took."""
+        self._probes.took(fact)
+
+    def _begins(self) -> bool:
+        """Say whether to probe, once; raises what an earlier time found."""
+        if self._failed is not None:
+            raise self._failed
+        due, self._is_due = self._is_due, False
+        return due
+
+    def _end(self, error: KtxError | None) -> None:
+        if error is not None:
+            self._failed = PreflightFailed(error)
+            raise self._failed from error
         for fact in self._probes.facts:
-            run.spending.add(fact)
+            self._run.spending.add(fact)
 
     def store(self) -> None:
         """Keep what the probes found and took; the caller holds the lease."""

@@ -118,11 +118,16 @@ def probe_models(
             usage_sink=probes.took,
             emit=emit,
         ) as runtime:
-            for ref, roles in wanted.items():
-                probes.results.append(await _probe(runtime, ref, roles))
+            await probe_through(runtime, wanted, probes)
 
     run_async(work())
     return probes
+
+
+async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
+    """Add a probe of each model, one after another; what they take goes where the runtime's usage goes."""
+    for ref, roles in wanted.items():
+        probes.results.append(await _probe(runtime, ref, roles))
 
 
 async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) -> ProbeResult:
