@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,7 @@ def make_client(
     problem = missing_setting(config, backend)
     if problem is not None:
         raise problem
+    load_sdk()
     secrets = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
     secret = next(iter(secrets.values()), "")
     provider = config.llm.provider
@@ -41,6 +43,20 @@ def make_client(
         headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
         return _direct(secret, provider.gateway.base_url or "", headers)
     return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, {})
+
+
+def load_sdk() -> None:
+    """Import the SDK, whose 3,000 modules take most of a second, with the collector of garbage at rest: there is none.
+
+    Every import of it is a look-up from then on.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        import anthropic  # noqa: F401 - for what it leaves behind
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,6 +137,16 @@ def test_without_a_setting_requests_go_to_anthropic_itself(tmp_path: Path) -> No
     assert str(client.base_url) == "https://api.anthropic.com"
     assert client.max_retries == 0
     asyncio.run(client.close())
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_loading_the_sdk_leaves_the_collector_as_it_was(collects: bool) -> None:
+    gc.enable() if collects else gc.disable()
+    try:
+        clients.load_sdk()
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_the_project_of_vertex_comes_from_the_setting_then_the_environment_then_google(
