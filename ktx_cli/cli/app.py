@@ -17,6 +17,7 @@ from ktx_cli.cli.commands import (
     index,
     ingest,
     llm,
+    mcp,
     memory,
     runs,
     scan,
@@ -82,7 +83,7 @@ app.callback(invoke_without_command=True)(_root)
 _COMMANDS: Final = (
     *(setup, status, doctor, connection, ingest, scan, memory),
     *(sl, wiki, search, index, sql),
-    *(runs, llm, usage, config, demo, completion),
+    *(mcp, runs, llm, usage, config, demo, completion),
 )
 
 for module in _COMMANDS:

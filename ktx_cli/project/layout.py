@@ -73,6 +73,36 @@ class Layout:
         return self.private / "runtime" / "tmp"
 
     @property
+    def agents_manifest(self) -> Path:
+        """What was put into the files of agent clients."""
+        return self.private / "agents" / "manifest.json"
+
+    @property
+    def logs(self) -> Path:
+        """What a server for agents wrote while it ran; may be deleted at any time."""
+        return self.private / "logs"
+
+    @property
+    def mcp_state(self) -> Path:
+        """Which server for agents runs on this project; no token."""
+        return self.private / "mcp.json"
+
+    @property
+    def mcp_lock(self) -> Path:
+        """Locked by the server for agents as long as it runs."""
+        return self.private / "mcp.lock"
+
+    @property
+    def mcp_log(self) -> Path:
+        """What the server for agents has to say about itself."""
+        return self.logs / "mcp.log"
+
+    @property
+    def mcp_audit(self) -> Path:
+        """What agents asked the servers of this project, a line each."""
+        return self.logs / "mcp-audit.jsonl"
+
+    @property
     def memory(self) -> Path:
         """Of each capture its record, with the text that was given."""
         return self.private / "memory"
@@ -106,6 +136,10 @@ class Layout:
     def run_transcripts(self, run_id: str) -> Path:
         """A file for each agent loop of a run."""
         return self.run_folder(run_id) / "transcripts"
+
+    def launched(self, run_id: str = "") -> Path:
+        """What a server keeps of a run it started: its process, and what that printed; may be deleted at any time."""
+        return self.private / "launched" / run_id
 
     def schema_dir(self, connection: str) -> Path:
         """The folder of a connection's manifest shards."""

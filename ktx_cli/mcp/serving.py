@@ -1,0 +1,189 @@
+"""Runs a server over HTTP from its settings to its last request, and says when it answers."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+import uvicorn
+
+from ktx_cli.core.errors import BusyError, KtxError, UsageError
+from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.jobs.serving.settings import TOKEN_VARIABLE, ServedFolder, ServerSettings, required_token
+from ktx_cli.jobs.serving.state import (
+    ServerState,
+    only_server,
+    remove_server_state,
+    state_of_this_process,
+    write_server_state,
+)
+from ktx_cli.mcp.audit import AuditLog
+from ktx_cli.mcp.http import HttpServer, Served
+from ktx_cli.mcp.logs import plain_log
+from ktx_cli.mcp.security import LARGEST_HEADERS, Guard
+from ktx_cli.mcp.server import ProjectServer
+from ktx_cli.mcp.sessions import TimedProtocol
+from ktx_cli.mcp.tool import Options
+from ktx_cli.project.config import load_config
+from ktx_cli.project.layout import Layout
+
+GRACE_SECONDS: Final = 5
+"""How long requests under way may take to end once the server is asked to."""
+
+LOOK_SECONDS: Final = 10
+MOST_CONNECTIONS: Final = 1024
+KEEP_ALIVE_SECONDS: Final = 75
+
+Started = Callable[[ServerState], None]
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why a server ended: the signal it got, if one."""
+
+    signal: int | None = None
+
+
+def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: Started) -> Ending:
+    """Serve until a signal comes. `started` is called once with the state, when the server is bound and written down.
+
+    Raises what keeps it from starting: `UsageError`, `ConfigError`, `SecretError`, `BusyError`.
+    """
+    token, _ = required_token(settings, environ)
+    instance, ending = secrets.token_hex(8), Ending()
+    kept = {name: value for name, value in environ.items() if name not in (TOKEN_VARIABLE, "KTX_PROJECT_DIR")}
+    with ExitStack() as stack:
+        stack.enter_context(plain_log())
+        served = tuple(stack.enter_context(_served(each, settings, kept)) for each in settings.projects)
+        bound = stack.enter_context(closing(_bound(settings)))
+        port = bound.getsockname()[1]
+        state = state_of_this_process(instance, settings, port, token_required=token is not None)
+        for each in served:
+            stack.callback(remove_server_state, each.project.project.layout, instance)
+            write_server_state(each.project.project.layout, state)
+        guard = _guard(settings, token)
+        anyio.run(_run, HttpServer(served, guard, instance), bound, lambda: started(state), ending)
+    return ending
+
+
+def _guard(settings: ServerSettings, token: str | None) -> Guard:
+    return Guard.of(
+        settings.host,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        token=token,
+    )
+
+
+@contextmanager
+def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str, str]) -> Any:
+    """Hold one project: its lock, its server, its audit log; `ConfigError` for settings that cannot be used."""
+    layout = Layout(Path(folder.folder))
+    load_config(layout.config)
+    with only_server(layout), closing(ServedProject(layout, dict(environ))) as project:
+        audit = AuditLog(layout, "http", settings.privacy)
+        options = Options(read_only=settings.read_only, privacy=settings.privacy)
+        with closing(audit):
+            yield Served(folder.path, ProjectServer(project, options), audit)
+
+
+def _bound(settings: ServerSettings) -> socket.socket:
+    """Return a socket that listens; `BusyError` for a port that is taken, `UsageError` for a host that is none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"`{settings.host}` is no host of this machine", hint="--host 127.0.0.1") from error
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        raise _not_bound(settings, error) from error
+    bound.set_inheritable(False)
+    return bound
+
+
+def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
+    import errno
+
+    if error.errno == errno.EADDRINUSE:
+        return BusyError(
+            f"port {settings.port} of {settings.host} is taken by another program",
+            hint="ktx mcp start --port 0",
+            details={"host": settings.host, "port": settings.port},
+        )
+    return UsageError(
+        f"cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}",
+        hint="ktx mcp start --host 127.0.0.1 --port 0",
+    )
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its own signals: ours end the sessions first."""
+
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+async def _run(server: HttpServer, bound: socket.socket, started: Callable[[], None], ending: Ending) -> None:
+    runner = _Uvicorn(_config(server))
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_wait_for_signal, server, runner, ending)
+        tasks.start_soon(_end_without_projects, server, runner)
+        started()
+        await runner.serve(sockets=[bound])
+        tasks.cancel_scope.cancel()
+
+
+async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> None:
+    """End where every project's folder was removed: nobody could stop such a server by its name any more."""
+    while any(each.project.project.layout.root.is_dir() for each in server.served):
+        await anyio.sleep(LOOK_SECONDS)
+    runner.should_exit = True
+
+
+async def _wait_for_signal(
+    server: HttpServer, runner: uvicorn.Server, ending: Ending, *, task_status: anyio.abc.TaskStatus[None]
+) -> None:
+    """Hold the sessions until a signal comes; then take no more requests, let those under way end, and stop."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with server.running():
+            task_status.started()
+            async for number in signals:
+                ending.signal = int(number)
+                break
+            server.load.closing = True
+            with anyio.move_on_after(GRACE_SECONDS):
+                await server.load.idle()
+        runner.should_exit = True
+
+
+def _config(server: HttpServer) -> uvicorn.Config:
+    return uvicorn.Config(
+        server,
+        http=TimedProtocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=LARGEST_HEADERS,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )

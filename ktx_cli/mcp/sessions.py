@@ -1,0 +1,185 @@
+"""How much of the server a client may take: sessions, requests at once, sizes, and time to send and to read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import h11
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ktx_cli.mcp.security import Refusal
+
+MOST_SESSIONS: Final = 64
+IDLE_SECONDS: Final = 30 * 60
+LARGEST_BODY: Final = 1024 * 1024
+MOST_REQUESTS: Final = 256
+"""Requests served at once; each may wait for its turn among the calls of its project."""
+
+HEADER_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 30.0
+SEND_SECONDS: Final = 30.0
+"""How long a client may take to send its headers, to send its body, and to take a piece of the answer."""
+
+DRAINED_BODY: Final = 8 * LARGEST_BODY
+DRAIN_SECONDS: Final = 2.0
+
+
+class Sessions(StreamableHTTPSessionManager):
+    """The sessions of one project."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        *,
+        most: int = MOST_SESSIONS,
+        idle_seconds: float = IDLE_SECONDS,
+        largest_body: int = LARGEST_BODY,
+    ) -> None:
+        super().__init__(
+            server, session_idle_timeout=idle_seconds, max_request_body_size=largest_body, max_sessions=most
+        )
+
+    @property
+    def count(self) -> int:
+        """How many sessions are open."""
+        return len(self._server_instances)
+
+
+class SlowClientError(Exception):
+    """A client took too long to send its request."""
+
+
+@dataclass(slots=True)
+class Load:
+    """Counts the requests under way. `closing`: no more are taken."""
+
+    most: int = MOST_REQUESTS
+    body_seconds: float = BODY_SECONDS
+    send_seconds: float = SEND_SECONDS
+    closing: bool = False
+    _now: int = 0
+    _idle: anyio.Event = field(default_factory=anyio.Event)
+
+    def refusal(self, method: str) -> Refusal | None:
+        """Return why one more request is not taken now. A stream a client listens on waits, and is not counted."""
+        if self.closing:
+            return _later("closing", "the server is being stopped")
+        if method != "GET" and self._now >= self.most:
+            return _later("load", f"{self.most} requests are under way")
+        return None
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request within the times it may take; raises `SlowClientError` for one that does not arrive."""
+        counted = scope["method"] != "GET"
+        self._now += counted
+        try:
+            arriving = Arriving(receive, self.body_seconds)
+            await app(scope, arriving, Leaving(send, arriving, self.send_seconds))
+        finally:
+            self._now -= counted
+            if not self._now:
+                self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no request is under way."""
+        while self._now:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+
+def _later(reason: str, message: str) -> Refusal:
+    return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
+
+
+class Arriving:
+    """A request's body as it arrives: all of it by a time, then whether the client is still there, without one."""
+
+    def __init__(self, receive: Receive, seconds: float) -> None:
+        self._receive = receive
+        self._until = anyio.current_time() + seconds
+        self.complete = False
+
+    async def __call__(self) -> Message:
+        """Return the next piece; raises `SlowClientError`."""
+        if self.complete:
+            return await self._receive()
+        try:
+            with anyio.fail_after(max(0.0, self._until - anyio.current_time())):
+                message = await self._receive()
+        except TimeoutError:
+            raise SlowClientError from None
+        self.complete = not message.get("more_body")
+        return message
+
+    async def drain(self) -> None:
+        """Read on for a moment what nobody wants: a client that is still sending would not see the answer."""
+        left = DRAINED_BODY
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while not self.complete and left > 0:
+                message = await self._receive()
+                self.complete = not message.get("more_body")
+                left -= len(message.get("body", b""))
+
+
+class Leaving:
+    """The answer as the client takes it. One that stops reading is as good as gone."""
+
+    def __init__(self, send: Send, arriving: Arriving, seconds: float) -> None:
+        self._send = send
+        self._arriving = arriving
+        self._seconds = seconds
+
+    async def __call__(self, message: Message) -> None:
+        """Send a piece. An answer to a request that was not read is the last one of its connection."""
+        if message["type"] == "http.response.start" and not self._arriving.complete:
+            await self._arriving.drain()
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        try:
+            with anyio.fail_after(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise OSError("the client does not read its answer") from None
+
+
+class TimedProtocol(H11Protocol):
+    """Closes connections whose headers do not arrive in time; uvicorn itself would wait for ever."""
+
+    header_seconds = HEADER_SECONDS
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on where what came is not the whole of the headers."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._forget()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.header_seconds, self._late)
+
+    def _forget(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()
