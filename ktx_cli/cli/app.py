@@ -9,6 +9,7 @@ import typer
 from ktx_cli import __version__
 from ktx_cli.cli import streams
 from ktx_cli.cli.commands import (
+    agents,
     completion,
     config,
     connection,
@@ -82,7 +83,7 @@ app.callback(invoke_without_command=True)(_root)
 
 _COMMANDS: Final = (
     *(setup, status, doctor, connection, ingest, scan, memory),
-    *(sl, wiki, search, index, sql),
+    *(sl, wiki, search, index, sql, agents),
     *(mcp, runs, llm, usage, config, demo, completion),
 )
 

@@ -1,0 +1,136 @@
+"""`ktx agents`: put this project into the configuration of agent clients, and take it out again."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktx_cli.cli.blocks import Block, Lines, Table
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.help import group
+from ktx_cli.core.errors import UsageError
+from ktx_cli.jobs.agents.targets import Scope, Target
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.agents.report import Outcome, Report
+    from ktx_cli.jobs.agents.targets import Where
+    from ktx_cli.project.config import KtxConfig
+
+TARGETS = Annotated[list[Target] | None, typer.Option("--target", help="An agent client; repeatable.")]
+SCOPE = Annotated[
+    Scope | None,
+    typer.Option("--scope", help="Shared files beside ktx.yaml, or this user's own. Default: the client's first."),
+]
+DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    commands = group(app, "agents", "Put this project into the configuration of agent clients.")
+    _register_install(commands)
+    _register_list(commands)
+    _register_uninstall(commands)
+
+
+def _register_install(commands: typer.Typer) -> None:
+    @command(commands, "install", schema="agents-install")
+    def install(
+        session: Session,
+        target: TARGETS = None,
+        scope: SCOPE = None,
+        name: Annotated[str | None, typer.Option("--name", help="The server's name there. Default: ktx.")] = None,
+        http: Annotated[
+            str | None,
+            typer.Option("--http", metavar="URL", help="A server that is running, instead of one the client starts."),
+        ] = None,
+        token_env: Annotated[
+            str | None,
+            typer.Option("--token-env", metavar="NAME", help="The variable with that server's token."),
+        ] = None,
+        dry_run: DRY_RUN = False,
+    ) -> Result:
+        """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
+        from ktx_cli.jobs.agents.entries import Address
+        from ktx_cli.jobs.agents.installing import Wanted, install
+        from ktx_cli.llm.backends.claude.host import secret_names
+
+        where, config = _place(session)
+        if not target:
+            raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
+        if http is None and token_env is not None:
+            raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
+        address = None if http is None else Address.parse(http, token_env)
+        variables = sorted(secret_names(config))
+        report = install(Wanted(target, scope, name, address, variables, dry_run), where)
+        session.warn(*report.warnings)
+        steps = [] if dry_run else ["ktx agents list"]
+        return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)
+
+
+def _register_list(commands: typer.Typer) -> None:
+    @command(commands, "list", schema="agents-list")
+    def list_agents(session: Session) -> Result:
+        """Show in which clients this project is installed, what was changed there since, and what is stale."""
+        from ktx_cli.jobs.agents.listing import list_clients
+
+        where, _ = _place(session)
+        states = list_clients(where)
+        rows = [
+            (each.target, each.scope, each.state, each.name or "", "; ".join(each.reasons) or str(each.path or ""))
+            for each in states
+        ]
+        table = Table(("client", "scope", "state", "name", "file"), tuple(rows))
+        any_installed = any(each.state != "not_installed" for each in states)
+        steps = [] if any_installed else ["ktx agents install --target claude-code"]
+        return Result({"clients": [each.to_json() for each in states]}, [table], next_steps=steps)
+
+
+def _register_uninstall(commands: typer.Typer) -> None:
+    @command(commands, "uninstall", schema="agents-uninstall")
+    def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
+        """Take this project out of agent clients: of those named, else of all; files are what they were before."""
+        from ktx_cli.jobs.agents.uninstalling import uninstall
+
+        where, _ = _place(session)
+        report = uninstall(where, target or [], scope, dry_run=dry_run)
+        return Result(report.to_json(), _shown(report), report.error)
+
+
+def _place(session: Session) -> tuple[Where, KtxConfig]:
+    from ktx_cli.jobs.agents.targets import Where
+    from ktx_cli.project.config import load_config
+    from ktx_cli.project.layout import Layout
+
+    project = session.require_project()
+    loaded = load_config(Layout(project).config)
+    session.warn(*loaded.warnings())
+    return Where(project, os.environ), loaded.config
+
+
+def _shown(report: Report) -> list[Block]:
+    if report.dry_run:
+        return [Lines(tuple(line for diff in report.diffs for line in diff.lines) or ("nothing would change",))]
+    rows = [
+        (each.target, each.scope, _done(each, report), each.name or "", str(each.path or ""))
+        for each in report.outcomes
+    ]
+    return [Table(("client", "scope", "done", "name", "file"), tuple(rows))]
+
+
+def _done(outcome: Outcome, report: Report) -> str:
+    if outcome.action == "none":
+        return "skills written" if report.diffs else "unchanged"
+    return outcome.action
+
+
+def _to_paste(report: Report) -> list[Block]:
+    """Draw the entries of clients that have no file ktx knows."""
+    pasted = [
+        json.dumps({"mcpServers": {each.name: each.entry}}, indent=2, ensure_ascii=False)
+        for each in report.outcomes
+        if each.path is None and each.entry is not None
+    ]
+    return [Lines(("Paste into the client's configuration:", *text.split("\n"))) for text in pasted]

@@ -1,0 +1,154 @@
+"""Files of clients, changed in memory first: everything is read, edited and checked before anything is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktx_cli.core.errors import KtxError, StorageError
+from ktx_cli.core.text import shell_words
+from ktx_cli.project.files import read_bytes, storage_error, write_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file before and after; None where it is not there. `real` is what links lead to."""
+
+    path: Path
+    real: Path
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def kind(self) -> str:
+        """`create`, `change` or `remove`."""
+        return "create" if self.before is None else "remove" if self.after is None else "change"
+
+
+@dataclass(slots=True)
+class Staging:
+    """Contents of files as they will be."""
+
+    _seen: dict[Path, bytes | None] = field(default_factory=dict)
+    _new: dict[Path, tuple[Path, bytes | None]] = field(default_factory=dict)
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what a file holds, or will; None where it is not there. `StorageError` for what is no file."""
+        real = _real(path)
+        if real in self._new:
+            return self._new[real][1]
+        if real not in self._seen:
+            self._seen[real] = read_bytes(real)
+        return self._seen[real]
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Give a file new contents; `StorageError` for one that is protected."""
+        real = _real(path)
+        if self.read(path) is not None:
+            _require_writable(real)
+        self._new[real] = (path, content)
+
+    def remove(self, path: Path) -> None:
+        """Take a file away."""
+        self.read(path)
+        self._new[_real(path)] = (path, None)
+
+    @property
+    def changes(self) -> list[Change]:
+        """What will change, in the order it was asked for."""
+        found = (Change(path, real, self._seen.get(real), after) for real, (path, after) in self._new.items())
+        return [change for change in found if change.before != change.after]
+
+    def missing_folders(self) -> list[Path]:
+        """Return the folders that are made with the files, those above first."""
+        missing: dict[Path, None] = {}
+        for change in self.changes:
+            if change.after is not None:
+                above = [folder for folder in change.real.parents if not folder.exists()]
+                missing.update(dict.fromkeys(reversed(above)))
+        return list(missing)
+
+    def apply(self) -> None:
+        """Write everything; where one file cannot be, those before it get back what they had."""
+        folders = self.missing_folders()
+        done: list[Change] = []
+        try:
+            for change in self.changes:
+                _require_same(change)
+                done.append(change)
+                _put(change.real, change.after)
+        except BaseException:
+            for change in reversed(done):
+                _put(change.real, change.before)
+            remove_empty(folders)
+            raise
+
+
+def remove_empty(folders: list[Path]) -> list[Path]:
+    """Remove those folders that are empty, the deepest first, and return those that are still there."""
+    kept: list[Path] = []
+    for folder in sorted(set(folders), key=lambda each: len(each.parts), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            try:
+                folder.rmdir()
+            except OSError as error:
+                raise storage_error(folder, error, "remove") from error
+        elif os.path.lexists(folder):
+            kept.append(folder)
+    return sorted(kept)
+
+
+def _real(path: Path) -> Path:
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"{path} is a link that leads to itself", hint=shell_words("ls", "-l", path)) from error
+    broken = next(_broken(path), None)
+    if broken is not None:
+        raise StorageError(
+            f"{broken} is a link to {os.readlink(broken)}, and nothing is there",
+            hint=f"put it back, or remove the link: {shell_words('rm', broken)}",
+            details={"path": str(path)},
+        )
+    return real
+
+
+def _broken(path: Path) -> Iterator[Path]:
+    """Yield the links on the way to a file that lead nowhere."""
+    return (each for each in (path, *path.parents) if each.is_symlink() and not each.exists())
+
+
+def _require_writable(path: Path) -> None:
+    """Raise `StorageError` for a file that nobody may write: a rename over it would not ask."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise storage_error(path, error) from error
+    if not mode & 0o222 or not os.access(path, os.W_OK):
+        raise StorageError(
+            f"{path} is read-only",
+            hint=f"{shell_words('chmod', 'u+w', path)}, then run the command again; nothing was written",
+            details={"path": str(path)},
+        )
+
+
+def _require_same(change: Change) -> None:
+    if read_bytes(change.real) != change.before:
+        raise KtxError(
+            f"{change.path} was changed by another program just now",
+            code="conflict",
+            hint="run the command again; nothing was written",
+            details={"path": str(change.path)},
+        )
+
+
+def _put(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        write_atomic(path, content)
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(path, error, "remove") from error
