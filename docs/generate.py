@@ -16,7 +16,7 @@ NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n
 
 def pages() -> dict[str, str]:
     """Return path -> text of every generated file."""
-    from docs import calibration
+    from docs import calibration, mcp_tools
     from ktx_cli.project.config import docs, example, schema
 
     return {
@@ -24,6 +24,7 @@ def pages() -> dict[str, str]:
         "docs/reference/configuration.md": NOTE + docs.settings_table(),
         "docs/reference/errors.md": NOTE + errors_page(),
         "docs/reference/events.md": NOTE + events_page(),
+        "docs/reference/mcp-tools.md": NOTE + mcp_tools.page(),
         "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
         "docs/relationships.md": calibration.page(),
         "ktx.example.yaml": example.example_yaml(),

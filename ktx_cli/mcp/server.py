@@ -145,9 +145,7 @@ def _result(answer: Answer) -> types.CallToolResult:
 
 
 def _progress(context: Context) -> Callable[[float, str], None]:
-    """Return what tells a client from a tool's thread how far a call is, where it asked for that."""
-    if (context.meta or {}).get("progress_token") is None:
-        return lambda progress, message: None
+    """Return what tells a client from a tool's thread how far a call is."""
 
     def said(progress: float, message: str) -> None:
         anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,6 +116,7 @@ def page_of(items: Sequence[Item], offset: int, limit: int) -> dict[str, Any]:
     return {"items": kept, "truncated": more, "next_offset": offset + limit if more else None}
 
 
+@functools.cache
 def _schema(model: type[BaseModel], mode: Any) -> dict[str, Any]:
     schema: dict[str, Any] = _without_titles(model.model_json_schema(mode=mode))
     return schema

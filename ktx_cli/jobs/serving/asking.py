@@ -11,7 +11,8 @@ from typing import Any, Final
 from ktx_cli.connectors.base import row_size
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.tools.failures import Refused
-from ktx_cli.context.tools.sql_protection import check_protected
+from ktx_cli.context.tools.relations import read_relations
+from ktx_cli.context.tools.sql_protection import check_protected, has_protected
 from ktx_cli.context.tools.sql_values import count_columns
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
@@ -21,6 +22,7 @@ from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.jobs.serving.telling import told_with_care
 from ktx_cli.jobs.serving.watching import Watch
 from ktx_cli.jobs.sql import SqlAnswer, only_database, run_sql
+from ktx_cli.project.tree import WorkingTree
 
 MOST_BYTES: Final = 4_000_000
 """About how many bytes of values an answer to an agent has at most."""
@@ -96,7 +98,7 @@ def run_served(
     config = project.config()
     chosen = connection or only_database(config)
     model = _model(project, chosen)
-    _require_open(model, sql)
+    _require_open(project, model, sql)
     key, proof = _key("sql_execution", sql, chosen, max_rows), (config, model)
     told: SqlAnswer | None = project.answers.get(key, proof) if offset else None
     anew = offset > 0 and told is None
@@ -128,10 +130,12 @@ def _model(project: ServedProject, connection: str) -> Model | None:
     return project.load_layer(project.layout, config, connection)
 
 
-def _require_open(model: Model | None, sql: str) -> None:
+def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:
+    if model is None:
+        return
     try:
-        if model is not None:
-            check_protected(model, sql)
+        scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
+        check_protected(model, sql, scanned)
     except Refused as error:
         raise KtxError(str(error), hint="ask by sl_query, which keeps to what may be seen", code="hidden") from None
 

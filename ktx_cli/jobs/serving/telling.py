@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from ktx_cli.context.semantic.model import Model
-from ktx_cli.context.tools.sql_protection import is_protected
+from ktx_cli.context.tools.sql_protection import has_protected
 from ktx_cli.context.tools.sql_values import refused_text
 from ktx_cli.core.errors import KtxError, SourceError
 from ktx_cli.core.text import one_line
@@ -14,7 +14,7 @@ from ktx_cli.core.text import one_line
 
 def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:
     """Whether errors about rows may be told as they are: not with `privacy`, nor where people hid some of the rows."""
-    return not privacy and not (model and any(map(is_protected, model.sources.values())))
+    return not privacy and (model is None or not has_protected(model))
 
 
 @contextlib.contextmanager

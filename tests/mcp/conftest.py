@@ -1,0 +1,228 @@
+"""A small company served over the protocol: its files, its database, and a client that asks."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import pytest
+from mcp import Client
+
+from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
+from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
+from ktx_cli.context.scan.profiling.store import save_values
+from ktx_cli.context.scan.snapshot import manifest_text, table_file
+from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.mcp.paging import LONGEST
+from ktx_cli.mcp.server import ProjectServer
+from ktx_cli.mcp.tool import Options
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_writing
+
+CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
+ORDERS = """\
+name: orders
+table: orders
+description: One row per order.
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: customer_id, type: number}
+  - {name: ordered_at, type: time}
+  - {name: amount, type: number, unit: EUR}
+  - {name: status, type: string}
+joins:
+  - {to: customers, on: orders.customer_id = customers.id, relationship: many_to_one}
+measures:
+  - {name: revenue, expr: sum(amount), filter: "status = 'paid'", description: What paid orders brought in.}
+  - {name: order_count, expr: count(*)}
+segments:
+  - {name: large, expr: amount > 15}
+"""
+CUSTOMERS = """\
+name: customers
+table: customers
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: country, type: string}
+  - {name: email, type: string, visibility: hidden}
+measures:
+  - {name: reachable, expr: count(email)}
+"""
+STAFF = """\
+name: staff
+table: staff
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: region, type: string}
+  - {name: note, type: string}
+measures:
+  - {name: people, expr: count(*)}
+policies:
+  - {name: own_region, filter: "region = {{ user.region }}"}
+"""
+TABLES = """
+CREATE TABLE customers (id INTEGER, country TEXT, email TEXT);
+CREATE TABLE orders (id INTEGER, customer_id INTEGER, ordered_at TEXT, amount REAL, status TEXT);
+CREATE TABLE staff (id INTEGER, region TEXT, note TEXT);
+CREATE TABLE facts (id INTEGER, words TEXT);
+INSERT INTO customers VALUES (1, 'NO', 'ada@example.com'), (2, 'SE', 'bo@example.com');
+INSERT INTO orders VALUES (1, 1, '2024-01-05', 10, 'paid'), (2, 2, '2024-02-05', 20, 'paid'), (3, 1, '2024-02-07', 5, 'open');
+INSERT INTO staff VALUES (1, 'EU', 'quiet'), (2, 'US', 'loud');
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+INSERT INTO facts SELECT i, 'words of row ' || i || ' that take some room in an answer' FROM n;
+"""  # noqa: E501
+FACTS = """\
+name: facts
+table: facts
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: words, type: string}
+measures:
+  - {name: rows_counted, expr: count(*)}
+"""
+PAGES = {
+    "global/refunds": (
+        "summary: What a refund is\ntags: [money]\nsl_refs: [shop/orders.revenue]",
+        "A refund is money given back. Look at [[late-orders]] and `source:orders`.",
+    ),
+    "global/late-orders": ("summary: When an order is late", "After seven days\u200b, as [[refunds]] says."),
+    "user/ada/refunds": ("summary: What a refund is to Ada", "My own rule."),
+    "user/bo/secret": ("summary: What Bo thinks of refunds", "Not for others: [[refunds]]."),
+}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a call gave."""
+
+    data: dict[str, Any]
+    error: dict[str, Any] | None
+    text: str
+
+
+@dataclass
+class Company:
+    """A project in a folder, and clients of a server of it."""
+
+    folder: Path
+    projects: list[ServedProject] = field(default_factory=list)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file of the project."""
+        place = self.folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+
+    def source(self, name: str, text: str) -> None:
+        """Write a source of the semantic layer."""
+        self.write(f"semantic-layer/shop/{name}.yaml", text)
+
+    def page(self, place: str, head: str, body: str) -> None:
+        """Write a page."""
+        self.write(f"wiki/{place}.md", f"---\n{head}\n---\n\n{body}\n")
+
+    def run(self, script: str) -> None:
+        """Change the database."""
+        with sqlite3.connect(self.folder / "shop.sqlite") as database:
+            database.executescript(script)
+        database.close()
+
+    def snapshot(self, *names: str) -> None:
+        """Store what a scan saw: these tables."""
+        column = Column("id", "INTEGER", SemanticType.NUMBER)
+        files = [table_file(Table(TableRef(None, name), TableKind.TABLE, (column,))) for name in names]
+        folder = "raw-sources/shop/live-database"
+        for each in files:
+            self.write(f"{folder}/{each.path}", each.content.decode())
+        self.write(f"{folder}/manifest.yaml", manifest_text("shop", "sqlite", {f.path: f.sha256 for f in files}))
+
+    def lists(self, *columns: ColumnValues, privacy: Any = "local") -> None:
+        """Store value lists, as a scan does."""
+        with open_for_writing(Layout(self.folder)) as database:
+            save_values(database, "shop", (), Dictionary(columns), privacy=privacy)
+
+    def served(self) -> ServedProject:
+        """Return the project as a server keeps it."""
+        if not self.projects:
+            self.projects.append(ServedProject(Layout(self.folder), {}))
+        return self.projects[0]
+
+    def client(self, work: Callable[[Client], Awaitable[Any]], **options: bool) -> Any:
+        """Let a client of a server in this process do something."""
+
+        async def main() -> Any:
+            server = ProjectServer(self.served(), Options(**options))
+            async with Client(server.server) as client:
+                return await work(client)
+
+        return anyio.run(main)
+
+    def call(self, name: str, arguments: dict[str, Any] | None = None, **options: bool) -> Reply:
+        """Call a tool; its arguments and its answer fit its schemas, and it is no longer than it may be."""
+
+        async def work(client: Client) -> Reply:
+            tools = {each.name: each for each in (await client.list_tools()).tools}
+            result = await client.call_tool(name, arguments or {})
+            (content,) = result.content
+            text = getattr(content, "text", "")
+            assert len(text) <= LONGEST
+            if result.is_error:
+                return Reply({}, json.loads(text)["error"], text)
+            jsonschema.validate(arguments or {}, tools[name].input_schema)
+            jsonschema.validate(result.structured_content, tools[name].output_schema or {})
+            assert json.loads(text) == result.structured_content
+            return Reply(dict(result.structured_content or {}), None, text)
+
+        found: Reply = self.client(work, **options)
+        return found
+
+    def whole(self, name: str, part: str, arguments: dict[str, Any], **options: bool) -> tuple[Any, int]:
+        """Return what all pages of an answer give together, and how many there were."""
+        found: Any = None
+        offset, pages = 0, 0
+        while True:
+            reply = self.call(name, {**arguments, "offset": offset}, **options)
+            assert reply.error is None, reply.error
+            found = reply.data[part] if found is None else found + reply.data[part]
+            pages += 1
+            following = reply.data["next_offset"]
+            if following is None:
+                return found, pages
+            assert reply.data["truncated"] and following > offset
+            offset = following
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Iterator[Company]:
+    made = Company(tmp_path)
+    made.write("ktx.yaml", CONFIG)
+    made.run(TABLES)
+    for name, text in {"orders": ORDERS, "customers": CUSTOMERS, "staff": STAFF, "facts": FACTS}.items():
+        made.source(name, text)
+    for place, (head, body) in PAGES.items():
+        made.page(place, head, body)
+    made.snapshot("orders", "customers", "staff", "facts")
+    yield made
+    for project in made.projects:
+        project.close()
+
+
+@pytest.fixture
+def scanned(company: Company) -> Company:
+    """The company after a scan listed its values."""
+    company.lists(
+        ColumnValues(TableRef(None, "customers"), "country", (("NO", 1), ("SE", 1)), True),
+        ColumnValues(TableRef(None, "customers"), "email", (("ada@example.com", 1),), True),
+        ColumnValues(TableRef(None, "orders"), "status", (("paid", 2), ("open", 1)), False),
+    )
+    return company

@@ -1,0 +1,273 @@
+"""The tools that ask: the semantic layer and SQL, their pages, what privacy withholds, progress and cancellation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from ktx_cli.core.errors import CancelledError
+from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.jobs.serving.asking import ask_served, run_served
+from ktx_cli.jobs.serving.watching import Watch
+from tests.mcp.conftest import Company
+
+REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
+ALL_FACTS = {"measures": ["facts.rows_counted"], "dimensions": ["facts.words"], "limit": 5000}
+
+
+def test_a_question_is_answered_with_what_it_is_made_of(company: Company) -> None:
+    data = company.call("sl_query", REVENUE).data
+    assert data["columns"] == ["country", "revenue"]
+    assert data["rows"] == [["NO", 10.0], ["SE", 20.0]] and data["row_count"] == 2
+    assert data["receipt"]["facts"][0]["fact"] == "orders" and "sql" not in data["receipt"]
+    assert data["sql"].startswith("SELECT") or data["sql"].startswith("WITH")
+
+
+def test_parts_of_an_answer_are_left_out_on_request(company: Company) -> None:
+    data = company.call("sl_query", {**REVENUE, "include": ["rows"]}).data
+    assert data["rows"] and data["sql"] is None and data["receipt"] is None
+    data = company.call("sl_query", {**REVENUE, "include": ["sql"]}).data
+    assert data["sql"] and data["rows"] == [] and data["row_count"] == 2
+
+
+def test_the_whole_language_can_be_typed(company: Company) -> None:
+    asked = {
+        "measures": ["orders.revenue", {"expr": "sum(orders.amount)", "name": "gross"}],
+        "dimensions": [{"field": "orders.ordered_at", "granularity": "month", "name": "month"}],
+        "filters": ["customers.country <> 'DK'", {"expr": "orders.amount > 1"}],
+        "segments": [],
+        "having": ["gross > 1"],
+        "order_by": [{"field": "gross", "direction": "desc"}],
+        "time_range": {"start": "2024-01-01", "end": "2025-01-01", "field": "orders.ordered_at"},
+        "totals": True,
+        "limit": 10,
+        "skip": 0,
+        "timezone": "UTC",
+        "verify": True,
+    }
+    data = company.call("sl_query", asked).data
+    assert data["columns"] == ["month", "revenue", "gross"]
+    assert data["rows"] == [["2024-02-01", 20.0, 25.0], ["2024-01-01", 10.0, 10.0]]
+    assert data["totals"] == {"revenue": 30.0, "gross": 35.0}
+    assert data["receipt"]["verified"]["mismatches"] == []
+
+
+def test_a_limit_of_the_question_is_told_and_is_no_page(company: Company) -> None:
+    data = company.call("sl_query", {**REVENUE, "limit": 1}).data
+    assert data["truncated"] and data["cut"] == "rows" and data["next_offset"] is None
+    assert company.call("sl_query", {**REVENUE, "limit": 1, "skip": 1}).data["rows"] == [["SE", 20.0]]
+
+
+def test_grain_cuts_the_time_that_is_asked_for(company: Company) -> None:
+    asked = {"measures": ["orders.order_count"], "dimensions": ["orders.ordered_at"], "grain": "month"}
+    assert company.call("sl_query", asked).data["rows"] == [["2024-01-01", 1], ["2024-02-01", 2]]
+
+
+@pytest.mark.table(
+    ("asked", "code", "said"),
+    [
+        ({}, "query", "asks for nothing"),
+        ({"measures": ["orders.revenu"]}, "unknown_name", "revenu"),
+        ({"measures": ["orders.revenue"], "dimensions": ["customers.email"]}, "hidden", "email"),
+        ({"measures": ["orders.revenue"], "dimensions": ["facts.words"]}, "unreachable", "facts"),
+        ({"measures": ["orders.revenue"], "connection": "shpo"}, "usage", "shpo"),
+        ({"measures": ["orders.revenue"], "limit": -1}, "usage", "limit"),
+        ({"measures": "orders.revenue"}, "usage", "measures"),
+        ({"query": {"measures": ["orders.revenue"]}}, "usage", "query"),
+    ],
+)
+def test_a_refusal_says_why_and_what_to_do(company: Company, asked: dict[str, Any], code: str, said: str) -> None:
+    for name in ("sl_query", "sl_explain"):
+        error = company.call(name, asked).error
+        assert error is not None and error["code"] == code, error
+        assert said in error["message"] and error["hint"]
+
+
+def test_policies_ask_who_asks(company: Company) -> None:
+    asked = {"measures": ["staff.people"]}
+    error = company.call("sl_query", asked).error
+    assert error is not None and error["code"] == "policy"
+    assert company.call("sl_query", {**asked, "attributes": {"region": "EU"}}).data["rows"] == [[1]]
+
+
+def test_rows_come_in_pages_of_the_same_answer(company: Company) -> None:
+    rows, pages = company.whole("sl_query", "rows", {**ALL_FACTS, "include": ["rows"]})
+    assert pages > 3 and len(rows) == len({row[0] for row in rows}) == 1500
+
+
+def test_the_next_page_is_of_the_answer_before_though_rows_changed(company: Company) -> None:
+    first = company.call("sl_query", ALL_FACTS).data
+    company.run("DELETE FROM facts")
+    second = company.call("sl_query", {**ALL_FACTS, "offset": first["next_offset"]}).data
+    assert second["row_count"] == 1500 and second["rows"] and second["warnings"] == []
+    fresh = company.call("sl_query", ALL_FACTS).data
+    assert fresh["row_count"] == 0
+
+
+def test_an_answer_that_is_not_kept_any_more_is_asked_for_again_and_says_so(company: Company) -> None:
+    first = company.call("sl_query", ALL_FACTS).data
+    company.source("more", "name: more\ntable: facts\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n")
+    second = company.call("sl_query", {**ALL_FACTS, "offset": first["next_offset"]}).data
+    assert "asked for again" in second["warnings"][0] and second["rows"]
+
+
+def test_what_was_hidden_meanwhile_is_not_on_the_next_page(company: Company) -> None:
+    asked = {"sql": "SELECT words FROM facts"}
+    first = company.call("sql_execution", asked).data
+    hidden = company.folder / "semantic-layer" / "shop" / "facts.yaml"
+    hidden.write_text(hidden.read_text().replace("type: string}", "type: string, visibility: hidden}"))
+    error = company.call("sql_execution", {**asked, "offset": first["next_offset"]}).error
+    assert error is not None and error["code"] == "hidden"
+
+
+def test_a_row_that_fits_no_answer_is_an_error_that_says_so(company: Company) -> None:
+    asked = {"sql": "SELECT replace(hex(zeroblob(20000)), '0', 'x') AS long"}
+    error = company.call("sql_execution", asked).error
+    assert error is not None and error["code"] == "context" and "fewer columns" in error["hint"]
+
+
+def test_with_privacy_no_value_of_a_row_leaves(company: Company) -> None:
+    asked = {**REVENUE, "totals": True}
+    data = company.call("sl_query", asked, privacy=True).data
+    assert data["rows"] == [] and data["totals"] is None
+    assert data["row_count"] == 2 and data["columns"] == ["country", "revenue"] and data["sql"] and data["receipt"]
+    assert "withheld" in data["warnings"][0]
+
+
+def test_with_privacy_sql_gives_counts_alone(company: Company) -> None:
+    counted = "SELECT country, count(*) AS n FROM customers GROUP BY country ORDER BY country"
+    data = company.call("sql_execution", {"sql": counted}, privacy=True).data
+    assert data["rows"] == [["(withheld)", 1], ["(withheld)", 1]] and data["row_count"] == 2
+    data = company.call("sql_execution", {"sql": "SELECT country FROM customers"}, privacy=True).data
+    assert data["rows"] == [] and data["row_count"] == 2 and data["columns"] == ["country"]
+
+
+def test_errors_about_rows_quote_none_where_rows_are_hidden(company: Company) -> None:
+    sql = {"sql": "SELECT json_extract('word ' || words, '$.a') FROM facts"}
+    for options in ({}, {"privacy": True}):
+        error = company.call("sql_execution", sql, **options).error
+        assert error is not None and error["code"] == "query"
+        assert "never told" in error["message"] and "malformed" not in error["message"]
+    for name in ("customers", "staff"):
+        (company.folder / "semantic-layer" / "shop" / f"{name}.yaml").unlink()
+    error = company.call("sql_execution", sql).error
+    assert error is not None and "malformed" in error["message"]
+
+
+def test_sql_runs_read_only_and_pages_to_the_end(company: Company) -> None:
+    rows, pages = company.whole(
+        "sql_execution", "rows", {"sql": "SELECT id, words FROM facts ORDER BY id", "max_rows": 1200}
+    )
+    assert [row[0] for row in rows] == list(range(1, 1201)) and pages > 2
+
+
+@pytest.mark.table(
+    ("sql", "code"),
+    [
+        ("DELETE FROM facts", "hidden"),
+        ("SELECT 1; DELETE FROM facts", "hidden"),
+        ("ATTACH 'x' AS y", "hidden"),
+        ("SELECT email FROM customers", "hidden"),
+        ("SELECT * FROM customers", "hidden"),
+        ("SELECT count(*) FROM staff", "hidden"),
+        ("SELECT nothing FROM facts", "query"),
+        ("SELEC 1", "hidden"),
+    ],
+)
+def test_sql_that_may_not_be_is_refused(company: Company, sql: str, code: str) -> None:
+    error = company.call("sql_execution", {"sql": sql}).error
+    assert error is not None and error["code"] == code, error
+    assert company.call("sql_execution", {"sql": "SELECT count(*) FROM facts"}).data["rows"] == [[1500]]
+
+
+def test_sql_that_writes_is_refused_where_nothing_is_hidden_too(company: Company) -> None:
+    for name in ("customers", "staff"):
+        (company.folder / "semantic-layer" / "shop" / f"{name}.yaml").unlink()
+    for sql in ("DELETE FROM facts", "SELECT 1; DROP TABLE facts", "ATTACH 'x' AS y"):
+        error = company.call("sql_execution", {"sql": sql}).error
+        assert error is not None and error["code"] == "read_only", error
+
+
+def test_sql_wants_a_database(company: Company) -> None:
+    company.write(
+        "ktx.yaml", "connections:\n  a: {driver: sqlite, path: a.sqlite}\n  b: {driver: sqlite, path: b.sqlite}\n"
+    )
+    error = company.call("sql_execution", {"sql": "SELECT 1"}).error
+    assert error is not None and error["code"] == "usage" and "2 databases" in error["message"]
+
+
+def test_how_a_question_would_be_answered_is_told_without_asking(company: Company) -> None:
+    (company.folder / "shop.sqlite").unlink()
+    data = company.call("sl_explain", REVENUE).data
+    assert [each["name"] for each in data["columns"]] == ["country", "revenue"]
+    assert data["steps"][0].startswith("fact orders") and data["sql"]
+
+
+def test_the_layer_is_checked_with_and_without_its_data(company: Company) -> None:
+    company.source("broken", "name: broken\ntable: nowhere\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n")
+    assert company.call("sl_validate", {"sources": ["broken"]}).data["counts"]["error"] == 0
+    data = company.call("sl_validate", {"sources": ["broken"], "data": True}).data
+    assert data["counts"]["error"] == 1 and "not_readable" in {each["code"] for each in data["problems"]}
+    assert data["checks"]["failed"] == 1
+    error = company.call("sl_validate", {"sources": ["brokn"]}).error
+    assert error is not None and error["code"] == "unknown_name"
+
+
+def test_progress_is_told_to_who_asks_for_it(company: Company) -> None:
+    heard: list[tuple[float, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, message))
+
+    async def work(client: Any) -> None:
+        for name, arguments in (
+            ("sl_query", REVENUE),
+            ("sql_execution", {"sql": "SELECT 1"}),
+            ("sl_validate", {"data": True}),
+        ):
+            heard.clear()
+            await client.call_tool(name, arguments, progress_callback=hear)
+            with anyio.fail_after(10):
+                while len(heard) < 3:
+                    await anyio.lowlevel.checkpoint()
+            assert [each for each, _ in heard] == [0.0, 0.3, 1.0], name
+            assert heard[1][1] == "asking shop"
+
+    company.client(work)
+
+
+def test_a_call_nobody_waits_for_begins_no_other_statement(company: Company) -> None:
+    left = [2]
+
+    def check() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise CancelledError("the client cancelled the call")
+
+    with pytest.raises(CancelledError):
+        ask_served(company.served(), Question(REVENUE), offset=0, privacy=False, watch=Watch(check))
+    left[0] = 0
+    with pytest.raises(CancelledError):
+        run_served(
+            company.served(),
+            "SELECT 1",
+            None,
+            max_rows=1,
+            offset=0,
+            privacy=False,
+            watch=Watch(check),
+        )
+
+
+def test_the_client_may_go_on_after_it_cancelled_a_call(company: Company) -> None:
+    slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
+
+    async def work(client: Any) -> Any:
+        with anyio.move_on_after(0.2) as scope:
+            await client.call_tool("sql_execution", {"sql": slow})
+        assert scope.cancelled_caught
+        return await client.call_tool("connection_list", {})
+
+    assert not company.client(work).is_error

@@ -1,0 +1,280 @@
+"""The tools that find and read: connections, search, values, pages, entities, definitions, status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ktx_cli.mcp.tools import TOOLS
+from tests.mcp.conftest import Company
+
+READING = (
+    ("connection_list", {}),
+    ("discover_data", {"query": "refund"}),
+    ("dictionary_search", {"values": ["NO"]}),
+    ("wiki_search", {"query": "refund"}),
+    ("wiki_read", {"key": "refunds"}),
+    ("entity_details", {"targets": ["orders"]}),
+    ("sl_list", {}),
+    ("sl_read_source", {"source": "orders"}),
+    ("sl_query", {"measures": ["orders.revenue"]}),
+    ("sl_explain", {"measures": ["orders.revenue"]}),
+    ("sl_validate", {}),
+    ("sql_execution", {"sql": "SELECT count(*) FROM orders"}),
+    ("context_status", {}),
+)
+
+
+@pytest.mark.table(("name", "arguments"), READING)
+def test_an_argument_no_tool_has_is_an_error_that_names_it(company: Company, name: str, arguments: dict) -> None:
+    error = company.call(name, {**arguments, "colour": "red"}).error
+    assert error is not None and error["code"] == "usage"
+    assert "colour" in error["message"] and error["hint"]
+
+
+@pytest.mark.table(("name", "arguments"), READING)
+def test_every_tool_answers_within_its_schema_also_read_only_and_private(
+    company: Company, name: str, arguments: dict
+) -> None:
+    assert company.call(name, arguments).error is None
+    assert company.call(name, arguments, read_only=True, privacy=True).error is None
+
+
+def test_read_only_servers_have_no_tool_that_writes(company: Company) -> None:
+    async def names(client):
+        return [each.name for each in (await client.list_tools()).tools]
+
+    writing = {each.name for each in TOOLS if each.writes}
+    assert set(company.client(names)) == {each.name for each in TOOLS}
+    assert set(company.client(names, read_only=True)) == {each.name for each in TOOLS} - writing
+
+
+def test_an_unknown_tool_names_the_nearest(company: Company) -> None:
+    error = company.call("sl_querry").error
+    assert error == {
+        "code": "usage", "message": "there is no tool `sl_querry`", "hint": "did you mean `sl_query`?", "details": {}
+    }  # fmt: skip
+
+
+def test_connections_are_told_by_id_with_their_sql(company: Company) -> None:
+    found = company.call("connection_list").data["connections"]
+    assert found == [
+        {"id": "shop", "driver": "sqlite", "kind": "database", "dialect": "sqlite", "semantic_layer": True}
+    ]
+
+
+def test_search_gives_what_people_govern_first_and_pages_to_the_end(scanned: Company) -> None:
+    hits, pages = scanned.whole("discover_data", "hits", {"query": "refund orders revenue NO", "limit": 2})
+    kinds = [each["kind"] for each in hits]
+    assert pages > 2
+    assert len({(each["kind"], each["id"]) for each in hits}) == len(hits)
+    assert {"page", "measure", "value"} <= set(kinds)
+    assert kinds[0] in ("source", "measure", "page")
+    assert scanned.call("discover_data", {"query": "refund orders revenue NO"}).data["total"] == len(hits)
+
+
+def test_search_narrows_by_kind_and_says_what_it_corrected(company: Company) -> None:
+    reply = company.call("discover_data", {"query": "revenu", "kinds": ["measure"]})
+    assert [each["id"] for each in reply.data["hits"]] == ["orders.revenue"]
+    reply = company.call("discover_data", {"query": "xyzzy"})
+    assert reply.data["hits"] == [] and reply.data["total"] == 0
+
+
+def test_search_of_an_unknown_connection_names_it(company: Company) -> None:
+    error = company.call("discover_data", {"query": "refund", "connection": "shpo"}).error
+    assert error is not None and error["hint"] == "did you mean `shop`?"
+
+
+def test_search_finds_nothing_hidden(scanned: Company) -> None:
+    reply = scanned.call("discover_data", {"query": "email ada example com"})
+    assert "email" not in reply.text and "ada@example.com" not in reply.text
+
+
+def test_search_with_privacy_finds_no_values(scanned: Company) -> None:
+    query = {"query": "paid", "kinds": ["value"]}
+    assert scanned.call("discover_data", query).data["hits"]
+    private = scanned.call("discover_data", query, privacy=True)
+    assert private.data["hits"] == [] and "--privacy" in private.data["warnings"][0]
+    assert "value" not in {
+        each["kind"] for each in scanned.call("discover_data", {"query": "paid"}, privacy=True).data["hits"]
+    }
+
+
+def test_a_value_is_found_where_it_stands_as_it_is_spelled(scanned: Company) -> None:
+    reply = scanned.call("dictionary_search", {"values": ["no", "nowhere"]})
+    found, missed = reply.data["values"]
+    assert found["matches"] == [
+        {"connection": "shop", "source": "customers", "column": "country", "value": "NO", "count": 1, "match": "case"}
+    ]
+    assert missed["matches"] == []
+    assert missed["misses"][0]["reason"] == "not_listed" and "2 of them" not in missed["misses"][0]["message"]
+    assert "1 of them in part" in missed["misses"][0]["message"]
+    assert "no proof" in reply.data["note"]
+
+
+def test_a_value_of_a_hidden_column_is_not_found(scanned: Company) -> None:
+    reply = scanned.call("dictionary_search", {"values": ["ada"]})
+    assert reply.data["values"][0]["matches"] == [] and "ada@example.com" not in reply.text
+
+
+def test_a_miss_says_why(company: Company) -> None:
+    def reason(**options: bool) -> str:
+        return company.call("dictionary_search", {"values": ["NO"]}, **options).data["values"][0]["misses"][0]["reason"]
+
+    assert reason() == "no_scan"
+    assert reason(privacy=True) == "withheld"
+    company.lists(privacy="strict")
+    assert reason() == "strict"
+    company.lists()
+    company.write("ktx.yaml", (company.folder / "ktx.yaml").read_text() + "scan:\n  privacy: strict\n")
+    assert reason() == "strict"
+
+
+def test_values_come_in_pages_where_they_are_many(scanned: Company) -> None:
+    wanted = [f"{'x' * 150}{number}" for number in range(20)]
+    found, _ = scanned.whole("dictionary_search", "values", {"values": wanted})
+    assert [each["value"] for each in found] == wanted
+
+
+def test_pages_are_found_by_words_and_by_user(company: Company) -> None:
+    def keys(**arguments: str) -> list[tuple[str, str]]:
+        found = company.call("wiki_search", {"query": "refund", **arguments}).data["pages"]
+        return [(each["key"], each["scope"]) for each in found]
+
+    assert ("refunds", "global") in keys() and ("secret", "user/bo") not in keys()
+    assert ("refunds", "user/ada") in keys(user="ada") and ("refunds", "global") not in keys(user="ada")
+    assert keys(tag="money") == [("refunds", "global")]
+    assert keys(tag="nothing") == []
+
+
+def test_a_page_is_read_with_what_it_is_connected_with(company: Company) -> None:
+    page = company.call("wiki_read", {"key": "refunds"}).data
+    assert page["summary"] == "What a refund is" and page["tags"] == ["money"]
+    assert page["refs"] == ["late-orders"] and page["sl_refs"] == ["shop/orders.revenue", "orders"]
+    assert page["backlinks"] == ["late-orders"]  # Bo's page is Bo's alone
+    assert page["content"].startswith("A refund is money")
+    assert company.call("wiki_read", {"key": "refunds", "user": "ada"}).data["content"] == "My own rule.\n"
+
+
+def test_hidden_characters_of_a_page_are_shown(company: Company) -> None:
+    assert "days⟨U+200B⟩" in company.call("wiki_read", {"key": "late-orders"}).data["content"]
+
+
+@pytest.mark.table("key", ["refund", "Refunds.md", "../ktx", "..%2f..%2fktx.yaml", "/etc/passwd", "a/b"])
+def test_a_key_no_page_has_leads_nowhere(company: Company, key: str) -> None:
+    error = company.call("wiki_read", {"key": key}).error
+    assert error is not None and error["code"] == "usage" and error["hint"]
+
+
+def test_a_user_that_is_a_path_is_refused(company: Company) -> None:
+    for name in ("wiki_read", "wiki_search"):
+        arguments = {"key": "refunds"} if name == "wiki_read" else {"query": "refund"}
+        error = company.call(name, {**arguments, "user": "../../global"}).error
+        assert error is not None and "user's id" in error["message"]
+
+
+def test_a_long_page_comes_in_pages_and_whole(company: Company) -> None:
+    body = "\n".join(f'line {number} with "quotes" and some more words' for number in range(3000))
+    company.page("global/long", "summary: Long", body)
+    content, pages = company.whole("wiki_read", "content", {"key": "long"})
+    assert content == body + "\n" and pages > 4
+
+
+def test_entities_are_sources_tables_and_columns(scanned: Company) -> None:
+    reply = scanned.call("entity_details", {"targets": ["orders", "customers.country", "orders.amuont", "nothing"]})
+    orders, customers = reply.data["entities"]
+    assert orders["facts"]["joins"][0]["to"] == "customers"
+    assert [each["name"] for each in orders["facts"]["measures"]] == ["revenue", "order_count"]
+    assert customers["facts"]["columns"] == [
+        {"name": "country", "type": "string", "values": ["NO", "SE"], "more_values": False}
+    ]
+    assert [each["target"] for each in reply.data["missed"]] == ["orders.amuont", "nothing"]
+    assert "did you mean `orders.amount`" in reply.data["missed"][0]["message"]
+
+
+def test_entities_show_nothing_hidden_and_with_privacy_no_values(scanned: Company) -> None:
+    reply = scanned.call("entity_details", {"targets": ["customers"]})
+    facts = reply.data["entities"][0]["facts"]
+    assert [each["name"] for each in facts["columns"]] == ["id", "country"]
+    assert facts["not_shown"] == {"columns": 1}
+    assert facts["measures"][0]["expr"] == "(not shown)" and "email" not in reply.text
+    private = scanned.call("entity_details", {"targets": ["customers"]}, privacy=True)
+    assert "SE" not in private.text
+    assert scanned.call("entity_details", {"targets": ["customers.email"]}).data["entities"] == []
+
+
+def test_a_wide_source_comes_in_pieces_that_are_all_of_it(company: Company) -> None:
+    columns = "".join(
+        f"  - {{name: c{number}, type: string, description: '{'words ' * 60}'}}\n" for number in range(500)
+    )
+    company.source("wide", f"name: wide\ntable: wide\ngrain: [c0]\ncolumns:\n{columns}")
+    pieces, pages = company.whole("entity_details", "entities", {"targets": ["wide"]})
+    names = [column["name"] for piece in pieces for column in piece["facts"]["columns"]]
+    assert names == [f"c{number}" for number in range(500)] and pages > 3
+    assert [each["continues"] for each in pieces] == [True] * (len(pieces) - 1) + [False]
+
+
+def test_sources_are_listed_in_pages(company: Company) -> None:
+    found, pages = company.whole("sl_list", "sources", {"limit": 1})
+    assert [each["name"] for each in found] == ["customers", "facts", "orders", "staff"] and pages == 4
+    orders = company.call("sl_list").data["sources"][2]
+    assert orders["measures"] == ["revenue", "order_count"] and orders["segments"] == ["large"]
+
+
+def test_a_list_of_many_sources_keeps_to_its_budget(company: Company) -> None:
+    for number in range(150):
+        described = f"description: {'described at length ' * 12}\ngrain: [id]"
+        columns = "columns:\n  - {name: id, type: number}\n"
+        company.source(f"s{number:03}", f"name: s{number:03}\ntable: facts\n{described}\n{columns}")
+    found, pages = company.whole("sl_list", "sources", {"limit": 200})
+    assert len({each["name"] for each in found}) == len(found) == 154 and pages > 1
+
+
+def test_a_source_is_read_composed_and_as_its_files(company: Company) -> None:
+    composed = company.call("sl_read_source", {"source": "Orders"}).data
+    assert composed["source"] == "orders" and composed["paths"] == ["semantic-layer/shop/orders.yaml"]
+    assert "expr: sum(amount)" in composed["yaml"]
+    files = company.call("sl_read_source", {"source": "orders", "form": "files"}).data
+    assert ORDERS_LINE in files["yaml"]
+
+
+ORDERS_LINE = "  - {name: amount, type: number, unit: EUR}"
+
+
+def test_files_that_hold_something_hidden_are_not_shown(company: Company) -> None:
+    for name in ("customers", "staff"):
+        error = company.call("sl_read_source", {"source": name, "form": "files"}).error
+        assert error is not None and error["code"] == "hidden" and error["hint"] == "form: composed"
+        assert "email" not in company.call("sl_read_source", {"source": name}).data["yaml"]
+    assert "user.region" not in company.call("sl_read_source", {"source": "staff"}).data["yaml"]
+    error = company.call("sl_read_source", {"source": "orders", "form": "files"}, privacy=True).error
+    assert error is not None and error["code"] == "hidden"
+
+
+def test_an_unknown_source_names_the_nearest(company: Company) -> None:
+    error = company.call("sl_read_source", {"source": "ordres"}).error
+    assert error is not None and error["code"] == "unknown_name" and "orders" in error["hint"]
+
+
+def test_a_long_definition_comes_whole_in_pages(company: Company) -> None:
+    columns = "".join(f"  - {{name: column_number_{number}, type: string}}\n" for number in range(1500))
+    company.source("wide", f"name: wide\ntable: wide\ncolumns:\n{columns}")
+    text, pages = company.whole("sl_read_source", "yaml", {"source": "wide"})
+    assert text.count("name: column_number_") == 1500 and pages > 1
+
+
+def test_status_is_that_of_the_command_without_values_of_secrets(company: Company) -> None:
+    company.write("ktx.yaml", CONFIG_WITH_SECRET)
+    data = company.call("context_status", read_only=True).data
+    assert data["read_only"] and not data["privacy"]
+    assert {each["check"] for each in data["checks"]} >= {"config", "databases", "context"}
+    assert [each["id"] for each in data["connections"]] == ["pg", "shop"]
+    assert "hunter2" not in json.dumps(data)
+
+
+CONFIG_WITH_SECRET = """\
+connections:
+  shop: {driver: sqlite, path: shop.sqlite}
+  pg: {driver: postgres, host: localhost, database: x, username: y, password: hunter2}
+"""
