@@ -232,6 +232,7 @@ class PostgresServer(TestServer):
             "max_connections": "50",
             "shared_buffers": "16MB",
             "autovacuum": "off",
+            "dynamic_shared_memory_type": "mmap",  # in its folder, which goes when it is stopped; other kinds stay
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(folder and folder / "postgres"), "-D", str(self.folder / "data"), *options]
