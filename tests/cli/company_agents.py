@@ -217,6 +217,21 @@ def _curate(said: str) -> list[Reply]:
     ]
 
 
+def _memory(said: str) -> list[Reply]:
+    page = {
+        "key": "returns",
+        "summary": "Until when customers may send something back.",
+        "content": "# Returns\n\nCustomers may send things back for 30 days; [[net-revenue]] counts it then.",
+        "refs": ["net-revenue"],
+        "sl_refs": ["warehouse/order_revenue"],
+    }
+    return [
+        calls(Call("load_skill", {"name": "memory_capture"}), _look("order_revenue")),
+        calls(Call("wiki_write", page), text="Written down."),
+        says("One page on returns."),
+    ]
+
+
 def _reconcile(said: str) -> list[Reply]:
     return [calls(Call("load_skill", {"name": "ingest_triage"}), Call("stage_list")), says("Nothing is twice.")]
 
@@ -245,6 +260,7 @@ LOOPS = {
     "work_unit dbt": _dbt,
     "curate": _curate,
     "reconcile": _reconcile,
+    "memory": _memory,
     "conflict_repair": _conflict_repair,
     "gate_repair": _gate_repair,
 }

@@ -51,6 +51,7 @@ class Site:
 
 
 DOCUMENT = "context/documents/asking.py Question.ask"
+UNIT = "jobs/ingest/units/loop.py Loops._worked"
 REPAIR = "jobs/ingest/units/repairing.py repair"
 BY_HAND = "jobs/models/asking.py ask_project.work"
 
@@ -58,7 +59,8 @@ SITES = {
     "page triage": Site(DOCUMENT, "generate_object", "page_triage"),
     "light extraction": Site(DOCUMENT, "generate_object", "light_extraction"),
     "curation": Site("jobs/ingest/documents/passes.py Passes._worked", "run_agent_loop", "curate"),
-    "work unit": Site("jobs/ingest/units/loop.py Loops._worked", "run_agent_loop", "work_unit"),
+    "work unit": Site(UNIT, "run_agent_loop", "work_unit"),
+    "memory": Site(UNIT, "run_agent_loop", "memory"),
     "reconcile": Site("jobs/ingest/units/reconciling.py Reconciler.run", "run_agent_loop", "reconcile"),
     "conflict repair": Site(REPAIR, "run_agent_loop", "conflict_repair"),
     "gate repair": Site(REPAIR, "run_agent_loop", "gate_repair"),
@@ -127,6 +129,8 @@ connections:
   till: {{driver: sqlite, path: till.sqlite}}
 """
 
+RETURNS = "Customers may send things back for 30 days, and net revenue counts it then."
+
 PROGRESS = ("work_unit_started", "work_unit_step", "work_unit_finished", "reconcile_step")
 
 
@@ -171,6 +175,8 @@ def ingested(
             place = ("--project-dir", str(folder))
             answer = ktx("ingest", "till", "dbt", "handbook", "--json", "--progress", "jsonl", *place)
             assert answer.code == 0, answer
+            captured = ktx("memory", "capture", "--text", RETURNS, "--json", *place)
+            assert captured.data["items"][0]["status"] == "done", captured
             if backend == "claude-code":
                 ask_by_hand(ktx, work, place)
         tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
