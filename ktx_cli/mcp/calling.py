@@ -11,11 +11,10 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.mcp.paging import dumped, fitted
-from ktx_cli.mcp.tool import Call, ServerTool
+from ktx_cli.mcp.tool import Call, ServerTool, shown
 
 log = logging.getLogger(__name__)
 
@@ -38,20 +37,12 @@ class Answer:
 
 def error_told(error: KtxError) -> dict[str, Any]:
     """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
-    told: dict[str, Any] = _visible(error.to_json())
+    told: dict[str, Any] = shown(error.to_json())
     told["message"] = told["message"][:_LONGEST_TEXT]
     told["hint"] = told["hint"] and told["hint"][:_LONGEST_TEXT]
     if len(dumped(told["details"])) > _LONGEST_DETAILS:
         told["details"] = {}
     return told
-
-
-def _visible(value: Any) -> Any:
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, Mapping):
-        return {visible(str(key)): _visible(each) for key, each in value.items()}
-    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 async def called(

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.mcp.tool import Output, Paged
+from ktx_cli.mcp.tool import Output, Paged, shown
 
 LONGEST: Final = 24_000
 """Characters of an answer as JSON: about 7,000 tokens."""
@@ -19,7 +19,8 @@ def fitted(output: Output, offset: int = 0) -> dict[str, Any]:
 
     Raises `KtxError` where what cannot be cut is too long alone.
     """
-    data = output.model_dump(mode="json", by_alias=True)
+    dumps = output.model_dump(mode="json", by_alias=True)
+    data = {name: each if name in output.verbatim else shown(each) for name, each in dumps.items()}
     data["warnings"] = _short(data["warnings"])
     over = len(dumped(data)) - LONGEST
     if over <= 0:

@@ -36,6 +36,9 @@ class Output(BaseModel):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
+    verbatim: ClassVar[frozenset[str]] = frozenset()
+    """Fields whose texts are values of rows, and given as they are: in all others hidden characters are shown."""
+
     warnings: list[str] = Field(default_factory=list, description="What to know before the answer is used.")
 
 
@@ -107,6 +110,15 @@ class ServerTool:
 def told(warnings: Iterable[ResultWarning]) -> list[str]:
     """Return warnings as an answer carries them, each once."""
     return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
+
+
+def shown(value: Any) -> Any:
+    """Return data with the hidden characters of all its texts shown; the same again when it is done twice."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(str(key)): shown(each) for key, each in value.items()}
+    return [shown(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def page_of(items: Sequence[Item], offset: int, limit: int) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from ktx_cli.mcp.tool import Output, Paged, page_of
 
 class Items(Paged):
     part = "items"
+    verbatim = frozenset({"items"})
 
     items: list[str]
 
 
 class Text(Paged):
     part = "text"
+    verbatim = frozenset({"text"})
 
     text: str
 
@@ -64,6 +66,13 @@ def test_what_cannot_be_cut_and_a_first_item_that_is_too_long_are_errors() -> No
         with pytest.raises(KtxError, match="characters") as caught:
             fitted(output)
         assert caught.value.hint
+
+
+def test_hidden_characters_are_shown_but_in_values_of_rows() -> None:
+    assert fitted(Whole(text="a\u200bb"))["text"] == "a⟨U+200B⟩b"
+    assert fitted(Items(items=["a\u200bb"], warnings=["\u202e"])) | {"truncated": False} == {
+        "items": ["a\u200bb"], "warnings": ["⟨U+202E⟩"], "truncated": False, "next_offset": None
+    }  # fmt: skip
 
 
 def test_many_warnings_leave_room_for_the_answer() -> None:

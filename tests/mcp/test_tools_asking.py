@@ -215,6 +215,29 @@ def test_the_layer_is_checked_with_and_without_its_data(company: Company) -> Non
     assert error is not None and error["code"] == "unknown_name"
 
 
+def test_checks_repeat_no_words_of_a_database_where_rows_are_hidden(company: Company) -> None:
+    company.source("broken", "name: broken\ntable: nowhere\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n")
+    asked = {"sources": ["broken"], "data": True}
+    assert "no such table" not in company.call("sl_validate", asked).text
+    assert "no such table" not in company.call("sl_validate", asked, privacy=True).text
+    (company.folder / "shop.sqlite").rename(company.folder / "gone.sqlite")
+    unread = company.call("sl_validate", asked).data["unread"]
+    assert unread == {"shop": "the database could not be asked (connection)"}
+    for name in ("customers", "staff"):
+        (company.folder / "semantic-layer" / "shop" / f"{name}.yaml").unlink()
+    (company.folder / "gone.sqlite").rename(company.folder / "shop.sqlite")
+    assert "no such table" in company.call("sl_validate", asked).text
+
+
+def test_hidden_characters_of_definitions_are_shown_and_those_of_rows_are_left(company: Company) -> None:
+    company.run("INSERT INTO customers VALUES (3, 'D\u200bK', '')")
+    data = company.call(
+        "sl_query", {"dimensions": ["customers.country"], "filters": ["customers.country <> 'x\u200b'"]}
+    ).data
+    assert ["D\u200bK"] in data["rows"]
+    assert "x⟨U+200B⟩" in data["sql"] and "\u200b" not in data["sql"]
+
+
 def test_progress_is_told_to_who_asks_for_it(company: Company) -> None:
     heard: list[tuple[float, str | None]] = []
 

@@ -252,6 +252,37 @@ def test_files_that_hold_something_hidden_are_not_shown(company: Company) -> Non
     assert error is not None and error["code"] == "hidden"
 
 
+def test_no_name_of_a_hidden_column_stands_in_joins_grain_or_time(company: Company) -> None:
+    company.source(
+        "visits",
+        """\
+name: visits
+table: facts
+grain: [id, secret_key]
+default_time_dimension: secret_time
+columns:
+  - {name: id, type: number}
+  - {name: secret_key, type: number, visibility: hidden}
+  - {name: secret_time, type: time, visibility: hidden}
+joins:
+  - {to: customers, on: visits.secret_key = customers.id, relationship: many_to_one}
+""",
+    )
+    for name, arguments in (
+        ("entity_details", {"targets": ["visits"]}),
+        ("sl_read_source", {"source": "visits"}),
+        ("sl_list", {}),
+    ):
+        reply = company.call(name, arguments)
+        assert reply.error is None and "visits" in reply.text and "secret" not in reply.text, name
+
+
+def test_a_hidden_source_is_not_read_and_nobody_is_told_how(company: Company) -> None:
+    company.source("inner", "name: inner\ntable: facts\nvisibility: hidden\ncolumns:\n  - {name: id, type: number}\n")
+    error = company.call("sl_read_source", {"source": "inner"}).error
+    assert error is not None and error["code"] == "hidden" and "--yaml" not in error["hint"]
+
+
 def test_an_unknown_source_names_the_nearest(company: Company) -> None:
     error = company.call("sl_read_source", {"source": "ordres"}).error
     assert error is not None and error["code"] == "unknown_name" and "orders" in error["hint"]

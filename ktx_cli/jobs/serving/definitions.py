@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ktx_cli.context.search.shown import Shown
+from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.tools.sql_protection import is_protected
 from ktx_cli.context.tools.untrusted import visible
@@ -44,8 +45,10 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
         }
         facts = each.to_json()
         rows.append(
-            {key: facts[key] for key in ("connection", "name", "kind", "grain")}
-            | {"description": one_line(visible(facts["description"] or ""), 300), "time": each.source.time_column}
+            {key: facts[key] for key in ("connection", "name", "kind")}
+            | {"grain": [one for one in facts["grain"] if one in names["columns"]]}
+            | {"description": one_line(visible(facts["description"] or ""), 300)}
+            | {"time": each.source.time_column if each.source.time_column in names["columns"] else None}
             | {key: found[:MOST_NAMES] for key, found in names.items()}
             | {f"more_{key}": max(0, len(found) - MOST_NAMES) for key, found in names.items()}
         )
@@ -61,7 +64,12 @@ def read_definition(
     `KtxError` (`hidden`).
     """
     layers = _layers(project, connection)
-    shown, source = find_source(layers, name)
+    try:
+        shown, source = find_source(layers, name)
+    except SemanticError as error:
+        if error.code == "hidden":
+            error.hint = "people keep it to themselves; look for another with discover_data"
+        raise
     of, files = source_files(project.layout, Layers((shown,)), source.name)
     paths = tuple(path for path, _ in files)
     if form == "composed":

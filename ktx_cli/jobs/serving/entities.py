@@ -89,6 +89,13 @@ def _open_facts(shown: Shown, source: Source, privacy: bool) -> dict[str, Any]:
             for key in ("expr", "filter"):
                 if isinstance(each.get(key), str) and not shown.tells(source, each[key]):
                     each[key] = _NOT_SHOWN
+    for join, each in zip(source.joins, facts["joins"], strict=True):
+        target = shown.model.sources.get(join.to)
+        if not shown.tells(source, each["on"]) or (target is not None and not shown.tells(target, each["on"])):
+            each["on"] = _NOT_SHOWN
+    names = {each["name"] for each in facts["columns"]}
+    facts["grain"] = [each for each in facts["grain"] if each in names]
+    facts["time"] = facts["time"] if facts["time"] in names else None
     if privacy:
         for each in facts["columns"]:
             each["values"] = []

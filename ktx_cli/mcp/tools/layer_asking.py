@@ -34,6 +34,7 @@ class LayerAnswer(Paged):
     """The rows, and what they are made of."""
 
     part = "rows"
+    verbatim = frozenset({"rows", "totals"})
 
     connection: str
     columns: list[str]

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, page_of, told
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]
@@ -130,41 +129,33 @@ def _read(call: Call, value: ReadSource) -> SourceText:
 def _validate(call: Call, value: Validate) -> Validation:
     from collections import Counter
 
-    from ktx_cli.jobs.semantic.validating import validate_layers
+    from ktx_cli.jobs.serving.validating import validate_served
 
-    project = call.project
-    call.said(0.0, "reading the definitions")
-    found = validate_layers(
-        project.layout,
-        project.config(),
+    checked = validate_served(
+        call.project,
         value.sources,
-        environ=project.environ,
-        connection=value.connection,
+        value.connection,
         data=value.data,
         seconds=value.seconds,
-        load=project.load_layer,
-        opener=call.watch.opener(project.pool.open),
+        privacy=call.options.privacy,
+        watch=call.watch,
     )
-    call.said(1.0, "checked")
-    problems = [_shown(connection, each.to_json()) for connection, each in found.problems]
+    found = checked.found
+    problems = [_shown(connection, each.to_json()) for connection, each in checked.problems]
     page = page_of(problems, value.offset, len(problems) or 1)
     return Validation(
         problems=page.pop("items"),
         counts=found.counts(),
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
-        unread={connection: _unread(call, error.code, error.message) for connection, error in found.unread.items()},
+        unread={connection: why[:1_000] for connection, why in checked.unread.items()},
         warnings=told(found.warnings()),
         **page,
     )
 
 
-def _unread(call: Call, code: str, message: str) -> str:
-    return f"the database could not be asked ({code})" if call.options.privacy else visible(message)
-
-
 def _shown(connection: str, problem: dict[str, Any]) -> dict[str, Any]:
-    told = {key: visible(each)[:1_000] if isinstance(each, str) else each for key, each in problem.items()}
+    told = {key: each[:1_000] if isinstance(each, str) else each for key, each in problem.items()}
     return {"connection": connection, **told}
 
 

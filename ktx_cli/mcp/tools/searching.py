@@ -53,6 +53,7 @@ class Hits(Paged):
     """What fits, best first; of what fits as well, what people govern comes first."""
 
     part = "hits"
+    verbatim = frozenset({"hits"})
 
     hits: list[HitFacts]
     total: int = Field(description=f"How many there are; {DEPTH} can be paged through.")
@@ -100,6 +101,7 @@ class Dictionary(Paged):
     """What was found for each value."""
 
     part = "values"
+    verbatim = frozenset({"values"})
 
     values: list[LookedUp]
     note: str | None = Field(None, description="What a miss means.")

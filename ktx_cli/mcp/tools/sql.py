@@ -26,6 +26,7 @@ class SqlRows(Paged):
     """The rows of a statement."""
 
     part = "rows"
+    verbatim = frozenset({"rows"})
 
     connection: str
     dialect: str
