@@ -49,10 +49,12 @@ def remove(text: str, container: Path, name: str, there: int, where: str) -> str
 
 
 def is_blank(text: str) -> bool:
-    """Say whether a text holds nothing: no member, no comment."""
+    """Say whether a text says nothing: no comment, and no member but the schema that a client adds by itself."""
     parsed = parse(text, "")
     root = parsed.root
-    return not parsed.comments and (root is None or (root.kind == "object" and not root.members))
+    return not parsed.comments and (
+        root is None or (root.kind == "object" and all(member.key == "$schema" for member in root.members))
+    )
 
 
 def _nested(path: Path, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -69,6 +70,7 @@ class Parsed:
     comments: tuple[tuple[int, int], ...]
 
 
+@functools.lru_cache(maxsize=4)
 def parse(text: str, where: str) -> Parsed:
     """Return a text with the places of its parts; `ConfigError` with the line where it is no JSON."""
     reader = _Reader(text, where)

@@ -343,6 +343,15 @@ def test_a_file_ktx_made_goes_even_if_it_was_written_anew(world: World) -> None:
     assert not path.exists()
 
 
+def test_the_schema_that_opencode_adds_keeps_no_file(world: World) -> None:
+    before = world.everything()
+    world.install(Target.OPENCODE)
+    path = world.project() / "opencode.json"
+    path.write_text(path.read_text().replace("{", '{\n  "$schema": "https://opencode.ai/config.json",', 1))
+    world.uninstall()
+    assert world.everything() == before
+
+
 def test_an_entry_somebody_changed_is_not_overwritten(world: World) -> None:
     world.install(Target.CLAUDE_CODE)
     path = world.project() / ".mcp.json"
