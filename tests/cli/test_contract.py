@@ -54,6 +54,10 @@ ARGUMENTS = {
     "sl explain": ("-d", "customers.country"),
     "sl export": ("osi",),
     "sl import": ("osi", "model.yaml", "--dry-run"),
+    "memory capture": ("Refunds come off revenue.",),
+    "memory retry": ("latest",),
+    "memory revert": ("latest",),
+    "memory show": ("latest",),
     "runs show": ("latest",),
     "runs replay": ("latest",),
     "search": ("customers",),
@@ -72,8 +76,10 @@ READS_NO_CONFIG = {
 }
 TEXT_ONLY = {"completion", "mcp stdio"}
 """The listed exceptions: a script in every mode, and a protocol (test_mcp.py has what it does of the contract)."""
-CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio"}
-"""What takes seconds, or stays: its success in both modes is checked in test_demo.py and test_mcp.py."""
+CAPTURING = {f"memory {name}" for name in ("capture", "retry", "revert", "show", "work")}
+CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", *CAPTURING}
+"""What takes seconds, stays, or asks a model: its success in both modes is checked in test_demo.py, test_mcp.py and
+test_memory.py."""
 
 
 def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pytest
 from ktx_cli.testing.model_script import UNAUTHORIZED, Call, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git, history
+from tests.cli.envelope import check_envelope
 from tests.cli.memory_agents import (
     LOOK,
     MANIFEST,
@@ -392,3 +393,21 @@ def test_a_budget_ends_a_capture_and_a_retry_goes_on(
         model_server.play(again if backend == "claude-code" else Memory(usual()))
         answer = ktx("memory", "retry", "latest", "--json")
     assert (answer.code, item(answer)["status"]) == (0, "done"), answer
+
+
+def test_every_command_keeps_the_contract_in_both_modes(
+    ktx: Run, installed: Run, shop: Path, model_server: ModelServer
+) -> None:
+    model_server.play(Memory())
+    of_one = {f"memory {name}": ("latest",) for name in ("show", "revert")}
+    others: dict[str, tuple[str, ...]] = {"memory list": (), "memory work": ()}
+    for command, arguments in {"memory capture": (TEXT,), **of_one, **others}.items():
+        answer = installed(*command.split(), *arguments, "--json", input="g")
+        assert (answer.code, answer.err) == (0, ""), answer
+        check_envelope(answer.out, command, 0)
+    model_server.play(Memory([UNAUTHORIZED], usual(), usual()))
+    failed = ktx("memory", "capture", TEXT, "--json")
+    assert (failed.code, item(failed)["status"], item(failed)["reason"] != "") == (3, "failed", True)
+    for command, arguments in {"memory retry": ("latest",), **of_one, "memory capture": (TEXT,), **others}.items():
+        answer = installed(*command.split(), *arguments, "--plain", "--quiet", input="g")
+        assert answer.code == 0 and answer.out and "\x1b" not in answer.out + answer.err, answer

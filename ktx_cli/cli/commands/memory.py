@@ -216,6 +216,7 @@ def _register_work(commands: typer.Typer) -> None:
         from ktx_cli.jobs.memory.queue import drain
         from ktx_cli.jobs.memory.tether import Tether
 
+        project_of(session)
         options = dataclasses.replace(options_of(session, wait=None), patient=False)
         shown = []
         with Tether(sys.stdin.fileno()) as tether:

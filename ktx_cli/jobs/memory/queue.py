@@ -108,7 +108,9 @@ def _alone(layout: Layout) -> Iterator[None]:
         except BlockingIOError:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
             raise BusyError(
-                f"process {pid or 'unknown'} works through the queue already", details={"pid": pid or None}
+                f"process {pid or 'unknown'} works through the queue already",
+                hint="ktx memory list",
+                details={"pid": pid or None},
             ) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
