@@ -63,13 +63,21 @@ def test_other_clients_get_an_entry_to_paste(ktx: Run, project: Path) -> None:
     assert (project / ".agents/skills/ktx-analytics/SKILL.md").is_file()
 
 
-def test_the_entry_starts_this_ktx_on_this_project(ktx: Run, project: Path, tmp_path: Path) -> None:
+def test_the_entry_starts_this_ktx_on_this_project(ktx: Run, project: Path) -> None:
     answer = ktx("agents", "install", "--target", "cursor", "--scope", "user", "--json")
     entry = answer.data["clients"][0]["entry"]
     words = [entry["command"], *entry["args"]]
-    assert words[-2:] == ["mcp", "stdio"]
-    done = subprocess.run([*words[:-2], "status", "--json"], cwd="/", capture_output=True, text=True, check=False)
-    assert json.loads(done.stdout)["data"]["project_dir"] == str(project)
+    greeting = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+    with subprocess.Popen(words, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(json.dumps(asked) + "\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.stdin.close()
+    assert answer["result"]["serverInfo"]["name"] == "ktx"
+    alone = subprocess.run([words[0], *words[-2:]], cwd="/", input="", capture_output=True, text=True, check=False)
+    assert alone.returncode == 3, "without the folder in the entry there is no project"
 
 
 def test_the_names_of_secrets_reach_clients_that_filter_them(ktx: Run, project: Path, on_path: None) -> None:
