@@ -46,6 +46,7 @@ class DuckDbSession(base.BaseConnector):
 
     dialect = "duckdb"
     _connection: DuckDBPyConnection | None = None
+    _running: DuckDBPyConnection | None = None
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or EXPLAIN of one.
@@ -63,6 +64,17 @@ class DuckDbSession(base.BaseConnector):
             self._connection.close()
             self._connection = None
 
+    def interrupt(self) -> None:
+        """See `Interruptible`."""
+        import duckdb
+
+        running = self._running
+        try:
+            if running is not None:
+                running.interrupt()
+        except duckdb.Error:  # it was closed meanwhile, so nothing is under way
+            return
+
     def _session(self) -> DuckDBPyConnection:
         if self._connection is None:
             raise self.failure("the connection is closed")
@@ -77,6 +89,7 @@ class DuckDbSession(base.BaseConnector):
         timer = threading.Timer(base.STATEMENT_SECONDS, cursor.interrupt)
         timer.daemon = True
         timer.start()
+        self._running = cursor
         try:
             yield cursor
         except duckdb.InterruptException as error:
@@ -84,6 +97,7 @@ class DuckDbSession(base.BaseConnector):
         except (duckdb.Error, UnicodeError, OverflowError) as error:
             raise self._translated(error, sql) from error
         finally:
+            self._running = None
             timer.cancel()
             cursor.close()
 

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, QueryResult, Scope
+from ktx_cli.connectors.port import (
+    ConnectionTest,
+    Connector,
+    DatabaseSchema,
+    Evident,
+    Interruptible,
+    QueryResult,
+    Scope,
+)
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config import KtxConfig, connection_of
@@ -158,6 +166,11 @@ class _Lent:
     def evidence(self) -> str | None:
         """See `Evident`; None of a connection that can prove nothing."""
         return self._inner.evidence() if isinstance(self._inner, Evident) else None
+
+    def interrupt(self) -> None:
+        """See `Interruptible`; does nothing for a connection that cannot do that."""
+        if isinstance(self._inner, Interruptible):
+            self._inner.interrupt()
 
     def close(self) -> None:
         """Give the connection back; harmless when called twice."""

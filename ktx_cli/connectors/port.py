@@ -203,6 +203,15 @@ class Evident(Protocol):
         ...
 
 
+@runtime_checkable
+class Interruptible(Protocol):
+    """A connector whose statement under way another thread can end."""
+
+    def interrupt(self) -> None:
+        """Let the statement under way fail as one that took too long; harmless where there is none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionSpec:
     """What a connector needs to connect: secrets resolved, paths absolute.

@@ -104,6 +104,15 @@ class SqliteConnector(base.BaseConnector):
 
         return self._run(read, sql)
 
+    def interrupt(self) -> None:
+        """See `Interruptible`."""
+        session = self._session
+        try:
+            if session is not None:
+                session.interrupt()
+        except sqlite3.ProgrammingError:  # it was closed meanwhile, so nothing is under way
+            return
+
     def close(self) -> None:
         """Close the file; harmless when called twice."""
         with self._lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -11,9 +10,9 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.context.tools.untrusted import visible
-from ktx_cli.core.errors import CancelledError, ResultWarning
+from ktx_cli.core.errors import ResultWarning
 from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.jobs.serving.watching import Watch
+from ktx_cli.jobs.serving.watching import Stop, Watch
 
 Item = TypeVar("Item")
 
@@ -66,17 +65,16 @@ class Call:
     project: ServedProject
     options: Options
     said: Callable[[float, str], None] = lambda progress, message: None
-    stopped: threading.Event = field(default_factory=threading.Event)
+    stopped: Stop = field(default_factory=Stop)
 
     def check(self) -> None:
         """Raise `CancelledError` where the client does not wait any more."""
-        if self.stopped.is_set():
-            raise CancelledError("the client cancelled the call")
+        self.watch.check()
 
     @property
     def watch(self) -> Watch:
         """What a long question of the floors below tells, and asks."""
-        return Watch(self.check, self.said)
+        return Watch(self.stopped, self.said)
 
 
 @dataclass(frozen=True, slots=True)

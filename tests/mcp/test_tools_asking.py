@@ -10,7 +10,7 @@ import pytest
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.semantic.questions import Question
 from ktx_cli.jobs.serving.asking import ask_served, run_served
-from ktx_cli.jobs.serving.watching import Watch
+from ktx_cli.jobs.serving.watching import Stop, Watch
 from tests.mcp.conftest import Company
 
 REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
@@ -262,16 +262,14 @@ def test_progress_is_told_to_who_asks_for_it(company: Company) -> None:
 
 
 def test_a_call_nobody_waits_for_begins_no_other_statement(company: Company) -> None:
-    left = [2]
+    stop = Stop()
 
-    def check() -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise CancelledError("the client cancelled the call")
+    def said(progress: float, message: str) -> None:
+        if progress == 0.3:
+            stop.set()
 
     with pytest.raises(CancelledError):
-        ask_served(company.served(), Question(REVENUE), offset=0, privacy=False, watch=Watch(check))
-    left[0] = 0
+        ask_served(company.served(), Question(REVENUE), offset=0, privacy=False, watch=Watch(stop, said))
     with pytest.raises(CancelledError):
         run_served(
             company.served(),
@@ -280,7 +278,7 @@ def test_a_call_nobody_waits_for_begins_no_other_statement(company: Company) -> 
             max_rows=1,
             offset=0,
             privacy=False,
-            watch=Watch(check),
+            watch=Watch(stop),
         )
 
 
