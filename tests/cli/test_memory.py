@@ -222,6 +222,58 @@ def test_an_accepted_definition_and_page_stay_whatever_is_tried(
     assert git(shop, "rev-parse", "HEAD") == before
 
 
+def test_a_repair_that_drops_what_is_accepted_does_not_land(ktx: Run, shop: Path, model_server: ModelServer) -> None:
+    model_server.play(Memory())
+    assert ktx("memory", "capture", "--text", TEXT).code == 0
+    before = git(shop, "rev-parse", "HEAD")
+    edit = {"old_text": "Refunds come off on the day.", "new_text": "Refunds come off on the day.\n\nSee [[fees]]."}
+    turns = [
+        calls(page("fees"), Call("wiki_write", {"key": "refunds", "replacements": [edit], "refs": ["fees"]})),
+        calls(Call("wiki_remove", {"key": "fees"})),
+        says("Half of it was taken back."),
+    ]
+    path = "wiki/global/refunds.md"
+    wrong = Call("write_repair_file", {"path": path, "content": "---\nsummary: About refunds.\n---\n\nGone.\n"})
+    model_server.play(Memory(turns, repair=[calls(wrong), says("repaired")]))
+    answer = ktx("memory", "capture", "--text", "Refunds and fees.", "--json")
+    assert (answer.code, item(answer)["status"], item(answer)["commit"]) == (7, "conflict", None), answer
+    (found,) = item(answer)["conflicts"]
+    assert (found["artifact"], found["kind"]) == ("wiki:refunds", "accepted_changed")
+    assert "Refunds come off on the day." in found["accepted"]
+    assert git(shop, "rev-parse", "HEAD") == before
+
+
+def test_a_page_somebody_edits_is_left_alone_and_a_retry_asks_nothing(
+    ktx: Run, shop: Path, model_server: ModelServer
+) -> None:
+    model_server.play(Memory([calls(page("fees")), says("done")]))
+    assert ktx("memory", "capture", "--text", "Fees.").code == 0
+    path = shop / "wiki/global/fees.md"
+    text = path.read_text()
+    path.write_text(text.replace("summary:", "owner: finance\nsummary:"))
+    edit = {"old_text": "Refunds come off on the day.", "new_text": "Refunds come off on the day.\n\nAnd so on."}
+    more = Memory([calls(Call("wiki_write", {"key": "fees", "replacements": [edit]}), page("other")), says("done")])
+    model_server.play(more)
+    answer = ktx("memory", "capture", "--text", "More on fees.", "--json")
+    assert (answer.code, item(answer)["status"]) == (7, "failed"), answer
+    assert (item(answer)["files"], item(answer)["artifacts"]) == (["wiki/global/other.md"], ["wiki:other"])
+    assert "wiki/global/fees.md (modified)" in answer.envelope["error"]["message"]
+    assert "owner: finance" in path.read_text() and "And so on." not in path.read_text()
+    git(shop, "-c", "user.name=U", "-c", "user.email=u@example.com", "commit", "-qam", "owner")
+    asked = len(more.asked)
+    answer = ktx("memory", "retry", "latest", "--json")
+    assert (answer.code, item(answer)["status"]) == (0, "done"), answer
+    assert len(more.asked) == asked
+    assert "owner: finance" in path.read_text() and "And so on." in path.read_text()
+    assert item(answer)["artifacts"] == ["wiki:fees", "wiki:other"]
+    assert len(item(answer)["commits"]) == 2
+    shown = ktx("memory", "show", "latest").out
+    assert "+And so on." in shown and "+# other" in shown
+    assert ktx("memory", "revert", "latest").code == 0
+    assert "owner: finance" in path.read_text() and "And so on." not in path.read_text()
+    assert not (shop / "wiki/global/other.md").exists()
+
+
 def test_a_proposal_waits_on_a_branch(ktx: Run, shop: Path, model_server: ModelServer) -> None:
     (shop / "mine.txt").write_text("mine")
     git(shop, "add", "mine.txt")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ from ktx_cli.jobs.ingest.units.outcome import UnitStatus
 from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.jobs.memory.earlier import Earlier, branch_of, earlier_capture
 from ktx_cli.jobs.memory.records import MemoryRecord, Status, Worker, save, settle_dead
-from ktx_cli.jobs.memory.source import MANIFEST, with_state, work_of
+from ktx_cli.jobs.memory.source import MANIFEST, path_of, with_state, work_of
 from ktx_cli.jobs.memory.working import Landed, run_capture
 from ktx_cli.llm.roles import NO_BACKEND, no_backend
 from ktx_cli.project.config import load_config
@@ -140,7 +140,7 @@ class _Capture:
             status=Status.INTERRUPTED if asked else Status.FAILED,
             reason="interrupted" if asked else str(known.message if known else type(error).__name__),
             error=None if known is None else known.to_json(),
-            commit=self.run.report.commit,
+            commits=self.record.with_commit(self.run.report.commit),
         )
         if known is None:
             raise error
@@ -218,21 +218,22 @@ class _Capture:
     def _end(self, landed: Landed) -> None:
         """Write how it ended: by what is in the commit, not by what the agent said."""
         report, (work,) = self.run.report, self.run.works
-        files = tuple(path for path in (*report.committed, *report.ignored) if path != MANIFEST)
-        came = tuple(sorted(work.produced())) if files else ()
-        self.error = self._error(landed, came)
+        files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
+        held = {path for path, _ in report.held}
+        came = {each for each in work.produced() if path_of(each) not in held} if files else set()
+        self.error = self._error(landed, sorted(came))
         self._save(
             status=_status(landed, self.error, files),
             reason=self.error.message if self.error is not None else "" if files else _nothing(landed),
-            artifacts=came,
-            files=files,
+            artifacts=tuple(sorted({*self.record.artifacts, *came})),
+            files=tuple(sorted({*self.record.files, *files})),
             conflicts=landed.conflicts,
-            commit=report.commit,
+            commits=self.record.with_commit(report.commit),
             branch=branch_of(self.record) if self.record.propose and report.commit else None,
             error=None if self.error is None else self.error.to_json(),
         )
 
-    def _error(self, landed: Landed, came: tuple[str, ...]) -> KtxError | None:
+    def _error(self, landed: Landed, came: Sequence[str]) -> KtxError | None:
         outcome, stopped, held = landed.outcome, landed.stop.error, self.run.report.held
         details = {"run_id": self.record.run_id}
         if landed.conflicts:
@@ -256,7 +257,7 @@ class _Capture:
         self.record = save(self.run.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
-def _status(landed: Landed, error: KtxError | None, files: tuple[str, ...]) -> Status:
+def _status(landed: Landed, error: KtxError | None, files: Collection[str]) -> Status:
     if landed.conflicts:
         return Status.CONFLICT
     if error is not None:
@@ -269,7 +270,7 @@ def _nothing(landed: Landed) -> str:
     return "everything in it is said already" if said else "the model found nothing in it worth keeping"
 
 
-def _conflict(landed: Landed, came: tuple[str, ...], record: MemoryRecord) -> PartialError:
+def _conflict(landed: Landed, came: Sequence[str], record: MemoryRecord) -> PartialError:
     about = listing(dict.fromkeys(str(each["artifact"]) for each in landed.conflicts))
     rest = f"the rest is captured: {listing(came)}" if came else "nothing else was captured"
     return PartialError(

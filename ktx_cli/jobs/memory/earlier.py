@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ktx_cli.context.sources.manifest import FileStatus, parse_manifest
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.jobs.memory.records import MemoryRecord, Status, alike
-from ktx_cli.jobs.memory.source import MANIFEST, state_of
+from ktx_cli.jobs.memory.source import MANIFEST, path_of, state_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import Repository
 from ktx_cli.project.tree import Tree
@@ -31,7 +31,9 @@ class Earlier:
             record, worker=None, finished=isoformat(now()), artifacts=self.artifacts, error=None, conflicts=()
         )
         if self.run_id == record.run_id:
-            return replace(ended, status=Status.DONE, reason="", commit=self.commit, branch=self.branch)
+            return replace(
+                ended, status=Status.DONE, reason="", commits=record.with_commit(self.commit), branch=self.branch
+            )
         where = f", and waits on the branch {self.branch}" if self.branch else ""
         by = f"capture {self.run_id}" if self.run_id else "an earlier capture"
         return replace(
@@ -39,7 +41,6 @@ class Earlier:
             status=Status.NOTHING,
             reason=f"{by} had the same text{where}",
             duplicate_of=self.run_id,
-            commit=None,
             branch=None,
         )
 

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -65,7 +65,8 @@ class Worker:
 class MemoryRecord:
     """A capture. `artifacts`: what it wrote (`wiki:refunds`); `files`: where. `conflicts`: what it left as it is.
 
-    `reason`: why nothing came of it, or what a person should know. `branch`: where the change waits for review.
+    `reason`: why nothing came of it, or what a person should know. `commits`: one, or one of each try of which a part
+    landed, the oldest first. `branch`: where the change waits for review.
     `reverted`: the run that took it back, when, and its commit. `duplicate_of`: the capture that said the same, where
     that is known.
     """
@@ -90,12 +91,11 @@ class MemoryRecord:
     artifacts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     conflicts: tuple[Mapping[str, Any], ...] = ()
-    commit: str | None = None
+    commits: tuple[str, ...] = ()
     branch: str | None = None
     error: Mapping[str, Any] | None = None
     reverted: Mapping[str, Any] | None = None
     duplicate_of: str | None = None
-    limits: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, request: CaptureRequest) -> Self:
@@ -116,6 +116,15 @@ class MemoryRecord:
         )
 
     @property
+    def commit(self) -> str | None:
+        """The newest commit of it."""
+        return self.commits[-1] if self.commits else None
+
+    def with_commit(self, commit: str | None) -> tuple[str, ...]:
+        """Return its commits with one more."""
+        return self.commits if commit is None or commit in self.commits else (*self.commits, commit)
+
+    @property
     def request(self) -> CaptureRequest:
         """What was asked."""
         return CaptureRequest(
@@ -133,12 +142,12 @@ class MemoryRecord:
         """Return it as it is now: running with nobody at work on it is interrupted."""
         if self.status is not Status.RUNNING or (self.worker is not None and self.worker.is_alive()):
             return self
-        return replace(self, status=Status.INTERRUPTED, reason="its process ended without saying how")
+        return _interrupted(self)
 
     def to_json(self, *, content: bool = False) -> dict[str, Any]:
         """Return it as plain values; `content`: with the text."""
         found = asdict(self)
-        found["characters"] = len(self.content)
+        found |= {"characters": len(self.content), "commit": self.commit}
         if not content:
             del found["content"]
         return found
@@ -148,7 +157,7 @@ def save(layout: Layout, record: MemoryRecord) -> MemoryRecord:
     """Write a record and return it; raises `StorageError`."""
     prepare_private_folder(layout)
     layout.memory.mkdir(mode=0o700, exist_ok=True)
-    document = {"format": FORMAT, **record.to_json(content=True)}
+    document = {"format": FORMAT, **asdict(record)}
     data = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
     for left in reversed(range(_TRIES)):
         try:
@@ -184,7 +193,7 @@ def _record(document: Any) -> MemoryRecord:
             "source_type": SourceType(known["source_type"]),
             "status": Status(known["status"]),
             "worker": None if worker is None else Worker(**worker),
-            **{name: tuple(known[name]) for name in ("artifacts", "files", "conflicts")},
+            **{name: tuple(known[name]) for name in ("artifacts", "files", "conflicts", "commits")},
         }
     )
 
@@ -225,15 +234,18 @@ def find(layout: Layout, text: str) -> MemoryRecord:
 
 
 def settle_dead(layout: Layout) -> None:
-    """Write of every capture whose process is gone that it was interrupted; the caller holds the lease."""
+    """Write of every capture that says it runs that it was interrupted; the caller holds the lease, so none does."""
     for run_id in _ids(layout):
         try:
             record = load(layout, run_id)
         except KtxError:  # listing the captures says what is wrong
             continue
-        seen = None if record is None else record.seen()
-        if seen is not None and record is not None and seen is not record:
-            save(layout, replace(seen, worker=None, finished=isoformat(now())))
+        if record is not None and record.status is Status.RUNNING:
+            save(layout, replace(_interrupted(record), worker=None, finished=isoformat(now())))
+
+
+def _interrupted(record: MemoryRecord) -> MemoryRecord:
+    return replace(record, status=Status.INTERRUPTED, reason="its process ended without saying how")
 
 
 def alike(layout: Layout, record: MemoryRecord) -> Iterable[MemoryRecord]:

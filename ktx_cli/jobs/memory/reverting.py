@@ -119,15 +119,14 @@ class _Revert:
 
     def _undo(self, repository: Repository) -> None:
         """Put every file of the capture back, with what was changed since merged into it."""
-        commit = str(self.record.commit)
-        if repository.commit_at(commit) is None:
-            raise KtxError(f"the commit {commit[:10]} of the capture is gone", hint="git fetch", code="git")
-        after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
-        changed = sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items())))
         lost: dict[str, str] = {}
-        for path in changed:
-            if path != MANIFEST:
-                self._undo_file(path, after.read(path), before.read(path), lost)
+        for commit in reversed(self.record.commits):
+            if repository.commit_at(commit) is None:
+                raise KtxError(f"the commit {commit[:10]} of the capture is gone", hint="git fetch", code="git")
+            after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
+            for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items()))):
+                if path != MANIFEST:
+                    self._undo_file(path, after.read(path), before.read(path), lost)
         if lost:
             raise self._refusal(lost)
         self._undo_manifest()

@@ -9,7 +9,6 @@ from typing import Any
 
 from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.memory.records import MemoryRecord, find
-from ktx_cli.jobs.memory.source import MANIFEST
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import Repository
 
@@ -56,13 +55,13 @@ def show(layout: Layout, text: str) -> Shown:
 
 
 def _diff(layout: Layout, record: MemoryRecord) -> Iterator[str]:
-    """Yield the unified diff of a capture's commit, without the manifest; nothing where the commit is gone."""
-    repository = None if record.commit is None else Repository.discover(layout.root)
-    if repository is None or record.commit is None or repository.commit_at(record.commit) is None:
-        return
-    after, before = repository.tree(record.commit), repository.tree(repository.parent_of(record.commit))
-    for path in record.files:
-        if path != MANIFEST:
+    """Yield the unified diffs of a capture's commits, without the manifest; nothing of a commit that is gone."""
+    repository = Repository.discover(layout.root) if record.commits else None
+    for commit in record.commits if repository is not None else ():
+        if repository is None or repository.commit_at(commit) is None:
+            continue
+        after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
+        for path in record.files:
             old, new = (_lines(tree.read(path)) for tree in (before, after))
             yield from difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
 

@@ -12,8 +12,11 @@ from typing import Any, ClassVar, Final
 from ktx_cli.context.sources.manifest import FileState, FileStatus, Manifest, manifest_path, parse_manifest
 from ktx_cli.context.sources.model import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.context.wiki.keys import GLOBAL, page_path
+from ktx_cli.core.text import file_stem
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.memory.records import MemoryRecord
+from ktx_cli.project.layout import SEMANTIC_NAME
 from ktx_cli.project.tree import Tree
 
 CONNECTION: Final = "_memory"
@@ -66,6 +69,16 @@ def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
 def raw_path(record: MemoryRecord) -> str:
     """Return the name of a capture's text in the manifest."""
     return f"{record.sha256}.md"
+
+
+def path_of(artifact: str) -> str:
+    """Return where an artifact is, or would be: the file of a page, the one ktx gives a source."""
+    kind, _, name = artifact.partition(":")
+    connection, _, source = name.partition("/")
+    if kind == "sl":
+        return f"{SEMANTIC_NAME}/{connection}/{file_stem(source)}.yaml"
+    scope, _, key = name.rpartition("/")
+    return page_path(scope or GLOBAL, key)
 
 
 def state_of(manifest: Manifest, record: MemoryRecord) -> FileState | None:
