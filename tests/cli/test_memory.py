@@ -133,7 +133,7 @@ def test_the_same_text_is_recognised_and_asks_nothing(ktx: Run, shop: Path, mode
     answer = ktx("memory", "capture", "--text", f"  \r\n{TEXT}  \r\n\n".lstrip(), "--json")
     found = item(answer)
     assert (answer.code, found["status"], found["duplicate_of"]) == (0, "nothing_to_capture", first["run_id"])
-    assert len(model_server.model_calls) == asked
+    assert (len(model_server.model_calls), found["artifacts"]) == (asked, [])
     for path in (shop / ".ktx/memory").glob("*.json"):  # as in a fresh clone
         path.unlink()
     found = item(ktx("memory", "capture", "--text", TEXT, "--json"))

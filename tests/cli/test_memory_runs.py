@@ -117,6 +117,25 @@ def _lives(group: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("propose", [False, True])
+def test_one_killed_between_its_commit_and_its_record_is_done_by_a_retry(
+    ktx: Run, shop: Path, model_server: ModelServer, propose: bool
+) -> None:
+    model = Memory()
+    model_server.play(model)
+    answer = ktx("memory", "capture", "--text", TEXT, "--json", *(["--propose"] if propose else []))
+    done = answer.data["items"][0]
+    path = Layout(shop).memory_record(done["run_id"])
+    cut = {"status": "interrupted", "commits": [], "branch": None}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **cut}))
+    asked, before = len(model.asked), git(shop, "rev-parse", "--all")
+    answer = ktx("memory", "retry", "latest", "--json")
+    found = answer.data["items"][0]
+    names = ("status", "commit", "branch", "files")
+    assert (answer.code, [found[each] for each in names]) == (0, [done[each] for each in names])
+    assert (len(model.asked), git(shop, "rev-parse", "--all")) == (asked, before)
+
+
 def test_the_next_run_writes_that_another_was_interrupted(ktx: Run, shop: Path, model_server: ModelServer) -> None:
     model = Held(1)
     model_server.play(model)

@@ -27,13 +27,12 @@ class Earlier:
 
     def told(self, record: MemoryRecord) -> MemoryRecord:
         """Return the record of the text with what is known of it."""
-        ended = replace(
-            record, worker=None, finished=isoformat(now()), artifacts=self.artifacts, error=None, conflicts=()
-        )
+        ended = replace(record, worker=None, finished=isoformat(now()), error=None, conflicts=())
         if self.run_id == record.run_id:
-            return replace(
-                ended, status=Status.DONE, reason="", commits=record.with_commit(self.commit), branch=self.branch
-            )
+            commits = record.with_commit(self.commit)
+            files = tuple(sorted({*record.files, *map(path_of, self.artifacts)}))
+            own = replace(ended, status=Status.DONE, reason="", commits=commits, branch=self.branch)
+            return replace(own, artifacts=self.artifacts or record.artifacts, files=files)
         where = f", and waits on the branch {self.branch}" if self.branch else ""
         by = f"capture {self.run_id}" if self.run_id else "an earlier capture"
         return replace(
