@@ -68,7 +68,7 @@ def ask_served(
                 question,
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
-                load=project.load_layer,
+                load=lambda layout, config, connection: model,  # the one the answer is kept with
                 opener=watch.opener(project.pool.open),
                 guarded=project.guard,
                 counted=project.counted,
