@@ -144,6 +144,17 @@ def test_with_privacy_sql_gives_counts_alone(company: Company) -> None:
     assert data["rows"] == [] and data["row_count"] == 2 and data["columns"] == ["country"]
 
 
+def test_no_value_becomes_a_name_with_or_without_a_semantic_layer(company: Company) -> None:
+    pivot = {"sql": "SELECT * FROM customers PIVOT(count(*) FOR country IN ('NO'))"}
+    for _ in range(2):
+        error = company.call("sql_execution", pivot, privacy=True).error
+        assert error is not None and error["code"] == "hidden" and "PIVOT" in error["message"]
+        for path in company.folder.glob("semantic-layer/shop/*.yaml"):
+            path.unlink()
+    counted = {"sql": "SELECT count(*) FROM customers"}
+    assert company.call("sql_execution", counted, privacy=True).data["rows"] == [[2]]
+
+
 def test_errors_about_rows_quote_none_where_rows_are_hidden(company: Company) -> None:
     sql = {"sql": "SELECT json_extract('word ' || words, '$.a') FROM facts"}
     for options in ({}, {"privacy": True}):

@@ -16,7 +16,7 @@ from ktx_cli.context.tools.sql_protection import check_protected, has_protected
 from ktx_cli.context.tools.sql_values import count_columns
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
-from ktx_cli.jobs.semantic.layers import layer_ids, the_layer
+from ktx_cli.jobs.semantic.layers import the_layer
 from ktx_cli.jobs.semantic.questions import Question
 from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.jobs.serving.telling import told_with_care
@@ -123,9 +123,9 @@ def run_served(
 
 
 def _model(project: ServedProject, connection: str) -> Model | None:
-    """Return the semantic layer of a connection, None where it has none: nothing is hidden then."""
+    """Return the semantic layer of a connection, an empty one where it has no files; None: it is no database."""
     config = project.config()
-    if connection not in config.databases() or connection not in layer_ids(project.layout):
+    if connection not in config.databases():
         return None
     return project.load_layer(project.layout, config, connection)
 
