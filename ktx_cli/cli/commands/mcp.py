@@ -244,22 +244,20 @@ def _register_logs(commands: typer.Typer) -> None:
 
         layout = _layout(session)
         path = layout.mcp_audit if audit else layout.mcp_log
-        found = last_lines(path, lines)
         if not follow:
+            found = last_lines(path, lines)
             steps = [] if path.exists() else ["ktx mcp start"]
             shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
             return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
         session.settings = replace(session.settings, json=False)
-        _follow(path, found)
+        _follow(path, lines)
         return Result()
 
 
-def _follow(path: Path, first: list[str]) -> None:
+def _follow(path: Path, last: int) -> None:
     """Write lines as they come; ends by an interrupt."""
     from ktx_cli.jobs.serving.following import followed
     from ktx_cli.project.secrets import mask
 
-    for line in first:
-        streams.write_out(line + "\n")
-    for line in followed(path):
+    for line in followed(path, last):
         streams.write_out(mask(line) + "\n")

@@ -14,15 +14,17 @@ POLL_SECONDS: Final = 0.2
 _MOST: Final = 1_000_000
 
 
-def followed(path: Path, *, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Yield whole lines that are added to a file from now on; never ends. A file that is not there yet may come.
+def followed(path: Path, last: int = 0, *, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Yield the last whole lines of a file, then those that are added; never ends. A file that is not there may come.
 
     Raises `StorageError`.
     """
     stream = _opened(path)
-    if stream is not None:
-        stream.seek(0, os.SEEK_END)
     rest = b""
+    if stream is not None:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _MOST))
+        *lines, rest = stream.read().split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in lines[len(lines) - min(last, len(lines)) :])
     while True:
         piece = stream.read(_MOST) if stream is not None else b""
         if piece:

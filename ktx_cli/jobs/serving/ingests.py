@@ -23,6 +23,7 @@ from ktx_cli.core.errors import KtxError, NotSupportedError
 from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.runs.lines import first_line, read_lines
 from ktx_cli.jobs.runs.records import RUNNING, find_run, read_report
+from ktx_cli.project.config import connection_of, load_config
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import process_start
@@ -83,6 +84,9 @@ def start_ingest(
 
     Raises the error the run ended with where it could not begin: `auth`, `no_backend`, `busy`, `config` and others.
     """
+    config = load_config(layout.config).config
+    for connection in wish.connections:
+        connection_of(config, connection)
     run_id = new_run_id()
     child = _spawn(layout, environ, run_id, wish)
     until = monotonic() + STARTING_SECONDS
@@ -143,10 +147,11 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
 
 
 def _spawn(layout: Layout, environ: Mapping[str, str], run_id: str, wish: IngestWish) -> subprocess.Popen[bytes]:
+    """Start the process. `-P`: the project's folder must not lend it modules."""
     folder = _folder(layout, run_id)
     with (folder / "result.json").open("wb") as result, (folder / "stderr.log").open("wb") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", "ktx_cli", "--project-dir", str(layout.root), *_words(run_id, wish)],
+            [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *_words(run_id, wish)],
             stdin=subprocess.DEVNULL,
             stdout=result,
             stderr=errors,
@@ -178,10 +183,11 @@ _CHILDREN: Final[dict[str, subprocess.Popen[bytes]]] = {}
 
 
 def _words(run_id: str, wish: IngestWish) -> list[str]:
-    words = ["ingest", *wish.connections, "--json", "--no-input", "--progress", "none", "--run-id", run_id]
+    words = ["ingest", "--json", "--no-input", "--progress", "none", "--run-id", run_id]
     words += ["--no-llm"] if wish.no_llm else []
     words += ["--max-usd", str(wish.max_usd)] if wish.max_usd is not None else []
-    return words + (["--max-tokens", str(wish.max_tokens)] if wish.max_tokens is not None else [])
+    words += ["--max-tokens", str(wish.max_tokens)] if wish.max_tokens is not None else []
+    return [*words, "--", *wish.connections]
 
 
 def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:

@@ -1,0 +1,247 @@
+"""`ktx mcp`: servers that are really started, watched and stopped; whose process is whose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.jobs.serving.settings import ServedFolder, ServerSettings
+from ktx_cli.jobs.serving.state import ServerState, read_server_state, state_of_this_process, write_server_state
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import process_start
+from tests.cli.conftest import KTX, Run
+from tests.mcp.wire import Wire, ktx, made, started
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "shop"
+    place.mkdir()
+    made(place)
+    return place
+
+
+@pytest.fixture
+def stopped(folder: Path) -> Iterator[Path]:
+    """A project whose server, if a test starts one, is stopped in the end."""
+    yield folder
+    assert ktx("mcp", "stop", folder=folder).returncode == 0
+
+
+def start(folder: Path, *words: str, **environ: str) -> Any:
+    return json.loads(ktx("mcp", "start", "--json", *words, folder=folder, **environ).stdout)
+
+
+def status(folder: Path) -> Any:
+    return json.loads(ktx("mcp", "status", "--json", folder=folder).stdout)["data"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_a_server_is_started_watched_and_stopped(stopped: Path) -> None:
+    assert status(stopped) == {"status": "stopped"}
+    data = start(stopped, "--port", "0", "--read-only", "--privacy")["data"]
+    assert data["outcome"] == "started"
+    wire = Wire(int(data["url"].split(":")[2].split("/")[0]))
+    assert wire.initialize().status == 200
+    found = status(stopped)
+    assert found["status"] == "running" and found["sessions"] == 1
+    assert found["read_only"] and found["privacy"] and not found["token_required"]
+    assert found["projects"] == [{"name": "", "folder": str(stopped), "url": found["url"]}]
+    mode = (stopped / ".ktx" / "mcp.json").stat().st_mode & 0o777
+    assert mode == 0o600
+    again = start(stopped, "--port", "0", "--read-only", "--privacy")
+    assert again["ok"] and again["data"]["outcome"] == "already running" and again["data"]["pid"] == found["pid"]
+    other = start(stopped, "--port", "0")
+    assert other["error"]["code"] == "busy" and other["error"]["details"]["differs"] == ["read_only", "privacy"]
+    done = ktx("mcp", "stop", folder=stopped)
+    assert (done.returncode, done.stdout) == (0, f"stopped (pid {found['pid']})\n")
+    assert process_start(found["pid"]) is None
+    assert status(stopped) == {"status": "stopped"}
+    assert not (stopped / ".ktx" / "mcp.json").exists()
+
+
+def test_nothing_to_stop_is_no_error(folder: Path, ktx: Run) -> None:
+    before = files(folder)
+    answer = ktx("mcp", "stop", "--project-dir", str(folder))
+    assert (answer.code, answer.out) == (0, "nothing was running\n")
+    assert files(folder) == before
+
+
+def test_a_taken_port_is_named(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        document = start(folder, "--port", str(port))
+    assert document["error"]["code"] == "busy"
+    assert f"port {port} of 127.0.0.1 is taken" in document["error"]["message"]
+    assert document["error"]["hint"] == "ktx mcp start --port 0"
+    assert status(folder) == {"status": "stopped"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--host", "0.0.0.0"], 2, "the server needs a token there"),
+        (["--token", "secret"], 2, "can be read by everybody"),
+        (["--token-file", "absent"], 2, "which is not there"),
+        (["--host", "no such host", "--token-file", "token"], 2, "no host of this machine"),
+        (["--allowed-origin", "evil.example"], 2, "is no origin"),
+        (["--allowed-host", "a b"], 2, "is no host name"),
+        (["other"], 2, "without --projects"),
+        (["--projects", "absent"], 3, "there is no ktx.yaml in it"),
+        (["--projects", ".", "."], 2, "named twice"),
+    ],
+)
+def test_what_keeps_a_server_from_starting(folder: Path, words: list[str], code: int, message: str) -> None:
+    (folder / "token").write_text("a-token-that-is-long-enough\n")
+    done = ktx("mcp", "start", "--port", "0", *words, folder=folder)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+    assert not (folder / ".ktx" / "mcp.json").exists()
+
+
+def test_a_short_token_is_not_enough_off_loopback(folder: Path) -> None:
+    done = ktx("mcp", "start", "--port", "0", "--host", "0.0.0.0", folder=folder, KTX_MCP_TOKEN="short")
+    assert done.returncode == 2 and "shorter than 16" in done.stderr
+
+
+def test_off_loopback_with_a_token(stopped: Path) -> None:
+    token = "a-token-that-is-long-enough"
+    (stopped / "token").write_text(token + "\n")
+    data = start(stopped, "--port", "0", "--host", "0.0.0.0", "--token-file", "token")["data"]
+    assert data["token_required"]
+    port = int(data["url"].split(":")[2].split("/")[0])
+    assert Wire(port).initialize().status == 401
+    assert Wire(port, token=token).initialize().status == 200
+    assert Wire(port, token=token).initialize(Host="ktx.example.com").status == 403
+    state = (stopped / ".ktx" / "mcp.json").read_text()
+    command = Path(f"/proc/{data['pid']}/cmdline").read_text()
+    assert token not in state + command
+
+
+def test_several_projects_share_nothing(tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "shop").mkdir(parents=True)
+        made(tmp_path / parent / "shop")
+    one, two = tmp_path / "a" / "shop", tmp_path / "b" / "shop"
+    (two / "wiki" / "global" / "refunds.md").write_text("---\nsummary: Of two\n---\n\nOnly of two.\n")
+    with started(one, "--projects", str(one), str(two)) as first:
+        second = Wire(first.port, "/mcp/shop-2")
+        first.path = "/mcp/shop"
+        assert first.initialize().status == second.initialize().status == 200
+        assert "Only of two" not in first.call("wiki_read", {"key": "refunds"})[2]
+        assert "Only of two" in second.call("wiki_read", {"key": "refunds"})[2]
+        stolen = Wire(first.port, "/mcp/shop", session=second.session)
+        assert stolen.ask("tools/list", {}).status == 404
+        assert status(two)["pid"] == status(one)["pid"]
+        assert [each["name"] for each in status(two)["projects"]] == ["shop", "shop-2"]
+    for folder in (one, two):
+        lines = (folder / ".ktx" / "logs" / "mcp-audit.jsonl").read_text().splitlines()
+        assert len([line for line in lines if "wiki_read" in line]) == 1
+        assert not (folder / ".ktx" / "mcp.json").exists()
+
+
+def test_a_killed_server_is_stale(stopped: Path) -> None:
+    pid = start(stopped, "--port", "0")["data"]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    while process_start(pid) is not None:
+        threading.Event().wait(0.02)
+    found = status(stopped)
+    assert (found["status"], found["problem"]) == ("stale", f"its process {pid} is gone")
+    assert start(stopped, "--port", "0")["data"]["outcome"] == "started"
+    assert status(stopped)["status"] == "running"
+
+
+def some_state(folder: Path, **changes: Any) -> ServerState:
+    settings = ServerSettings((ServedFolder("", str(folder)),))
+    state = state_of_this_process("0123", settings, 9, token_required=False)
+    fields = {name: getattr(state, name) for name in state.__slots__}
+    return ServerState(**{**fields, **changes})
+
+
+@pytest.mark.parametrize("changes", [{"process_start": "1"}, {"host_identity": "elsewhere"}, {"process_start": ""}])
+def test_a_process_with_the_same_number_is_left_alone(folder: Path, ktx: Run, changes: dict[str, str]) -> None:
+    with subprocess.Popen(["sleep", "600"]) as other:
+        change = {"process_start": process_start(other.pid) or "", **changes}
+        write_server_state(Layout(folder), some_state(folder, pid=other.pid, **change))
+        answer = ktx("mcp", "status", "--json", "--project-dir", str(folder))
+        assert answer.data["status"] == "stale"
+        answer = ktx("mcp", "stop", "--json", "--project-dir", str(folder))
+        assert answer.data["outcome"] == "stale"
+        assert other.poll() is None
+        other.kill()
+    assert read_server_state(Layout(folder)) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": {}}', "null", "[" * 10_000])
+def test_a_state_that_is_none(folder: Path, ktx: Run, text: str) -> None:
+    (folder / ".ktx").mkdir()
+    (folder / ".ktx" / "mcp.json").write_text(text)
+    assert ktx("mcp", "status", "--json", "--project-dir", str(folder)).data["status"] == "stale"
+    assert ktx("mcp", "stop", "--project-dir", str(folder)).code == 0
+    assert ktx("mcp", "status", "--json", "--project-dir", str(folder)).data["status"] == "stopped"
+
+
+def test_looking_changes_nothing(folder: Path, ktx: Run) -> None:
+    before = files(folder)
+    for words in (["status"], ["logs"], ["logs", "--audit"]):
+        assert ktx("mcp", *words, "--project-dir", str(folder)).code == 0
+    assert files(folder) == before
+
+
+def test_logs_are_followed_over_a_rotation(folder: Path) -> None:
+    log = folder / ".ktx" / "logs" / "mcp.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\ntwo\n")
+    with subprocess.Popen(
+        [KTX, "mcp", "logs", "--follow", "-n", "1"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "two\n"
+        with log.open("a") as stream:
+            stream.write("three\n")
+        assert following.stdout.readline() == "three\n"
+        log.rename(log.with_name("mcp.log.1"))
+        log.write_text("four\n")
+        assert following.stdout.readline() == "four\n"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(timeout=30) == 130
+
+
+def test_in_the_foreground_it_ends_by_a_signal(folder: Path) -> None:
+    with subprocess.Popen(
+        [KTX, "mcp", "start", "--foreground", "--port", "0"], cwd=folder, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        assert server.stderr.readline().startswith(f"serving {folder} at http://127.0.0.1:")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=30) == 0
+        assert server.stderr.read() == ""
+    assert not (folder / ".ktx" / "mcp.json").exists()
+
+
+@pytest.mark.parametrize(("config", "code"), [(None, 3), ("llm: [", 2)])
+def test_stdio_says_what_is_wrong_on_stderr(tmp_path: Path, ktx: Run, config: str | None, code: int) -> None:
+    if config is not None:
+        (tmp_path / "ktx.yaml").write_text(config)
+    answer = ktx("mcp", "stdio", "--json", "--project-dir", str(tmp_path))
+    assert (answer.code, answer.out) == (code, "")
+    assert "error: " in answer.err and "hint: " in answer.err

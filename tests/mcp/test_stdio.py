@@ -1,0 +1,135 @@
+"""The server over stdio as a process: what comes out of it, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.wire import KTX, made
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+ASKED = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "sl_query", "arguments": {"measures": ["orders.revenue"]}},
+}
+PRINTS = """
+import os, sys
+from ktx_cli.mcp import calling
+inner = calling.dumped
+def noisy(data):
+    print("printed by a library")
+    os.write(1, b"written below Python\\n")
+    return inner(data)
+calling.dumped = noisy
+sys.argv = ["ktx", "mcp", "stdio"]
+from ktx_cli.cli.main import main
+main()
+"""
+
+
+class Stdio:
+    """A server, and what a client says to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def ask(self, message: dict[str, Any]) -> Any:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
+        """End it by a signal, or by closing its stdin; returns its exit code and what else it wrote."""
+        if number is not None:
+            self.process.send_signal(number)
+            code = self.process.wait(timeout=30)
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode if number is None else code, out, err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made(tmp_path)
+    return tmp_path
+
+
+def begun(folder: Path, *words: str | Path) -> Stdio:
+    pipe = subprocess.PIPE
+    command = words or (KTX, "mcp", "stdio")
+    environ = {**os.environ, "PYTHONUNBUFFERED": ""}
+    return Stdio(subprocess.Popen(command, cwd=folder, env=environ, stdin=pipe, stdout=pipe, stderr=pipe))
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Stdio]:
+    made = begun(folder)
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+@pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_it_ends_cleanly_after_an_answer(server: Stdio, number: int | None, code: int) -> None:
+    assert server.ask(INITIALIZE)["result"]["serverInfo"]["name"] == "ktx"
+    assert "error" not in server.ask(ASKED)["result"]["content"][0]["text"]
+    assert server.end(number) == (code, b"", b"")
+
+
+def test_a_print_does_not_break_the_protocol(folder: Path) -> None:
+    server = begun(folder, sys.executable, "-c", PRINTS)
+    with server.process:
+        assert server.ask(INITIALIZE)["id"] == 1
+        assert server.ask(ASKED)["id"] == 2
+        code, out, err = server.end()
+    assert (code, out) == (0, b"")
+    assert b"printed by a library" in err and b"written below Python" in err
+
+
+def test_what_is_no_message_is_answered_and_passed_over(server: Stdio) -> None:
+    assert server.process.stdin is not None
+    server.process.stdin.write(b"no JSON\n\xff\xfe\n")
+    assert server.ask(INITIALIZE)["id"] == 1
+    code, out, _ = server.end()
+    assert (code, out) == (0, b"")
+
+
+def test_the_last_line_needs_no_end(server: Stdio) -> None:
+    assert server.ask(INITIALIZE)["id"] == 1
+    out, err = server.process.communicate(json.dumps(ASKED).encode(), timeout=30)
+    assert server.process.returncode == 0 and err == b""
+    assert out == b"" or json.loads(out)["id"] == 2
+
+
+def test_calls_are_noted(server: Stdio, folder: Path) -> None:
+    server.ask(INITIALIZE)
+    server.ask(ASKED)
+    secret = {
+        "measures": ["orders.revenue"],
+        "filters": ["orders.status = 'sk-ant-api03-R2D2x9Kq7LmZp4Vt8Wn1Yb6Hd3Jf5Gs0'"],
+    }
+    server.ask({**ASKED, "id": 3, "params": {"name": "sl_query", "arguments": secret}})
+    assert server.end()[0] == 0
+    path = folder / ".ktx" / "logs" / "mcp-audit.jsonl"
+    begun, asked, hidden = (json.loads(line) for line in path.read_text().splitlines())
+    assert begun["method"] == "initialize" and begun["client"] == {"name": "x", "version": "1"}
+    assert (asked["tool"], asked["outcome"], asked["transport"]) == ("sl_query", "ok", "stdio")
+    assert asked["arguments"] == {"measures": ["orders.revenue"]} and len(asked["arguments_sha256"]) == 64
+    assert asked["bytes"] > 100
+    assert hidden["arguments"]["filters"] == ["***"]
+    assert path.stat().st_mode & 0o777 == 0o600
