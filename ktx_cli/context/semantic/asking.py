@@ -99,6 +99,7 @@ def ask(
     now: datetime | None = None,
     probed: bool = True,
     probing: Connector | None = None,
+    graph: Graph | None = None,
 ) -> Answer:
     """Return the answer of a question from an open connection.
 
@@ -107,7 +108,7 @@ def ask(
     `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
     """
     started = monotonic()
-    asked = compile_query(model, query, attributes=attributes, now=now)
+    asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
     compiled = monotonic()
     build = asked.compiled.build
     require_periods(asked.compiled, connector)

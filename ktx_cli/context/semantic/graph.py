@@ -6,6 +6,7 @@ cheapest is taken, and two equally cheap ones are an error that lists how to cho
 
 from __future__ import annotations
 
+import copy
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from ktx_cli.core.text import listing
 
 MOST_HOPS: Final = 12
 MOST_CHOICES: Final = 20
+_MOST: Final = 10_000
+"""Lookups a graph remembers: what is asked of a server may be anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +116,15 @@ class Graph:
         """
         key = (start, tuple(hops), tuple(via))
         if key not in self._found:
+            if len(self._found) >= _MOST:
+                self._found.clear()
             try:
                 self._found[key] = self._search(start, tuple(hops), tuple(via))
             except SemanticError as error:
                 self._found[key] = error
         found = self._found[key]
         if isinstance(found, SemanticError):
-            raise found
+            raise copy.copy(found)  # who catches it may change it
         return found
 
     def reaches(self, start: str, target: str) -> bool:

@@ -9,7 +9,7 @@ from ktx_cli.context.semantic.model import MetricTest, Model
 from ktx_cli.context.wiki.model import Finding
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.jobs.ingest.running import Run
-from ktx_cli.jobs.semantic.asking import guard_of
+from ktx_cli.jobs.semantic.guarded import guard_of
 
 
 class MetricGate:

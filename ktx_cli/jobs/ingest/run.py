@@ -61,7 +61,8 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     targets = choose_targets(loaded.config, request.connections, databases_only=request.databases_only)
-    report = IngestReport(request.run_id or new_run_id(), request.command, dry_run=request.dry_run, project_dir=layout.root)
+    run_id = request.run_id or new_run_id()
+    report = IngestReport(run_id, request.command, dry_run=request.dry_run, project_dir=layout.root)
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend
     depth = choose_depth(loaded.config, request.depth, no_llm=request.no_llm)
     report.depth = depth.value

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.connectors.opening import Opener, open_connection
-from ktx_cli.connectors.remembering import Counts, Remembering
-from ktx_cli.context.semantic.model import Model
+from ktx_cli.connectors.remembering import Remembering
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
-from ktx_cli.jobs.semantic.layers import LoadLayer, broken_files_told, load_layer, the_layer
+from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows
+from ktx_cli.jobs.semantic.layers import broken_files_told, the_layer
+from ktx_cli.jobs.semantic.means import ANEW, Means
 from ktx_cli.jobs.semantic.questions import Question, shaped
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -78,15 +77,9 @@ def ask_layer(
     environ: Mapping[str, str],
     now: datetime | None = None,
     max_bytes: int = DEFAULT_BYTES,
-    load: LoadLayer = load_layer,
-    opener: Opener = open_connection,
-    guarded: MakeGuard | None = None,
-    counted: Counts | None = None,
+    means: Means = ANEW,
 ) -> Told:
     """Return the answer of a question.
-
-    `load`, `opener`, `guarded`: how a layer is read, a connection opened, a guard made; a server has its own, which
-    remember. `counted`: where what the joins missed is kept for as long as the data is proved the same.
 
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
@@ -95,13 +88,18 @@ def ask_layer(
 
     started = monotonic()
     connection = the_layer(layout, config, question.connection)
-    guard = (guarded or guard_of)(layout, config, connection, model := load(layout, config, connection))
+    model = means.load(layout, config, connection)
+    guard = means.guard(layout, config, connection, model)
     query = shaped(question, model)
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
-    with broken_files_told(model), guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        probing = None if counted is None else Remembering(connector, counted)
-        answer = ask(model, query, connector, attributes=question.attributes, now=asked_at, probing=probing)
+    opened = guard.open(config, layout=layout, environ=environ, opener=means.opener)
+    with broken_files_told(model), opened as connector:
+        probing = None if means.counted is None else Remembering(connector, means.counted)
+        graph = means.graph(model)
+        answer = ask(
+            model, query, connector, attributes=question.attributes, now=asked_at, probing=probing, graph=graph
+        )
         receipt = dict(answer.receipt)
         again = _verified(answer, connector) if question.verified else None
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
@@ -120,21 +118,11 @@ def ask_layer(
     )
 
 
-MakeGuard = Callable[[Layout, KtxConfig, str, Model], Guard]
-"""Takes layout, settings, connection and its layer: `guard_of`, or one that remembers."""
-
-
 def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
     """Return why rows were left out; an answer cut before its limit held all the bytes a session may."""
     if too_large or (answer.truncated and len(answer.rows) < limit):
         return "bytes"
     return "rows" if answer.truncated else None
-
-
-def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
-    """Return the guard for statements compiled from a model."""
-    tables = [source.table for source in model.sources.values() if source.table is not None]
-    return Guard.of(layout, config, connection, tables).for_compiled
 
 
 def _verified(answer: Answer, connector: GuardedConnector) -> Verified | None:

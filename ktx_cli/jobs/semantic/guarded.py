@@ -23,6 +23,7 @@ from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
 from ktx_cli.context.scan.catalog import load_manifest
 from ktx_cli.context.scan.profiling.plain import json_value
+from ktx_cli.context.semantic.model import Model
 from ktx_cli.core.errors import ConfigError, SourceError, UsageError
 from ktx_cli.core.recent import Recent
 from ktx_cli.core.text import listing
@@ -228,6 +229,12 @@ class GuardedConnector:
             ((version,),) = self.inner.query("SELECT VERSION()", max_rows=1).rows
             self._server = server_of(str(version))
         return self._server
+
+
+def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+    """Return the guard for statements compiled from a model."""
+    tables = [source.table for source in model.sources.values() if source.table is not None]
+    return Guard.of(layout, config, connection, tables).for_compiled
 
 
 def json_rows(

@@ -11,7 +11,7 @@ from ktx_cli.context.semantic.metric_tests import TestResult, run_test
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.semantic.asking import guard_of
+from ktx_cli.jobs.semantic.guarded import guard_of
 from ktx_cli.jobs.semantic.layers import load_layers, some_layers
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout

@@ -14,7 +14,7 @@ from ktx_cli.context.semantic.model import Model, Problem
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.semantic.asking import guard_of
+from ktx_cli.jobs.semantic.guarded import guard_of
 from ktx_cli.jobs.semantic.layers import LoadLayer, load_layer, some_layers
 from ktx_cli.jobs.semantic.physical import USED_UP, Check, DataChecks
 from ktx_cli.project.config import KtxConfig

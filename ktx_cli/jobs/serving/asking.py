@@ -68,10 +68,11 @@ def ask_served(
                 question,
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
-                load=lambda layout, config, connection: model,  # the one the answer is kept with
-                opener=watch.opener(project.pool.open),
-                guarded=project.guard,
-                counted=project.counted,
+                means=dataclasses.replace(
+                    project.means,
+                    load=lambda layout, config, connection: model,  # the one the answer is kept with
+                    opener=watch.opener(project.pool.open),
+                ),
             )
         _require_verified(told, privacy)
         project.answers.put(key, proof, told, _size(told.rows))

@@ -12,13 +12,15 @@ from typing import Final
 from ktx_cli.connectors.pooling import ConnectorPool
 from ktx_cli.connectors.remembering import Counts
 from ktx_cli.context.search.index.searching import Searcher
+from ktx_cli.context.semantic.graph import Graph
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.core.recent import Recent
 from ktx_cli.jobs.search import open_searcher
-from ktx_cli.jobs.semantic.asking import guard_of
-from ktx_cli.jobs.semantic.guarded import Guard
+from ktx_cli.jobs.semantic.guarded import Guard, guard_of
 from ktx_cli.jobs.semantic.layers import load_layer
+from ktx_cli.jobs.semantic.means import Means
 from ktx_cli.jobs.serving.answers import KeptAnswers
+from ktx_cli.jobs.serving.memories import Memories
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 
@@ -41,11 +43,16 @@ class ServedProject:
     pool: ConnectorPool = field(default_factory=ConnectorPool)
     counted: Counts = field(default_factory=lambda: Recent(_COUNTS))
     answers: KeptAnswers = field(default_factory=KeptAnswers)
+    memories: Memories = field(init=False)
     _config: tuple[Stamp, KtxConfig] | None = None
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
+    _graphs: dict[str, tuple[Model, Graph]] = field(default_factory=dict)
     _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.memories = Memories(self.layout, self.environ)
 
     def config(self) -> KtxConfig:
         """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
@@ -67,6 +74,19 @@ class ServedProject:
                 kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
             return kept[2]
 
+    @property
+    def means(self) -> Means:
+        """How the questions of this project get at what they need."""
+        return Means(self.load_layer, self.pool.open, self.guard, self.graph, self.counted)
+
+    def graph(self, model: Model) -> Graph:
+        """Return the joins of a layer, the same as long as the layer is the same."""
+        with self._lock:
+            kept = self._graphs.get(model.connection)
+            if kept is None or kept[0] is not model:
+                kept = self._graphs[model.connection] = (model, Graph(model))
+            return kept[1]
+
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
         """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
         with self._lock:
@@ -85,7 +105,8 @@ class ServedProject:
             return self._searcher[1]
 
     def close(self) -> None:
-        """Close what is open; a question under way ends first."""
+        """Close what is open; a question under way ends first, captures that wait go on without the server."""
+        self.memories.close()
         self.pool.close()
         with self._lock:
             if self._searcher is not None:

@@ -46,10 +46,7 @@ def total(project: ServedProject) -> object:
         project.config(),
         Question({"measures": ["orders.total"]}),
         environ={},
-        load=project.load_layer,
-        opener=project.pool.open,
-        guarded=project.guard,
-        counted=project.counted,
+        means=project.means,
     )
     return told.rows[0][0]
 
