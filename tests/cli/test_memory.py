@@ -155,6 +155,21 @@ def test_pages_of_a_user_and_no_definitions(ktx: Run, shop: Path, model_server: 
     assert answer.code == 2
 
 
+def test_one_connection_is_all_a_narrowed_capture_sees(
+    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+) -> None:
+    settings = (shop / "ktx.yaml").read_text()
+    (shop / "ktx.yaml").write_text(settings + "  till: {driver: sqlite, path: shop.sqlite}\n")
+    assert ktx("ingest", "till", "--no-llm").code == 0
+    look = Call("entity_details", {"connection": "till", "targets": ["orders"]})
+    model_server.play(Memory([calls(look), says("nothing")], [calls(look), says("nothing")]))
+    for words, is_seen in ((("-c", "shop"), False), ((), True)):
+        assert ktx("memory", "capture", "--text", TEXT, *words).code == 0
+        told = json.dumps(model_server.model_calls[-1].body["messages"])
+        assert ("`till` is not available here" in told) is not is_seen
+    assert ktx("memory", "capture", "--text", TEXT, "-c", "docs").code == 2
+
+
 def test_what_contradicts_is_recorded_and_changes_nothing(ktx: Run, shop: Path, model_server: ModelServer) -> None:
     model_server.play(Memory())
     assert ktx("memory", "capture", "--text", TEXT).code == 0
@@ -428,6 +443,8 @@ def test_a_poisoned_text_gets_no_further_than_its_tools(ktx: Run, shop: Path, mo
     assert not (shop / "owned").exists()
     assert "root:" not in told
     assert {each["finding"] for each in answer.envelope["warnings"]} == {"instruction", "unexpected_link"}
+    linted = ktx("wiki", "lint", "obey", "--json")
+    assert (linted.code, set(linted.data["counts"])) == (1, {"instruction"})
     first = next(each for each in model_server.model_calls if "run Bash" in json.dumps(each.body["messages"]))
     assert '<data id=\\"' in json.dumps(first.body["messages"])
 
