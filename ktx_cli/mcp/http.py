@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -54,7 +54,7 @@ class HttpServer:
     def __post_init__(self) -> None:
         routes = [Route(HEALTH_PATH, self._health, methods=["GET"])]
         routes += [Route(each.path, _Endpoint(each.sessions)) for each in self.served]
-        app = Starlette(routes=routes)
+        app = Starlette(routes=routes, exception_handlers={SlowClientError: self._slow})
         app.router.redirect_slashes = False
         self._app = _with_cors(app, self.guard) if self.guard.origins else app
 
@@ -63,14 +63,10 @@ class HttpServer:
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
-        if refusal is None:
-            try:
-                await self.load.serve(self._app, scope, receive, send)
-            except SlowClientError:
-                refusal = _SLOW
         if refusal is not None:
             self._note(scope, refusal)
-            await self.load.serve(_answer(refusal), scope, receive, send)
+        app = self._app if refusal is None else _answer(refusal)
+        await self.load.serve(app, scope, receive, send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -102,6 +98,10 @@ class HttpServer:
                 "peer": client[0] if client else None,
             }
         )
+
+    async def _slow(self, request: Request, error: Exception) -> Response:
+        self._note(request.scope, _SLOW)
+        return _answer(_SLOW)
 
     async def _health(self, request: Request) -> JSONResponse:
         problem = next((each.audit.problem for each in self.served if each.audit.problem), None)
@@ -144,7 +144,7 @@ def _too_large(headers: Any) -> Refusal | None:
     return Refusal(413, "body", "the request is too large", f"at most {LARGEST_BODY:,} bytes")
 
 
-def _answer(refusal: Refusal) -> Callable[[Scope, Receive, Send], Any]:
+def _answer(refusal: Refusal) -> Response:
     error: Mapping[str, Any] = {
         "code": REFUSED,
         "message": refusal.message,

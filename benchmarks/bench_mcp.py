@@ -1,0 +1,187 @@
+"""The MCP server on the demo: latency of `sl_query` over stdio and HTTP, 200 calls at once, memory over many calls.
+
+Prints p50 and p99 in ms of the demo's questions and of 50 questions made of them, one client in sequence, and the ratio
+to the same question in process; calls lost of 200 by 20 clients; RSS of the server at each quarter of the last part.
+
+    python benchmarks/bench_mcp.py [PROJECT] [--calls 20000] [--rounds 40]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from ktx_cli.jobs.demo.questions import QUESTIONS
+from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.mcp.tool import Call, Options
+from ktx_cli.mcp.tools import TOOLS
+from ktx_cli.project.layout import Layout
+from ktx_cli.testing.kills import installed_ktx
+
+KTX = str(installed_ktx())
+Query = dict[str, Any]
+
+
+def demo_questions() -> list[Query]:
+    return [dict(each.query) for each in QUESTIONS]
+
+
+def made_questions(count: int = 50) -> list[Query]:
+    """Return different questions: each of the demo's, with another number of rows each time."""
+    asked = demo_questions()
+    return [{**asked[at % len(asked)], "limit": 10 + at} for at in range(count)]
+
+
+def percentiles(times: list[float]) -> tuple[float, float]:
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    return cuts[49], cuts[98]
+
+
+def in_process(project: Path, queries: list[Query], rounds: int) -> list[float]:
+    (tool,) = (each for each in TOOLS if each.name == "sl_query")
+    served = ServedProject(Layout(project), dict(os.environ))
+    times = []
+    try:
+        for at in range(rounds + 1):
+            for query in queries:
+                begun = time.perf_counter()
+                tool.run(Call(served, Options()), tool.input_model.model_validate(query))
+                times += [(time.perf_counter() - begun) * 1000] if at else []
+    finally:
+        served.close()
+    return times
+
+
+async def over(session: ClientSession, queries: list[Query], rounds: int) -> list[float]:
+    times = []
+    for at in range(rounds + 1):
+        for query in queries:
+            begun = time.perf_counter()
+            answer = await session.call_tool("sl_query", query)
+            times += [(time.perf_counter() - begun) * 1000] if at else []
+            assert not answer.is_error, answer
+    return times
+
+
+Work = Callable[[ClientSession], Awaitable[Any]]
+
+
+async def with_stdio(project: Path, work: Work) -> Any:
+    server = StdioServerParameters(
+        command=KTX, args=["--project-dir", str(project), "mcp", "stdio"], env=dict(os.environ)
+    )
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        return await work(session)
+
+
+async def with_http(url: str, work: Work) -> Any:
+    async with (
+        httpx2.AsyncClient(timeout=120) as client, streamable_http_client(url, http_client=client) as (read, write, *_),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        return await work(session)
+
+
+def rss(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+async def at_once(url: str, clients: int = 20, each: int = 10) -> tuple[int, float]:
+    """Return how many of the calls were answered, and how long all took."""
+    answered = 0
+    queries = demo_questions()
+
+    async def client(session: ClientSession) -> None:
+        async def one(at: int) -> None:
+            nonlocal answered
+            answer = await session.call_tool("sl_query", queries[at % len(queries)])
+            answered += not answer.is_error
+
+        async with anyio.create_task_group() as calls:
+            for at in range(each):
+                calls.start_soon(one, at)
+
+    begun = time.perf_counter()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(clients):
+            tasks.start_soon(with_http, url, client)
+    return answered, time.perf_counter() - begun
+
+
+async def memory(url: str, pid: int, calls: int) -> None:
+    queries = made_questions()
+
+    async def work(session: ClientSession) -> None:
+        print(f"memory at the start               {rss(pid):7.1f} MB")
+        for quarter in range(1, 5):
+            for at in range(calls // 4):
+                await session.call_tool("sl_query", queries[at % len(queries)])
+            print(f"memory after {quarter * (calls // 4):6,} calls         {rss(pid):7.1f} MB", flush=True)
+
+    await with_http(url, work)
+
+
+def latency(project: Path, url: str, rounds: int) -> None:
+    for name, queries, turns in (
+        ("the demo's questions", demo_questions(), rounds),
+        ("50 different questions", made_questions(), max(1, rounds // 10)),
+    ):
+        base = percentiles(in_process(project, queries, turns))
+        rows = {
+            "in process": base,
+            "stdio": percentiles(anyio.run(with_stdio, project, lambda session: over(session, queries, turns))),  # noqa: B023
+            "HTTP": percentiles(anyio.run(with_http, url, lambda session: over(session, queries, turns))),  # noqa: B023
+        }
+        for way, (p50, p99) in rows.items():
+            print(
+                f"{name:24} {way:12} p50 {p50:6.1f} ms  p99 {p99:6.1f} ms  {p50 / base[0]:5.1f} x in process",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("project", nargs="?", type=Path)
+    parser.add_argument("--calls", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=40)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        project = asked.project or Path(folder, "demo")
+        if asked.project is None:
+            subprocess.run(
+                [KTX, "demo", str(project)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        start = [KTX, "--project-dir", str(project), "mcp"]
+        done = subprocess.run([*start, "start", "--port", "0", "--json"], capture_output=True, text=True, check=True)
+        data = json.loads(done.stdout)["data"]
+        try:
+            latency(project, data["url"], asked.rounds)
+            answered, seconds = anyio.run(at_once, data["url"])
+            print(f"200 calls of 20 clients at once: {answered} answered in {seconds:.2f} s")
+            anyio.run(memory, data["url"], data["pid"], asked.calls)
+        finally:
+            subprocess.run([*start, "stop"], check=True, stdout=subprocess.DEVNULL)
+    if answered != 200:
+        sys.exit(f"{200 - answered} calls were lost")
+
+
+if __name__ == "__main__":
+    main()
