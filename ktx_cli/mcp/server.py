@@ -61,6 +61,11 @@ class ProjectServer:
             on_get_prompt=self._get_prompt,
         )
 
+    def resume(self) -> None:
+        """Go on with captures that wait from before, where this server may write."""
+        if not self.options.read_only:
+            self.project.memories.resume()
+
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_definition(each) for each in self.tools.values()])
 

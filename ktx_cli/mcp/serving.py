@@ -91,8 +91,10 @@ def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str
     with only_server(layout), closing(ServedProject(layout, dict(environ))) as project:
         audit = AuditLog(layout, "http", settings.privacy)
         options = Options(read_only=settings.read_only, privacy=settings.privacy)
+        server = ProjectServer(project, options)
+        server.resume()
         with closing(audit):
-            yield Served(folder.path, ProjectServer(project, options), audit)
+            yield Served(folder.path, server, audit)
 
 
 def _bound(settings: ServerSettings) -> socket.socket:

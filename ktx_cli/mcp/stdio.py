@@ -32,6 +32,7 @@ def serve_stdio(server: ProjectServer) -> int:
     """
     audit = AuditLog(server.project.layout, "stdio", server.options.privacy)
     server.server.middleware.append(audit.middleware)
+    server.resume()
     with plain_log(), contextlib.closing(audit):
         return anyio.run(_serve, server)
 

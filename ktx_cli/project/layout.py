@@ -112,6 +112,11 @@ class Layout:
         """Locked by the process that works through the queue of captures."""
         return self.memory / "worker.lock"
 
+    @property
+    def memory_log(self) -> Path:
+        """What the process that a server started for the queue of captures said last."""
+        return self.logs / "memory.log"
+
     def memory_record(self, run_id: str) -> Path:
         """What is known of a capture, as JSON."""
         return self.memory / f"{run_id}.json"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.testing.model_script import Call, Reply, Turn, calls, says
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, says
 from tests.cli.agents import Agents
 
 MANIFEST = "raw-sources/_memory/memory/manifest.yaml"
 TEXT = "Refunds come off revenue on the day they are paid. A paid order is one whose column paid is 1."
 LOOK = Call("entity_details", {"connection": "shop", "targets": ["orders"]})
+RESULTS = "The results of your calls, in order:"
+"""What stands in front of the results of each step where the whole conversation is one text (`claude-cli`)."""
+_HELD_SECONDS = 60
 OVERLAY = "name: orders\nsegments:\n  - name: paid_orders\n    expr: paid = 1\n"
 
 
@@ -51,6 +56,28 @@ class Memory(Agents):
         if "lead nowhere" in text and "Task: memory capture" not in text:
             return "repair"
         return "memory" if "Task: memory capture" in text else super().topic(text)
+
+
+class Held(Memory):
+    """Answers by how far a capture is, and holds a step back until it is let go."""
+
+    def __init__(self, held: int) -> None:
+        super().__init__()
+        self.held = held
+        self.reached, self.let_go = threading.Event(), threading.Event()
+        self.steps: Counter[int] = Counter()
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        said = json.dumps(request.body["messages"])
+        if "Task: memory capture" not in said:
+            return super().__call__(request)
+        step = sum(message["role"] == "assistant" for message in request.body["messages"])
+        step += said.count(RESULTS)
+        self.steps[step] += 1
+        if step == self.held and not self.let_go.is_set():
+            self.reached.set()
+            assert self.let_go.wait(_HELD_SECONDS)
+        return usual()[step]
 
 
 def records(project: Path) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.jobs.memory.capture import CaptureOptions, capture
 from ktx_cli.jobs.memory.queue import enqueue, listed, status_of
 from ktx_cli.jobs.memory.records import Status
 from ktx_cli.jobs.memory.request import CaptureRequest
@@ -22,12 +23,10 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git
-from tests.cli.memory_agents import MANIFEST, TEXT, Memory, page, records, usual
+from tests.cli.memory_agents import MANIFEST, TEXT, Held, Memory, page, records
 
 Run = Callable[..., Any]
 SECONDS = 60
-RESULTS = "The results of your calls, in order:"
-"""What stands in front of the results of each step where the whole conversation is one text (`claude-cli`)."""
 
 
 @pytest.fixture
@@ -35,28 +34,6 @@ def shop(ktx: Run, company: Path, configure: Run) -> Path:
     configure()
     assert ktx("ingest", "shop", "--no-llm").code == 0
     return company
-
-
-class Held(Memory):
-    """Answers by how far a capture is, and holds a step back until it is let go."""
-
-    def __init__(self, held: int) -> None:
-        super().__init__()
-        self.held = held
-        self.reached, self.let_go = threading.Event(), threading.Event()
-        self.steps: Counter[int] = Counter()
-
-    def __call__(self, request: ModelRequest) -> Reply:
-        said = json.dumps(request.body["messages"])
-        if "Task: memory capture" not in said:
-            return super().__call__(request)
-        step = sum(message["role"] == "assistant" for message in request.body["messages"])
-        step += said.count(RESULTS)
-        self.steps[step] += 1
-        if step == self.held and not self.let_go.is_set():
-            self.reached.set()
-            assert self.let_go.wait(SECONDS)
-        return usual()[step]
 
 
 def started(*words: str, **options: Any) -> subprocess.Popen[str]:
@@ -273,6 +250,18 @@ def test_a_worker_whose_server_is_killed_ends_at_once_and_the_queue_stays(
 def _await_end(pid: int) -> None:
     while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
         threading.Event().wait(0.05)
+
+
+def test_a_capture_another_process_had_meanwhile_is_not_made_again(
+    ktx: Run, shop: Path, model_server: ModelServer
+) -> None:
+    queued = enqueue(Layout(shop), CaptureRequest("Hello."))
+    model = Memory([says("nothing")], usual())
+    model_server.play(model)
+    options = CaptureOptions(shop, os.environ)
+    ends = [capture(queued, options).record for _ in range(2)]
+    assert [each.status for each in ends] == [Status.NOTHING] * 2
+    assert len(model.asked) == 1
 
 
 def test_one_that_cannot_begin_fails_and_the_next_has_its_turn(ktx: Run, shop: Path, model_server: ModelServer) -> None:

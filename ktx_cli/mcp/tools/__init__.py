@@ -11,6 +11,7 @@ from ktx_cli.mcp.tools import (
     ingesting,
     layer_asking,
     layer_reading,
+    memory,
     searching,
     sql,
     status,
@@ -27,5 +28,6 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
     *sql.TOOLS,
     *status.TOOLS,
     *ingesting.TOOLS,
+    *memory.TOOLS,
 )
 """All tools, in the order a client shows them."""
