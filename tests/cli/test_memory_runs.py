@@ -256,7 +256,7 @@ def test_a_capture_another_process_had_meanwhile_is_not_made_again(
     ktx: Run, shop: Path, model_server: ModelServer
 ) -> None:
     queued = enqueue(Layout(shop), CaptureRequest("Hello."))
-    model = Memory([says("nothing")], usual())
+    model = Memory([says("nothing")])
     model_server.play(model)
     options = CaptureOptions(shop, os.environ)
     ends = [capture(queued, options).record for _ in range(2)]

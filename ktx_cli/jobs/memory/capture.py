@@ -25,7 +25,7 @@ from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.units.outcome import UnitStatus
 from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.jobs.memory.earlier import Earlier, branch_of, earlier_capture
-from ktx_cli.jobs.memory.records import MemoryRecord, Status, Worker, save, settle_dead
+from ktx_cli.jobs.memory.records import ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
 from ktx_cli.jobs.memory.source import MANIFEST, path_of, with_state, work_of
 from ktx_cli.jobs.memory.working import Landed, run_capture
 from ktx_cli.llm.roles import NO_BACKEND, no_backend
@@ -150,6 +150,10 @@ class _Capture:
         run = self.run
         recover(run, repository)
         settle_dead(run.layout)
+        ended = load(run.layout, self.record.run_id)
+        if ended is not None and ended.status in ENDED:  # another process had it meanwhile
+            self.record = ended
+            return
         head = repository.head()
         run.report.branch = head.ref
         base = ProjectBase(run.layout, repository, head.commit)

@@ -42,6 +42,9 @@ class Status(StrEnum):
 UNFINISHED: Final = frozenset({Status.FAILED, Status.INTERRUPTED})
 """Captures that may be tried again."""
 
+ENDED: Final = frozenset({Status.DONE, Status.NOTHING, Status.CONFLICT})
+"""Captures of which nothing is left to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
