@@ -92,7 +92,8 @@ async def with_stdio(project: Path, work: Work) -> Any:
 
 async def with_http(url: str, work: Work) -> Any:
     async with (
-        httpx2.AsyncClient(timeout=120) as client, streamable_http_client(url, http_client=client) as (read, write, *_),
+        httpx2.AsyncClient(timeout=120) as client,
+        streamable_http_client(url, http_client=client) as (read, write, *_),
         ClientSession(read, write) as session,
     ):
         await session.initialize()
