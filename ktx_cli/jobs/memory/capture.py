@@ -23,7 +23,7 @@ from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
 from ktx_cli.jobs.ingest.spending import Spending
 from ktx_cli.jobs.ingest.units.outcome import UnitStatus
-from ktx_cli.jobs.ingest.units.store import forget_units
+from ktx_cli.jobs.ingest.units.store import forget_own_units
 from ktx_cli.jobs.memory.earlier import Earlier, branch_of, earlier_capture
 from ktx_cli.jobs.memory.records import ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
 from ktx_cli.jobs.memory.source import MANIFEST, path_of, with_state, work_of
@@ -169,7 +169,7 @@ class _Capture:
         if landed.stop.asked:
             raise CancelledError("interrupted", hint=self._retry)
         self._publish(repository, head.commit, lease, landed)
-        forget_units(run, database)
+        forget_own_units(run, database)
         if not self.record.propose:
             refresh_search(run)
         self._end(landed)

@@ -64,6 +64,12 @@ class UnitStore:
         with translated(self.state):
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
 
+    def forget(self, key: str) -> None:
+        """Forget what is kept of one unit."""
+        with translated(self.state), transaction(self.database):
+            for table in ("unit_outcomes", "unit_steps"):
+                self.database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+
     def landed(self, connection: str, kind: str, keep: Collection[str] = ()) -> None:
         """Forget what is kept of a source whose work is in a commit, but for the units of the keys to `keep`."""
         beginning = _beginning(connection, kind)
@@ -96,6 +102,15 @@ def forget_units(run: Run, database: sqlite3.Connection) -> None:
         if work.error is None:
             store.landed(work.connection, work.kind, {each.kept_as for each in work.outcomes if _waits(each, held)})
     store.landed("", RECONCILE)
+
+
+def forget_own_units(run: Run, database: sqlite3.Connection) -> None:
+    """Do the same for the units of this run alone: others of the same source are work that was cut off."""
+    store = UnitStore(database, run.layout.state)
+    held = {path for path, _ in run.report.held}
+    for outcome in (each for work in run.works for each in work.outcomes):
+        if not _waits(outcome, held):
+            store.forget(outcome.kept_as)
 
 
 def _waits(outcome: UnitOutcome, held: Collection[str]) -> bool:
