@@ -17,7 +17,7 @@ from ktx_cli.context.semantic.graph import Graph
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.semantic.planning.plan import Plan
 from ktx_cli.context.semantic.planning.planner import Planner
-from ktx_cli.context.semantic.probing import probe, require_periods
+from ktx_cli.context.semantic.probing import ProbePlan, plan_probe, require_periods
 from ktx_cli.context.semantic.query import Query, parse_query
 from ktx_cli.context.semantic.receipt import receipt
 from ktx_cli.core.clock import monotonic
@@ -90,6 +90,37 @@ def _totals(query: Query, compiled: Callable[[Query], Asked]) -> Asked | None:
     return compiled(replace(bare, measures=tuple(kept))) if kept else None
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question ready to be asked any number of times: compiled, with what looks at the joins of its facts.
+
+    It holds for one model, the same query and attributes, and the day it was prepared on.
+    """
+
+    asked: Asked
+    probes: tuple[ProbePlan, ...]
+
+
+def prepare(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    graph: Graph | None = None,
+    probed: bool = True,
+) -> Prepared:
+    """Return a question ready to be asked, with `probed` False without a look at the joins.
+
+    Raises `SemanticError` where it has no right answer.
+    """
+    asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
+    build = asked.compiled.build
+    facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
+    facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
+    return Prepared(asked, tuple(plan_probe(build.again(), fact) for fact in facts) if probed else ())
+
+
 def ask(
     model: Model,
     query: Query | Mapping[str, Any],
@@ -98,29 +129,35 @@ def ask(
     attributes: Mapping[str, Any] | None = None,
     now: datetime | None = None,
     probed: bool = True,
-    probing: Connector | None = None,
-    graph: Graph | None = None,
 ) -> Answer:
     """Return the answer of a question from an open connection.
 
-    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact, on the
-    connection `probing` where there is one. Raises
+    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact. Raises
     `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
     """
     started = monotonic()
-    asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
-    compiled = monotonic()
+    prepared = prepare(model, query, attributes=attributes, now=now, probed=probed)
+    return ask_prepared(prepared, connector, compiled_in=monotonic() - started)
+
+
+def ask_prepared(
+    prepared: Prepared, connector: Connector, *, probing: Connector | None = None, compiled_in: float = 0.0
+) -> Answer:
+    """Return the answer of a question that was prepared, in `compiled_in` seconds; raises as `ask`.
+
+    `probing`: the connection on which the joins are looked at, where it is another one.
+    """
+    started = monotonic()
+    asked = prepared.asked
     build = asked.compiled.build
     require_periods(asked.compiled, connector)
-    facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
-    facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
-    probes = [probe(build.again(), fact, probing or connector) for fact in facts] if probed else []
+    probes = [each.run(probing or connector) for each in prepared.probes]
     checked = monotonic()
     limit = asked.plan.query.limit
     found = connector.query(asked.sql, max_rows=limit + 1)
     rows = [tuple(row) for row in found.rows]
     totals = None if asked.totals is None else _total_row(asked, asked.totals, connector)
-    timing = {"compile": compiled - started, "probe": checked - compiled, "execute": monotonic() - checked}
+    timing = {"compile": compiled_in, "probe": checked - started, "execute": monotonic() - checked}
     told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
     told["truncated"] = truncated = len(rows) > limit or found.truncated
     return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told, asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -37,12 +36,39 @@ class Probe:
     unmatched: tuple[Unmatched, ...]
 
 
-def probe(build: Build, fact: str, connector: Connector) -> Probe:
-    """Count the rows of a fact and those its joins found nothing for, in one statement.
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """The statement that looks at the joins of a fact, and what its counts are of. May be run any number of times."""
 
-    Raises `SemanticError` (code `cardinality`) where a join to one row found several for some, so that the statement
-    would count rows twice, or where several rows have the grain by which it tells them apart: it would lose some.
-    """
+    fact: str
+    sql: str
+    build: Build
+    rows: Rows
+    by_key: bool
+
+    def run(self, connector: Connector) -> Probe:
+        """Count the rows of the fact and those its joins found nothing for.
+
+        Raises `SemanticError` (code `cardinality`) where a join to one row found several for some, so that the
+        statement would count rows twice, or where several rows have the grain by which it tells them apart: it would
+        lose some.
+        """
+        joins = list(self.rows.joins.values())
+        values = connector.query(self.sql, max_rows=1).rows[0]
+        joined_rows, alone = int(values[0]), int(values[1])
+        unmatched = [
+            Unmatched(str(joined.edge), int(values[3 + 2 * number] or 0), int(values[4 + 2 * number] or 0))
+            for number, joined in enumerate(joins)
+        ]
+        if joined_rows != alone:
+            raise _doubled(self.build, self.rows, joins, connector, joined_rows, alone)
+        if self.by_key and int(values[2]):
+            raise _not_unique(self.rows.fact, int(values[2]))
+        return Probe(self.fact, alone, tuple(each for each in unmatched if each.null_keys or each.dangling))
+
+
+def plan_probe(build: Build, fact: str) -> ProbePlan:
+    """Return what counts the rows of a fact and those its joins find nothing for, in one statement."""
     rows = _joined_rows(build, fact)
     joins = list(rows.joins.values())
     where = _own_conditions(rows)
@@ -57,17 +83,7 @@ def probe(build: Build, fact: str, connector: Connector) -> Probe:
     query = rows.select(counts)
     for condition in where:
         query = query.where(condition.copy(), copy=False)
-    values = _run(build, query, connector)
-    joined_rows, alone = int(values[0]), int(values[1])
-    unmatched = [
-        Unmatched(str(joined.edge), int(values[3 + 2 * number] or 0), int(values[4 + 2 * number] or 0))
-        for number, joined in enumerate(joins)
-    ]
-    if joined_rows != alone:
-        raise _doubled(build, rows, joins, connector, joined_rows, alone)
-    if by_key and int(values[2]):
-        raise _not_unique(rows.fact, int(values[2]))
-    return Probe(fact, alone, tuple(each for each in unmatched if each.null_keys or each.dangling))
+    return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key)
 
 
 def require_periods(compiled: Compiled, connector: Connector) -> None:
@@ -158,11 +174,6 @@ def _ends(joined: Joined) -> tuple[exp.Expr, exp.Expr]:
 
 def _count_if(condition: exp.Expr) -> exp.Expr:
     return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
-
-
-def _run(build: Build, query: exp.Select, connector: Connector) -> tuple[Any, ...]:
-    tree = build.with_queries(query)
-    return connector.query(tree.sql(build.dialect), max_rows=1).rows[0]
 
 
 def _doubled(

@@ -84,7 +84,7 @@ def ask_layer(
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
     """
-    from ktx_cli.context.semantic.asking import ask
+    from ktx_cli.context.semantic.asking import ask_prepared
 
     started = monotonic()
     connection = the_layer(layout, config, question.connection)
@@ -95,11 +95,10 @@ def ask_layer(
     asked_at = now or datetime.now(UTC)
     opened = guard.open(config, layout=layout, environ=environ, opener=means.opener)
     with broken_files_told(model), opened as connector:
+        begun = monotonic()
+        prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
         probing = None if means.counted is None else Remembering(connector, means.counted)
-        graph = means.graph(model)
-        answer = ask(
-            model, query, connector, attributes=question.attributes, now=asked_at, probing=probing, graph=graph
-        )
+        answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
         again = _verified(answer, connector) if question.verified else None
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ktx_cli.connectors.pooling import ConnectorPool
 from ktx_cli.connectors.remembering import Counts
 from ktx_cli.context.search.index.searching import Searcher
+from ktx_cli.context.semantic.asking import Prepared, prepare
 from ktx_cli.context.semantic.graph import Graph
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.core.recent import Recent
@@ -23,6 +26,9 @@ from ktx_cli.jobs.serving.answers import KeptAnswers
 from ktx_cli.jobs.serving.memories import Memories
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+
+_QUESTIONS: Final = 128
+"""Compiled questions of a layer that are kept."""
 
 _COUNTS: Final = 256
 """Answers about joins that are kept."""
@@ -46,7 +52,7 @@ class ServedProject:
     memories: Memories = field(init=False)
     _config: tuple[Stamp, KtxConfig] | None = None
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
-    _graphs: dict[str, tuple[Model, Graph]] = field(default_factory=dict)
+    _questions: dict[str, tuple[Model, Recent[Prepared], Graph]] = field(default_factory=dict)
     _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -77,15 +83,23 @@ class ServedProject:
     @property
     def means(self) -> Means:
         """How the questions of this project get at what they need."""
-        return Means(self.load_layer, self.pool.open, self.guard, self.graph, self.counted)
+        return Means(self.load_layer, self.pool.open, self.guard, self.prepare, self.counted)
 
-    def graph(self, model: Model) -> Graph:
-        """Return the joins of a layer, the same as long as the layer is the same."""
+    def prepare(
+        self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
+    ) -> Prepared:
+        """Return a question ready to be asked, compiled once a day as long as the layer is the same; see `Prepare`."""
+        key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
+        kept, graph = self._of_layer(model)
+        return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
+
+    def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
+        """Return the compiled questions of a layer and its joins; of another layer none is kept."""
         with self._lock:
-            kept = self._graphs.get(model.connection)
+            kept = self._questions.get(model.connection)
             if kept is None or kept[0] is not model:
-                kept = self._graphs[model.connection] = (model, Graph(model))
-            return kept[1]
+                kept = self._questions[model.connection] = (model, Recent(_QUESTIONS), Graph(model))
+            return kept[1], kept[2]
 
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
         """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""

@@ -12,7 +12,7 @@ from ktx_cli.connectors.port import Connector
 from ktx_cli.context.semantic.asking import ask, compile_query
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.model import Join, Model, Relationship
-from ktx_cli.context.semantic.probing import Probe, Unmatched, probe
+from ktx_cli.context.semantic.probing import Probe, Unmatched, plan_probe
 from tests.context.semantic.golden.engines import opened
 from tests.context.semantic.golden.world import ATTRIBUTES, NOW, TABLES, shop_model
 
@@ -34,7 +34,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 def probed(shop: Connector, query: dict[str, Any], fact: str = "orders", model: Model | None = None) -> Probe:
     asked = compile_query(model or shop_model(), query, attributes=ATTRIBUTES, now=NOW)
-    return probe(asked.compiled.build.again(), fact, shop)
+    return plan_probe(asked.compiled.build.again(), fact).run(shop)
 
 
 def by(*dimensions: str, **more: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -100,3 +101,28 @@ def test_new_data_is_counted_anew(project: ServedProject) -> None:
     with duckdb.connect(str(project.layout.root / "shop.duckdb")) as session:
         session.execute("INSERT INTO orders VALUES (9, 7)")
     assert total(project) == 17
+
+
+def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
+    project: ServedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ktx_cli.jobs.serving import project as module
+
+    asked: list[object] = []
+    inner = module.prepare
+
+    def counted(model: object, query: object, **rest: object) -> object:
+        asked.append(query)
+        return inner(model, query, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "prepare", counted)
+    model = project.load_layer(project.layout, project.config(), "shop")
+    monday, tuesday = (datetime(2026, 3, day, 12, tzinfo=UTC) for day in (2, 3))
+    query = {"measures": ["orders.total"]}
+    first = project.prepare(model, query, attributes={}, now=monday)
+    assert project.prepare(model, dict(query), attributes={}, now=monday.replace(hour=23)) is first
+    assert project.prepare(model, query, attributes={"region": "EU"}, now=monday) is not first
+    assert project.prepare(model, query, attributes={}, now=tuesday) is not first
+    assert len(asked) == 3
+    (project.layout.root / "semantic-layer" / "shop" / "orders.yaml").write_text(SOURCE.replace("sum", "max"))
+    assert total(project) == 2
