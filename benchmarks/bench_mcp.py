@@ -1,7 +1,8 @@
 """The MCP server on the demo: latency of `sl_query` over stdio and HTTP, 200 calls at once, memory over many calls.
 
-Prints p50 and p99 in ms of the demo's questions and of 50 questions made of them, one client in sequence, and the ratio
-to the same question in process; calls lost of 200 by 20 clients; RSS of the server at each quarter of the last part.
+Prints p50 and p99 in ms of the demo's questions, of 50 questions made of them, and of such 50 when each is new to the
+server, one client in sequence, and the ratio to the same question in process; calls lost of 200 by 20 clients; RSS of
+the server at each quarter of the last part.
 
     python benchmarks/bench_mcp.py [PROJECT] [--calls 20000] [--rounds 40]
 """
@@ -9,6 +10,8 @@ to the same question in process; calls lost of 200 by 20 clients; RSS of the ser
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import os
 import statistics
@@ -41,10 +44,20 @@ def demo_questions() -> list[Query]:
     return [dict(each.query) for each in QUESTIONS]
 
 
-def made_questions(count: int = 50) -> list[Query]:
-    """Return different questions: each of the demo's, with another number of rows each time."""
-    asked = demo_questions()
-    return [{**asked[at % len(asked)], "limit": 10 + at} for at in range(count)]
+def made_questions(count: int = 50, first_limit: int = 100) -> list[Query]:
+    """Return different questions: parts of the demo's measures by parts of its dimensions, each with its own limit."""
+    found = [
+        {**query, "measures": list(measures), "dimensions": list(dimensions), "limit": first_limit}
+        for query in demo_questions()
+        for measures in parts(query["measures"])
+        for dimensions in parts(query["dimensions"])
+    ]
+    found = [{key: value for key, value in each.items() if key != "order_by"} for each in found]
+    return [{**found[at % len(found)], "limit": first_limit + at} for at in range(count)]
+
+
+def parts(items: Any) -> list[tuple[Any, ...]]:
+    return [chosen for size in range(1, len(items) + 1) for chosen in itertools.combinations(items, size)]
 
 
 def percentiles(times: list[float]) -> tuple[float, float]:
@@ -52,7 +65,7 @@ def percentiles(times: list[float]) -> tuple[float, float]:
     return cuts[49], cuts[98]
 
 
-def in_process(project: Path, queries: list[Query], rounds: int) -> list[float]:
+def in_process(project: Path, queries: list[Query], rounds: int, *, first: bool = False) -> list[float]:
     (tool,) = (each for each in TOOLS if each.name == "sl_query")
     served = ServedProject(Layout(project), dict(os.environ))
     times = []
@@ -61,19 +74,19 @@ def in_process(project: Path, queries: list[Query], rounds: int) -> list[float]:
             for query in queries:
                 begun = time.perf_counter()
                 tool.run(Call(served, Options()), tool.input_model.model_validate(query))
-                times += [(time.perf_counter() - begun) * 1000] if at else []
+                times += [(time.perf_counter() - begun) * 1000] if at or first else []
     finally:
         served.close()
     return times
 
 
-async def over(session: ClientSession, queries: list[Query], rounds: int) -> list[float]:
+async def over(session: ClientSession, queries: list[Query], rounds: int, *, first: bool = False) -> list[float]:
     times = []
     for at in range(rounds + 1):
         for query in queries:
             begun = time.perf_counter()
             answer = await session.call_tool("sl_query", query)
-            times += [(time.perf_counter() - begun) * 1000] if at else []
+            times += [(time.perf_counter() - begun) * 1000] if at or first else []
             assert not answer.is_error, answer
     return times
 
@@ -141,15 +154,19 @@ async def memory(url: str, pid: int, calls: int) -> None:
 
 
 def latency(project: Path, url: str, rounds: int) -> None:
-    for name, queries, turns in (
-        ("the demo's questions", demo_questions(), rounds),
-        ("50 different questions", made_questions(), max(1, rounds // 10)),
+    turns = max(1, rounds // 10)
+    for name, limits, made, rounds_of, first in (
+        ("the demo's questions", (1, 1, 1), lambda limit: demo_questions(), rounds, False),
+        ("50 different questions", (100, 100, 100), lambda limit: made_questions(first_limit=limit), turns, False),
+        ("each for the first time", (200, 300, 400), lambda limit: made_questions(first_limit=limit), 0, True),
     ):
-        base = percentiles(in_process(project, queries, turns))
+        asked = [made(limit) for limit in limits]
+        base = percentiles(in_process(project, asked[0], rounds_of, first=first))
+        ask = functools.partial(over, rounds=rounds_of, first=first)
         rows = {
             "in process": base,
-            "stdio": percentiles(anyio.run(with_stdio, project, lambda session: over(session, queries, turns))),  # noqa: B023
-            "HTTP": percentiles(anyio.run(with_http, url, lambda session: over(session, queries, turns))),  # noqa: B023
+            "stdio": percentiles(anyio.run(with_stdio, project, functools.partial(ask, queries=asked[1]))),
+            "HTTP": percentiles(anyio.run(with_http, url, functools.partial(ask, queries=asked[2]))),
         }
         for way, (p50, p99) in rows.items():
             print(
