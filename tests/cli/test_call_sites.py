@@ -1,7 +1,7 @@
 """Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
 
 The same ingest runs on two backends, the real Claude Code among them (with KTX_TEST_FULL on `claude-cli` too): same
-bytes, same progress.
+bytes, same progress. On Claude Code it is a server that starts it, and takes the text to remember, for an agent.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ import pytest
 
 import ktx_cli
 from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.project.layout import Layout
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git
 from tests.cli.company_agents import LIGHT, MARKS, CompanyAgents, write_till
+from tests.cli.mcp_agents import stdio
 
 Run = Callable[..., Any]
 PACKAGE = Path(ktx_cli.__file__).parent
@@ -131,6 +133,8 @@ connections:
 
 RETURNS = "Customers may send things back for 30 days, and net revenue counts it then."
 
+INGESTED = ("till", "dbt", "handbook")
+
 PROGRESS = ("work_unit_started", "work_unit_step", "work_unit_finished", "reconcile_step")
 
 
@@ -173,16 +177,33 @@ def ingested(
         model_server.play(agents)
         with entered(backend, model_server, monkeypatch):
             place = ("--project-dir", str(folder))
-            answer = ktx("ingest", "till", "dbt", "handbook", "--json", "--progress", "jsonl", *place)
-            assert answer.code == 0, answer
-            captured = ktx("memory", "capture", "--text", RETURNS, "--json", *place)
-            assert captured.data["items"][0]["status"] == "done", captured
-            if backend == "claude-code":
-                ask_by_hand(ktx, work, place)
+            data, lines = over_mcp(folder) if backend == "claude-code" else by_commands(ktx, place)
+            ask_by_hand(ktx, work, place)
         tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
-        return Ran(tree, told(answer.err), agents.asked, answer.data)
+        return Ran(tree, told(lines), agents.asked, data)
 
     return run
+
+
+def by_commands(ktx: Run, place: tuple[str, str]) -> tuple[Any, str]:
+    """Ingest and capture; return what the ingest printed, and its events."""
+    answer = ktx("ingest", *INGESTED, "--json", "--progress", "jsonl", *place)
+    assert answer.code == 0, answer
+    captured = ktx("memory", "capture", "--text", RETURNS, "--json", *place)
+    assert captured.data["items"][0]["status"] == "done", captured
+    return answer.data, answer.err
+
+
+def over_mcp(folder: Path) -> tuple[Any, str]:
+    """Do the same through a server, as an agent does."""
+    with stdio(folder) as server:
+        run_id = server.call("ingest_start", connections=list(INGESTED))["run_id"]
+        assert server.over("ingest_status", run_id)["status"] == "done"
+        captured = server.over("memory_ingest_status", server.call("memory_ingest", content=RETURNS)["run_id"])
+        assert captured["status"] == "done", captured
+    layout = Layout(folder)
+    printed = json.loads((layout.launched(run_id) / "result.json").read_text("utf-8"))
+    return printed["data"], layout.run_events(run_id).read_text("utf-8")
 
 
 def ask_by_hand(ktx: Run, work: Path, place: tuple[str, str]) -> None:
@@ -203,11 +224,12 @@ def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_cal
     assert [each.progress for each in ran.values()] == [first.progress] * len(ASKED)
     progress_is_told_once_a_step(first)
     made_work(ktx, work / "claude-code")
-    rows = {name: ran["claude-code"].asked[site.mark] for name, site in SITES.items()}
+    rows = {name: [ran[backend].asked[site.mark] for backend in ASKED] for name, site in SITES.items()}
+    heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in ASKED]
     with capsys.disabled():
-        print("\n\ncall site                 requests under claude-code")
-        print("\n".join(f"{name:<25} {count:>3}" for name, count in rows.items()))
-    assert all(rows.values()), rows
+        print(f"\n\n{'requests at a call site':<25}", *(f"{head:>20}" for head in heads))
+        print("\n".join(f"{name:<25} {' '.join(f'{each:>20}' for each in counts)}" for name, counts in rows.items()))
+    assert all(all(counts) for counts in rows.values()), rows
 
 
 def progress_is_told_once_a_step(ran: Ran) -> None:

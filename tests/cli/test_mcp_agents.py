@@ -23,6 +23,8 @@ from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git, tree
 from tests.cli.mcp_agents import SECONDS, Stdio, ended, stdio
 from tests.cli.memory_agents import TEXT, Held, Memory, page, records
+from tests.mcp.wire import Wire
+from tests.mcp.wire import started as served_over_http
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.timeout(120)
@@ -147,6 +149,31 @@ def test_a_server_that_ends_in_order_lets_captures_go_on(
     assert ended(worker)
     assert [each["status"] for each in records(shop)] == ["done", "nothing_to_capture"]
     assert subjects(shop)[0] == "ktx memory capture"
+
+
+def test_each_project_of_a_server_has_a_worker_of_its_own(shop: Path, model_server: ModelServer) -> None:
+    other = shop.parent / "other"
+    shutil.copytree(shop, other)
+    model = Told(1)
+    model_server.play(model)
+    with served_over_http(shop, "--projects", str(shop), str(other)) as first:
+        second = Wire(first.port, "/mcp/other")
+        first.path = "/mcp/work"
+        first.initialize(), second.initialize()
+        assert json.loads(first.call("memory_ingest", {"content": TEXT})[2])["status"] == "queued"
+        assert model.reached.wait(SECONDS)
+        begun = json.loads(second.call("memory_ingest", {"content": "Another."})[2])
+        asked = {"run_id": begun["run_id"]}
+        for _ in range(SECONDS * 20):
+            found = json.loads(second.call("memory_ingest_status", asked)[2])
+            if found["over"]:
+                break
+            threading.Event().wait(0.05)
+        assert found["status"] == "nothing_to_capture", "it did not wait for the other project"
+        worker = records(shop)[0]["worker"]["pid"]
+    model.let_go.set()
+    assert ended(worker)
+    assert [records(each)[0]["status"] for each in (shop, other)] == ["done", "nothing_to_capture"]
 
 
 @pytest.mark.parametrize("backend", ["anthropic", "claude-code"])
