@@ -135,11 +135,7 @@ def check_private_folder(layout: Layout) -> None:
 
     A symbolic link too: a repository could bring one along and have ktx write elsewhere.
     """
-    ours = (
-        *(layout.private, layout.private_gitignore, layout.state, layout.cache, layout.runs, layout.replaced),
-        *(layout.raw_store, layout.search_index),
-    )
-    for path in ours:
+    for path in (layout.private, *_inside(layout.private)):
         try:
             mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -154,6 +150,18 @@ def check_private_folder(layout: Layout) -> None:
         elif path == layout.private and not stat.S_ISDIR(mode):
             hint = f"move it away, for example: {shell_words('mv', path, path.with_name(path.name + '.old'))}"
             raise StorageError(f"{path} is not a folder, and ktx needs one there", hint=hint)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Return what lies directly in a folder; nothing of one that is not there, is a link or cannot be looked into."""
+    if folder.is_symlink():
+        return []
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise storage_error(folder, error, "look into") from error
 
 
 def prepare_private_folder(layout: Layout) -> None:

@@ -593,13 +593,14 @@ def test_files_of_the_users_in_our_folders_stay(ktx: Run, project: Path, git: Gi
     assert note.read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["state.sqlite", "runs", "cache", "."])
+@pytest.mark.parametrize("name", ["state.sqlite", "runs", "cache", "memory", "launched", "logs", "agents", "."])
 def test_symbolic_links_in_the_private_folder_are_refused(ktx: Run, project: Path, tmp_path: Path, name: str) -> None:
     ktx("ingest")
     elsewhere = tmp_path / "elsewhere"
     private = project / ".ktx"
     shutil.move(private, elsewhere)
     target = elsewhere / name if name != "." else elsewhere
+    target.mkdir(exist_ok=True) if name not in ("state.sqlite", ".") else None
     if name == ".":
         private.symlink_to(target)
     else:

@@ -17,6 +17,7 @@ from ktx_cli.jobs.memory.request import CaptureRequest
 from ktx_cli.project.config import load_config
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.repository import Repository
 from ktx_cli.project.state import prepare_private_folder
 
 _FOREVER: Final = float("inf")
@@ -56,8 +57,16 @@ def again(layout: Layout, text: str) -> MemoryRecord:
 
 
 def waiting(layout: Layout) -> list[MemoryRecord]:
-    """Return the captures that wait, the first one first."""
-    return listed(layout, status=Status.QUEUED)[0][::-1]
+    """Return the captures that wait, the first one first.
+
+    One whose file is committed came with the repository: nobody here asked for it, so nobody is at work on it.
+    """
+    queued = listed(layout, status=Status.QUEUED)[0][::-1]
+    repository = Repository.discover(layout.root) if queued else None
+    if repository is None:
+        return queued
+    brought = {layout.root / path for path in repository.committed(layout.memory.relative_to(layout.root).as_posix())}
+    return [each for each in queued if layout.memory_record(each.run_id) not in brought]
 
 
 def drain(options: CaptureOptions) -> Iterator[Captured]:
@@ -99,7 +108,7 @@ def _alone(layout: Layout) -> Iterator[None]:
     layout.memory.mkdir(mode=0o700, exist_ok=True)
     path = layout.memory_lock
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise storage_error(path, error) from error
     try:

@@ -25,6 +25,7 @@ from ktx_cli.project.state import prepare_private_folder
 LATEST: Final = "latest"
 FORMAT: Final = 1
 _TRIES: Final = 5
+_TEXTS: Final = ("run_id", "label", "sha256", "content", "created")
 
 
 class Status(StrEnum):
@@ -180,14 +181,19 @@ def load(layout: Layout, run_id: str) -> MemoryRecord | None:
     if content is None:
         return None
     try:
-        return _record(json.loads(content))
-    except (ValueError, TypeError, KeyError) as error:
+        record = _record(json.loads(content))
+        if record.run_id != run_id:  # where it is written again is told by its id
+            raise ValueError(record.run_id)
+        return record
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StorageError(
             f"{path} is no record of a capture", hint="move it away", details={"path": str(path)}
         ) from error
 
 
 def _record(document: Any) -> MemoryRecord:
+    if not all(isinstance(document[name], str) for name in _TEXTS):
+        raise TypeError(_TEXTS)
     known = {name: value for name, value in document.items() if name in MemoryRecord.__dataclass_fields__}
     worker = known.get("worker")
     return MemoryRecord(

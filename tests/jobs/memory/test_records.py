@@ -108,6 +108,20 @@ def test_a_broken_record_keeps_no_other_from_being_listed(layout: Layout) -> Non
     settle_dead(layout)
 
 
+@pytest.mark.parametrize("fields", [{"run_id": "../../package"}, {"created": 1}, {"content": None}])
+def test_a_record_that_somebody_planted_leads_to_no_other_file(layout: Layout, fields: dict[str, object]) -> None:
+    other = layout.root / "package.json"
+    other.write_text("{}")
+    planted = save(layout, made(status=Status.RUNNING))
+    path = layout.memory_record(planted.run_id)
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    with pytest.raises(StorageError, match="no record of a capture"):
+        load(layout, planted.run_id)
+    settle_dead(layout)
+    assert other.read_text() == "{}"
+    assert [each.code for each in all_records(layout)[1]] == ["record_unreadable"]
+
+
 def test_a_temporary_file_a_run_removes_is_written_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[Path] = []
 
