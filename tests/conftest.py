@@ -57,6 +57,7 @@ def keep_temporary_files_in_memory() -> None:
 keep_temporary_files_in_memory()
 
 
+@pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
 def pytest_xdist_auto_num_workers() -> int:
     """Begin one worker more than there are processors: each waits a third of its time for programs it started."""
     return (os.cpu_count() or 1) + 1
