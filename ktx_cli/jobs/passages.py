@@ -30,6 +30,16 @@ def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
     return [Passages(source, files, _loader(layout, config, source, files)) for source, files in found.items()]
 
 
+def passage_of(layout: Layout, config: KtxConfig, key: str) -> Passage | None:
+    """Return the passage of a citation key, as a search gave it; None where its document has none of that key now."""
+    source, _, rest = key.partition(":")
+    path = rest.rsplit(":", 2)[0]
+    found = read_state(layout, lambda database: _fetched(database, config)) or {}
+    files = found.get(source, {})
+    passages = _loader(layout, config, source, files)(path) if path in files else ()
+    return next((each for each in passages if each.id == key), None)
+
+
 def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[str, str]]:
     """Return source of documents -> path -> sha256."""
     sources = config.sources()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
@@ -145,6 +146,18 @@ class Company:
         for each in files:
             self.write(f"{folder}/{each.path}", each.content.decode())
         self.write(f"{folder}/manifest.yaml", manifest_text("shop", "sqlite", {f.path: f.sha256 for f in files}))
+
+    def documents(self, source: str, files: dict[str, str]) -> None:
+        """Configure a folder of documents, and store that a run read them."""
+        self.write("ktx.yaml", f"{CONFIG}  {source}:\n    driver: documents\n    path: {source}\n")
+        for path, text in files.items():
+            self.write(f"{source}/{path}", text)
+        hashes = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
+        with open_for_writing(Layout(self.folder)) as database:
+            database.execute(
+                "INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)",
+                (source, "files", "2024-01-01T00:00:00.000Z", None, json.dumps(hashes), ""),
+            )
 
     def lists(self, *columns: ColumnValues, privacy: Any = "local") -> None:
         """Store value lists, as a scan does."""

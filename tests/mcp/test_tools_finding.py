@@ -167,6 +167,40 @@ def test_a_key_no_page_has_leads_nowhere(company: Company, key: str) -> None:
     assert error is not None and error["code"] == "usage" and error["hint"]
 
 
+def test_the_hint_of_a_missing_page_is_for_agents(company: Company) -> None:
+    assert company.call("wiki_read", {"key": "refunds-"}).error["hint"] == "did you mean `refunds`?"  # type: ignore[index]
+    hint = company.call("wiki_read", {"key": "nothing-like-it"}).error["hint"]  # type: ignore[index]
+    assert "wiki_search" in hint and "discover_data" in hint
+
+
+def test_a_search_of_pages_without_a_hit_says_where_else_to_look(company: Company) -> None:
+    def warnings(query: str) -> list[str]:
+        found: list[str] = company.call("wiki_search", {"query": query}).data["warnings"]
+        return found
+
+    assert any("discover_data" in each for each in warnings("zebra"))
+    assert not any("discover_data" in each for each in warnings("refund"))
+
+
+def test_a_passage_that_was_found_is_read_whole_by_its_id(company: Company) -> None:
+    text = "# Shipping\n\n" + "Parcels leave at noon. " * 40 + "Never on Sundays\u200b.\n"
+    company.documents("docs", {"shipping.md": text})
+    (hit,) = company.call("discover_data", {"query": "parcels", "kinds": ["passage"]}).data["hits"]
+    assert "Sundays" not in hit["snippet"]
+    found = company.call("wiki_read", {"key": hit["id"]}).data
+    assert (found["scope"], found["path"], found["summary"]) == ("document", "shipping.md", "Shipping: Shipping")
+    assert found["content"].endswith("Never on Sundays⟨U+200B⟩.\n")
+
+
+@pytest.mark.table(
+    "key", ["docs:shipping.md:shipping:0", "docs:other.md:x:0", "shop:shipping.md:x:0", "docs:../ktx:x:0"]
+)
+def test_an_id_no_passage_has_leads_nowhere(company: Company, key: str) -> None:
+    company.documents("docs", {"shipping.md": "# Shipping\n\nParcels.\n"})
+    error = company.call("wiki_read", {"key": key}).error
+    assert error is not None and "no passage" in error["message"] and "discover_data" in error["hint"]
+
+
 def test_a_user_that_is_a_path_is_refused(company: Company) -> None:
     for name in ("wiki_read", "wiki_search"):
         arguments = {"key": "refunds"} if name == "wiki_read" else {"query": "refund"}

@@ -81,7 +81,8 @@ def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
     meant = suggested_key(key)
     near = meant if meant in keys else did_you_mean(meant, keys)
     hint = shell_words("ktx", "wiki", "read", near) if near else _others(keys)
-    return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": keys[:50]})
+    first = sorted(keys, key=lambda each: each != near)
+    return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": first[:50]})
 
 
 def _others(keys: list[str]) -> str:

@@ -182,8 +182,9 @@ TOOLS: Final = (
         "discover_data",
         "Search everything",
         "Find by words what there is about a topic: wiki pages, sources, measures, segments, columns, passages of "
-        "documents and values of columns. Begin here. Read pages with wiki_read, ask measures with sl_query, see "
-        'columns with entity_details. Example: {"query": "refund rate by region", "kinds": ["measure", "page"]}',
+        "documents and values of columns. Begin here. Read pages and passages with wiki_read, ask measures with "
+        "sl_query, see columns with entity_details. "
+        'Example: {"query": "refund rate by region", "kinds": ["measure", "page"]}',
         Discover,
         Hits,
         _discover,

@@ -44,20 +44,22 @@ class FoundPages(Paged):
 
 
 class ReadPage(Input):
-    """Which page to read."""
+    """Which page or passage to read."""
 
-    key: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="Key of the page: `refund-policy`.")
+    key: Annotated[str, Field(min_length=1, max_length=1_000)] = Field(
+        description="Key of a page (`refund-policy`), or the id of a passage of a document, as discover_data gave it."
+    )
     user: User | None = None
     offset: Offset = 0
 
 
 class PageText(Paged):
-    """A page, and what it is connected with."""
+    """A page, and what it is connected with; or a passage of a document."""
 
     part = "content"
 
     key: str
-    scope: str
+    scope: str = Field(description="`global`, `user/<id>`, or `document`: nobody here reviewed its words.")
     path: str
     summary: str
     tags: list[str]
@@ -70,6 +72,8 @@ class PageText(Paged):
 
 _MOST_REFS: Final = 100
 
+_ELSEWHERE: Final = "no page of the wiki fits; discover_data looks among documents, measures and columns too"
+
 
 def _search(call: Call, value: SearchPages) -> FoundPages:
     from ktx_cli.jobs.wiki import place_of_hit
@@ -80,17 +84,40 @@ def _search(call: Call, value: SearchPages) -> FoundPages:
         path, scope = place_of_hit(call.project.layout, hit.id, value.user)
         facts = hit.model_dump(include={"summary", "snippet", "score", "matched_on"})
         pages.append(FoundPage(key=hit.id, scope=scope, path=path, **facts))
+    more = [] if pages or value.offset else [_ELSEWHERE]
     return FoundPages(
         pages=pages,
         total=answer.total,
         corrected=answer.corrected,
         truncated=answer.truncated,
         next_offset=answer.next_offset,
-        warnings=answer.warnings,
+        warnings=[*answer.warnings, *more],
     )
 
 
 def _read(call: Call, value: ReadPage) -> Output:
+    return _passage(call, value) if ":" in value.key else _page(call, value)
+
+
+def _passage(call: Call, value: ReadPage) -> PageText:
+    from ktx_cli.jobs.serving.pages import passage_facts
+
+    found = passage_facts(call.project.layout, call.project.config(), value.key)
+    return PageText(
+        key=found.id,
+        scope="document",
+        path=visible(value.key.partition(":")[2].rsplit(":", 2)[0]),
+        summary=visible(f"{found.title}: {found.heading}" if found.heading else found.title)[:1_000],
+        tags=[],
+        stale=False,
+        refs=[],
+        sl_refs=[],
+        backlinks=[],
+        content=visible(found.text)[value.offset :],
+    )
+
+
+def _page(call: Call, value: ReadPage) -> PageText:
     from ktx_cli.jobs.serving.pages import page_facts
 
     facts = page_facts(call.project.layout, value.key, value.user)
@@ -122,7 +149,8 @@ TOOLS: Final = (
     ServerTool(
         "wiki_read",
         "Read a page",
-        "Read a page of the wiki, with the pages and definitions it refers to and those that refer to it. "
+        "Read a page of the wiki, with the pages and definitions it refers to and those that refer to it; or a passage "
+        "of a document that discover_data found. "
         'Example: {"key": "refund-policy"}',
         ReadPage,
         PageText,
