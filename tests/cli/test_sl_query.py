@@ -399,7 +399,7 @@ def test_the_streams_of_the_installed_program(installed: Run, layer: Path) -> No
     assert answer.err.startswith("fact sales, 4 rows: SUM(amount)\n")
     answer = installed("sl", "query", "-m", "sales.revenu")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == "error: there is no measure `sales.revenu`\nhint: did you mean `revenue`?\n"
+    assert answer.err == "error: there is no measure `sales.revenu`\nhint: did you mean `sales.revenue`?\n"
 
 
 def test_every_option_of_a_question_is_read() -> None:

@@ -25,14 +25,25 @@ class SemanticError(KtxError):
         return EXIT_USAGE if self.code == "query" else super().exit_code
 
 
-def unknown(what: str, name: str, known: Iterable[str], **details: Any) -> SemanticError:
+def unknown(what: str, name: str, known: Iterable[str], where: str = "", **details: Any) -> SemanticError:
     """Return the error for a name nothing has; the hint is the nearest known one, else some of them."""
     names = sorted(set(known))
     near = did_you_mean(name, names)
-    hint = f"did you mean `{near}`?" if near else f"there are: {listing(names[:12])}" if names else "there is none"
+    hint = f"did you mean `{near}`?" if near else _others(name, names)
     return SemanticError(
-        f"there is no {what} `{name}`", hint=hint, code="unknown_name", details={"candidates": names[:50], **details}
+        f"there is no {what} `{name}`{where}",
+        hint=hint,
+        code="unknown_name",
+        details={"candidates": names[:50], **details},
     )
+
+
+def _others(name: str, names: list[str]) -> str:
+    """Return some of the names there are, first of all those with the name in them."""
+    having = [each for each in names if name.casefold() in each.casefold()]
+    if having:
+        return f"names with it: {listing(having, 12)}"
+    return f"there are: {listing(names, 12)}" if names else "there is none"
 
 
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.compiling.build import Build, column, join
 from ktx_cli.context.semantic.compiling.equality import null_safe
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.graph import Edge, Path
-from ktx_cli.context.semantic.model import Column, Source
+from ktx_cli.context.semantic.model import Column, Source, Visibility
 from ktx_cli.core.text import listing
 
 
@@ -128,11 +129,18 @@ class Rows:
         if self.time is None:
             raise SemanticError(
                 f"`{self.fact.name}` has no time of its own for metric_time",
-                hint=f"say default_time_dimension: {{dbt: COLUMN}} in the file of {self.fact.name}",
+                hint=f"name one{self._times()}: `field` of the time range, a dimension in place of metric_time; or say"
+                f" default_time_dimension: {{dbt: COLUMN}} in the file of {self.fact.name}",
                 code="unreachable",
                 details={"fact": self.fact.name},
             )
         return self.time
+
+    def _times(self) -> str:
+        """Return the fact's times that a question may name, as words in brackets."""
+        times = (each for each in self.fact.columns.values() if each.type is SemanticType.TIME)
+        public = [each.name for each in times if self.names.visibility(self.fact, each) is Visibility.PUBLIC]
+        return f" ({listing(f'{self.fact.name}.{name}' for name in public)})" if public else ""
 
     def _value(self, path: Path, name: str) -> exp.Expr:
         source = self.names.model.sources[path.end]

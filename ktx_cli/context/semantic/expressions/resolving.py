@@ -142,7 +142,7 @@ class Names:
     def _column(self, source: Source, name: str) -> Column:
         column = source.column(name)
         if column is None:
-            raise unknown(f"column in `{source.name}`", name, self._listed(source))
+            raise unknown("column", name, self._listed(source), f" in `{source.name}`")
         return column
 
     def _listed(self, source: Source) -> Iterable[str]:
@@ -184,4 +184,4 @@ class Names:
             return Name((owners[0].name,), name if found is None else found.name)
         if owners:
             raise ambiguous(f"in {what}, the column", name, (f"{each.name}.{name}" for each in owners))
-        raise unknown(f"column in `{source.name}` (for {what})", name, source.columns)
+        raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")

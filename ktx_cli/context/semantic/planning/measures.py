@@ -37,6 +37,11 @@ class Context:
 NO_CONTEXT = Context()
 
 
+def _askable(source: Source) -> list[str]:
+    """Return the measures of a source that a question may name."""
+    return [name for name, each in source.measures.items() if each.visibility is Visibility.PUBLIC]
+
+
 class Measures:
     """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
 
@@ -173,7 +178,7 @@ class Measures:
         written = ".".join(parts)
         owner = source if len(parts) == 1 else self._names.find_source(parts[0])
         if len(parts) == 2 and owner is None:
-            return unknown("source", parts[0], self._names.model.sources)
+            return unknown("source", parts[0], (each.name for each in self._offered()))
         if owner is not None and owner.column(parts[-1]) is not None:
             return SemanticError(
                 f"`{written}` in {what} is a column, not a measure",
@@ -181,12 +186,15 @@ class Measures:
                 code="unknown_name",
                 details={"candidates": [f"sum({written})", f"count({written})"]},
             )
-        known = owner.measures if owner is not None else self._all_measures()
-        return unknown("measure", written, known)
+        if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
+            return unknown("measure", written, owner.measures)
+        known = [(each, name) for each in self._offered() for name in _askable(each)]
+        fitting = [(each, name) for each, name in known if owner is None or each is owner or name == parts[-1]]
+        return unknown("measure", written, (f"{each.name}.{name}" for each, name in fitting))
 
-    def _all_measures(self) -> list[str]:
-        sources = self._names.model.sources.values()
-        return [f"{source.name}.{name}" for source in sources for name in source.measures]
+    def _offered(self) -> list[Source]:
+        """Return the sources a question may name."""
+        return [each for each in self._names.model.sources.values() if each.visibility is not Visibility.HIDDEN]
 
     def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
         if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
@@ -249,8 +257,7 @@ class Measures:
         return source, replace(expression, text=f"{source.name}.{segment}")
 
     def _all_segments(self) -> list[str]:
-        sources = self._names.model.sources.values()
-        return [f"{source.name}.{name}" for source in sources for name in source.segments]
+        return [f"{source.name}.{name}" for source in self._offered() for name in source.segments]
 
     def _percent(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
         wanted = measure.percent_of or ()

@@ -126,5 +126,6 @@ def test_rows_without_a_key_cannot_be_told_apart() -> None:
 def test_a_fact_without_a_time_has_no_metric_time() -> None:
     found = rows()
     found.time = None
-    with pytest.raises(SemanticError, match="no time of its own"):
+    with pytest.raises(SemanticError, match="no time of its own") as caught:
         found.bind(asked(found, "metric_time"))
+    assert "name one (orders.placed_at, orders.shipped_on): `field` of the time range" in (caught.value.hint or "")

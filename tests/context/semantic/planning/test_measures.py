@@ -10,6 +10,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from ktx_cli.context.semantic.asking import compile_query
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.resolving import Names
 from ktx_cli.context.semantic.graph import Graph
@@ -17,6 +18,8 @@ from ktx_cli.context.semantic.model import Measure, Model, Visibility
 from ktx_cli.context.semantic.planning.measures import Measures, exact_divisions
 from ktx_cli.context.semantic.time import DIALECTS
 from tests.context.semantic.golden.world import shop_model
+
+NOT_PUBLIC = (Visibility.HIDDEN, Visibility.INTERNAL)
 
 
 def with_measures(*added: Measure) -> Model:
@@ -185,3 +188,39 @@ def test_what_a_division_gives(left: Any, right: Any, value: float | None) -> No
     tree = exact_divisions(sqlglot.parse_one(f"{cells[0]} / {cells[1]}", dialect="duckdb"))
     ((found,),) = duckdb.sql(f"SELECT {tree.sql('duckdb')}").fetchall()
     assert found == pytest.approx(value)
+
+
+def refusal(asked: str, *added: Measure) -> SemanticError:
+    with pytest.raises(SemanticError) as caught:
+        compile_query(with_measures(*added), {"measures": [asked]}, attributes={"grade": 1})
+    return caught.value
+
+
+@pytest.mark.table(
+    ("asked", "visibility"),
+    [
+        (asked, each)
+        for asked in ("orders.secrets", "secrets", "orders.zzz", "zzz", "nobody.secret")
+        for each in NOT_PUBLIC
+    ],
+)
+def test_a_question_is_not_told_names_it_may_not_use(asked: str, visibility: Visibility) -> None:
+    error = refusal(asked, Measure("secret", "sum(amount)", visibility=visibility))
+    assert error.code == "unknown_name" and error.details["candidates"]
+    assert not any("secret" in text for text in (error.hint or "", *error.details["candidates"]))
+
+
+def test_a_measure_asked_of_the_wrong_source_is_named_with_the_right_one() -> None:
+    assert refusal("customers.revenue").hint == "did you mean `orders.revenue`?"
+
+
+def test_a_part_of_a_name_leads_to_the_names_that_have_it() -> None:
+    error = refusal("zebra", Measure("striped_zebra_counts_of_all_times", "sum(amount)"))
+    assert error.hint == "names with it: orders.striped_zebra_counts_of_all_times"
+
+
+def test_a_definition_is_told_names_that_only_definitions_may_use() -> None:
+    secret = Measure("secret", "sum(amount)", visibility=Visibility.INTERNAL)
+    with pytest.raises(SemanticError) as caught:
+        formula(measures(secret, Measure("double", "secrt * 2")), "double")
+    assert caught.value.hint == "did you mean `secret`?"
