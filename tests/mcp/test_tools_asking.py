@@ -303,3 +303,9 @@ def test_the_client_may_go_on_after_it_cancelled_a_call(company: Company) -> Non
         return await client.call_tool("connection_list", {})
 
     assert not company.client(work).is_error
+
+
+def test_a_source_of_documents_is_told_from_a_database_without_a_layer(company: Company) -> None:
+    company.documents("docs", {})
+    error = company.call("sl_query", {"measures": ["orders.revenue"], "connection": "docs"}).error
+    assert error is not None and error["hint"] == "it is a context source; these have one: shop"

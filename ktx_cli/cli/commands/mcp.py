@@ -246,7 +246,7 @@ def _register_logs(commands: typer.Typer) -> None:
         path = layout.mcp_audit if audit else layout.mcp_log
         if not follow:
             found = last_lines(path, lines)
-            steps = [] if path.exists() else ["ktx mcp start"]
+            steps = [] if audit or path.exists() else ["ktx mcp start"]
             shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
             return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
         session.settings = replace(session.settings, json=False)

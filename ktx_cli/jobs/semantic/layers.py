@@ -110,8 +110,16 @@ def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
     connection_of(config, connection)
     if connection not in layer_ids(layout):
         raise UsageError(
-            f"connection `{connection}` has no semantic layer yet", hint=shell_words("ktx", "ingest", connection)
+            f"connection `{connection}` has no semantic layer yet", hint=_how_to_get_one(layout, config, connection)
         )
+
+
+def _how_to_get_one(layout: Layout, config: KtxConfig, connection: str) -> str:
+    """Return the command that reads a database; of a context source, which databases have a layer."""
+    found = layer_ids(layout)
+    if connection in config.databases() or not found:
+        return shell_words("ktx", "ingest", connection)
+    return f"it is a context source; these have one: {listing(found)}"
 
 
 def _no_layer(config: KtxConfig) -> UsageError:
