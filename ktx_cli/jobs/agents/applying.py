@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
-from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.errors import NotReadyError, ResultWarning
 from ktx_cli.jobs.agents.diffs import diff_of
 from ktx_cli.jobs.agents.manifest import Manifest, load_manifest, save_manifest, written
 from ktx_cli.jobs.agents.report import Outcome, Report
+from ktx_cli.jobs.agents.skills import skill_files
 from ktx_cli.jobs.agents.staging import Staging, remove_empty
-from ktx_cli.jobs.agents.targets import Where
+from ktx_cli.jobs.agents.targets import CLIENTS, Where
 from ktx_cli.project.layout import Layout
 
 
@@ -41,10 +45,21 @@ def finished(
     except BaseException:
         save_manifest(layout, before)
         raise
-    kept = remove_empty([where.project / folder for folder in manifest.folders])
+    made_folders, around = {where.project / folder for folder in manifest.folders}, _around(where)
+    kept = [*remove_empty(sorted(made_folders & around)), *sorted(made_folders - around)]
     manifest.folders = [written(folder, where.project) for folder in kept] if manifest.installs else []
     save_manifest(layout, manifest)
     return report
+
+
+def _around(where: Where) -> set[Path]:
+    """Return the folders around the files of clients: no other one can have been made for them."""
+    found: set[Path] = set()
+    for place in (place for client in CLIENTS.values() for place in client.places.values()):
+        with contextlib.suppress(NotReadyError):  # without a home nothing is installed there
+            for path in (*where.configs(place), *skill_files(place, where)):
+                found.update(path.parents, Path(os.path.realpath(path)).parents)
+    return found
 
 
 def _both(before: Manifest, after: Manifest) -> Manifest:

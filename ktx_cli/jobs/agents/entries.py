@@ -112,6 +112,11 @@ def is_ktx(entry: Any) -> bool:
     return bool(words) and PurePath(words[0]).name.lower() in _NAMES and tuple(words[-2:]) == _SERVE
 
 
+def is_address(entry: Any) -> bool:
+    """Say whether an entry has the form of one for a server that is running."""
+    return isinstance(entry, Mapping) and isinstance(entry.get("url"), str) and not words_of(entry)
+
+
 def folder_of(entry: Any) -> Path | None:
     """Return the project folder an entry names, None where it names none or leaves it to the client."""
     words = words_of(entry)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.agents.edits import Insertion
+from ktx_cli.jobs.agents.entries import is_address, is_ktx
 from ktx_cli.jobs.agents.staging import remove_empty
-from ktx_cli.jobs.agents.targets import Scope, Target
+from ktx_cli.jobs.agents.targets import CLIENTS, Scope, Target
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import prepare_private_folder
@@ -60,6 +61,17 @@ class Install(_Record):
     scope: Scope
     entry: Entry | None = None
     skills: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _is_of_ktx(self) -> Self:
+        """Refuse an entry that ktx never writes: whoever planted it would have people's own taken out."""
+        place = CLIENTS[self.target].places.get(self.scope)
+        if self.entry is None or place is None:
+            return self
+        own = self.entry.container[: len(place.container)] == list(place.container)
+        if not own or not (is_ktx(self.entry.value) or is_address(self.entry.value)):
+            raise ValueError("the entry is none of ktx's")
+        return self
 
 
 class Manifest(_Record):

@@ -9,7 +9,10 @@ from typing import Final
 
 from ktx_cli.jobs.agents.targets import Place, Where
 
-NAMES: Final = ("ktx-analytics", "ktx-admin")
+PREFIX: Final = "ktx-"
+"""How the names of all skills begin, those of other versions too."""
+
+NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
 
 
 def skill_files(place: Place, where: Where) -> Mapping[Path, bytes]:

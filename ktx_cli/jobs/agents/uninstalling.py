@@ -14,7 +14,7 @@ from ktx_cli.jobs.agents.entries import is_of
 from ktx_cli.jobs.agents.installing import scope_of
 from ktx_cli.jobs.agents.manifest import Entry, Install, Manifest, digest, load_manifest, written
 from ktx_cli.jobs.agents.report import Left, Outcome, Report
-from ktx_cli.jobs.agents.skills import skill_files
+from ktx_cli.jobs.agents.skills import PREFIX, skill_files
 from ktx_cli.jobs.agents.staging import Staging
 from ktx_cli.jobs.agents.targets import CLIENTS, Scope, Target, Where
 from ktx_cli.project.layout import Layout
@@ -151,6 +151,8 @@ def _reason_to_leave(work: _Work, install: Install, path: Path, wrote: str) -> s
     folder = work.where.skills(CLIENTS[install.target].places[install.scope])
     if folder is None or not path.is_relative_to(folder) or ".." in path.parts:
         return "the client looks elsewhere now"
+    if not path.relative_to(folder).parts[0].startswith(PREFIX):
+        return "it is no skill of ktx's"
     return "" if digest(work.staging.read(path) or b"") == wrote else "somebody changed it"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
@@ -689,3 +690,35 @@ def test_a_manifest_reaches_no_file_but_those_of_clients(world: World, write: Wr
     assert report.error is not None and "looks elsewhere now" in report.error.message
     assert victim.read_bytes() == before
     assert os.path.lexists(world.project() / ".mcp.json")
+
+
+def _planted(world: World, install: dict[str, Any], *folders: Path) -> None:
+    document = {"version": 1, "installs": [install], "folders": [str(each) for each in folders]}
+    path = Layout(world.project()).agents_manifest
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("container", [["mcpServers"], []])
+def test_a_planted_manifest_takes_no_entry_of_others_out(world: World, write: Write, container: list[str]) -> None:
+    server = {"command": "npx", "args": ["-y", "github-server"]}
+    file = world.home / ".claude.json"
+    before = write(file, json.dumps({"mcpServers": {"github": server}, "github": server}))
+    entry = {"path": str(file), "container": container, "name": "github", "value": server, "there": 0, "created": True}
+    _planted(world, {"target": "claude-code", "scope": "user", "entry": entry})
+    with pytest.raises(StorageError):
+        world.uninstall()
+    assert file.read_bytes() == before
+
+
+def test_a_planted_manifest_takes_no_skill_and_no_folder_of_others(world: World, write: Write) -> None:
+    skill = world.home / ".agents/skills/release/SKILL.md"
+    content = write(skill, "how we release\n")
+    empty = world.home / "inbox"
+    empty.mkdir()
+    install = {"target": "codex", "scope": "user", "skills": {str(skill): hashlib.sha256(content).hexdigest()}}
+    _planted(world, install, empty)
+    report = world.uninstall()
+    assert report.error is not None and "it is no skill of ktx's" in report.error.message
+    assert skill.read_bytes() == content
+    assert empty.is_dir()
