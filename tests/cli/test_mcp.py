@@ -187,6 +187,23 @@ def test_a_process_with_the_same_number_is_left_alone(folder: Path, ktx: Run, ch
     assert read_server_state(Layout(folder)) is None
 
 
+def test_the_address_of_a_server_that_is_not_here_is_not_asked(folder: Path, ktx: Run) -> None:
+    health = b'{"id": "0123", "status": "ok"}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(health), health)
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(60)
+
+        def answer_once() -> None:
+            with elsewhere.accept()[0] as client:
+                client.recv(65_536)
+                client.sendall(answer)
+
+        threading.Thread(target=answer_once, daemon=True).start()
+        planted = some_state(folder, port=elsewhere.getsockname()[1], host_identity="elsewhere")
+        write_server_state(Layout(folder), planted)
+        assert ktx("mcp", "status", "--json", "--project-dir", str(folder)).data["status"] == "stale"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": {}}', "null", "[" * 10_000])
 def test_a_state_that_is_none(folder: Path, ktx: Run, text: str) -> None:
     (folder / ".ktx").mkdir()

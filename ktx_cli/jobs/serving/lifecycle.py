@@ -78,15 +78,15 @@ def server_status(layout: Layout) -> ServerStatus:
         if layout.mcp_state.exists():
             return ServerStatus("stale", problem=f"{layout.mcp_state} is none that ktx wrote")
         return ServerStatus("stopped")
+    if not state.is_alive():  # nobody is asked: the file could have come with a repository, and name any address
+        return ServerStatus("stale", state, None, f"its process {state.pid} is gone")
     health = asked_health(state)
     if health is not None:
         audit = health.get("audit")
         return ServerStatus(
             "running", state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}"
         )
-    if state.is_alive():
-        return ServerStatus("stale", state, None, f"its process {state.pid} lives, and does not answer at {state.base}")
-    return ServerStatus("stale", state, None, f"its process {state.pid} is gone")
+    return ServerStatus("stale", state, None, f"its process {state.pid} lives, and does not answer at {state.base}")
 
 
 def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | None:
