@@ -52,8 +52,10 @@ def _suggested(text: str) -> str | None:
 
 
 def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:
+    """Return the known name that is near the one that is missing; one that is there elsewhere has none."""
     found = pattern.search(text) if _MISSING.search(text) else None
-    return did_you_mean(_last(found["name"]), list(known)) if found else None
+    name, names = _last(found["name"]) if found else "", list(known)
+    return did_you_mean(name, names) if name and name not in names else None
 
 
 def _listed(text: str, dialect: str) -> str:

@@ -210,7 +210,7 @@ def _seconds(said: object) -> float | None:
 
 def _between(started: str, finished: str | None) -> float | None:
     try:
-        return None if finished is None else (_moment(finished) - _moment(started)).total_seconds()
+        return None if finished is None else max(0.0, (_moment(finished) - _moment(started)).total_seconds())
     except ValueError:
         return None
 

@@ -42,6 +42,15 @@ def _askable(source: Source) -> list[str]:
     return [name for name, each in source.measures.items() if each.visibility is Visibility.PUBLIC]
 
 
+def _without_measures(source: Source, written: str) -> SemanticError:
+    return SemanticError(
+        f"there is no measure `{written}`: {source.name} has none",
+        hint=f"aggregate a column: count({source.name}.COLUMN), sum({source.name}.COLUMN)",
+        code="unknown_name",
+        details={"candidates": []},
+    )
+
+
 class Measures:
     """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
 
@@ -189,6 +198,8 @@ class Measures:
         if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
             return unknown("measure", written, owner.measures)
         known = [(each, name) for each in self._offered() for name in _askable(each)]
+        if owner in self._offered() and not any(each is owner or name == parts[-1] for each, name in known):
+            return _without_measures(owner, written)
         fitting = [(each, name) for each, name in known if owner is None or each is owner or name == parts[-1]]
         return unknown("measure", written, (f"{each.name}.{name}" for each, name in fitting))
 

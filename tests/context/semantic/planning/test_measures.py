@@ -224,3 +224,15 @@ def test_a_definition_is_told_names_that_only_definitions_may_use() -> None:
     with pytest.raises(SemanticError) as caught:
         formula(measures(secret, Measure("double", "secrt * 2")), "double")
     assert caught.value.hint == "did you mean `secret`?"
+
+
+def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
+    model = shop_model()
+    bare = replace(model.sources["regions"], measures={})
+    with pytest.raises(SemanticError) as caught:
+        compile_query(
+            replace(model, sources={**model.sources, "regions": bare}),
+            {"measures": ["regions.count"]},
+            attributes={"grade": 1},
+        )
+    assert caught.value.hint == "aggregate a column: count(regions.COLUMN), sum(regions.COLUMN)"

@@ -1,0 +1,29 @@
+"""Hints for names a database does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktx_cli.connectors.guard.unknown import with_hint
+from ktx_cli.core.errors import SourceError
+
+COLUMNS = ("customer_id", "employee_id", "full_name")
+MISSING = 'Binder Error: Referenced column "{}" not found in FROM clause!'
+
+
+@pytest.mark.table(
+    ("text", "hint"),
+    [
+        (MISSING.format("custmer_id"), "did you mean `customer_id`?"),
+        (MISSING.format("customer_id") + '\nCandidate bindings: "employee_id"', "did you mean `employee_id`?"),
+    ],
+)
+def test_the_name_that_is_missing_is_not_suggested_again(text: str, hint: str) -> None:
+    error = SourceError(f"connection `shop` (x): {text}", code="query")
+    assert with_hint(error, "duckdb", ("employees",), COLUMNS).hint == hint
+
+
+def test_a_column_of_another_table_leads_to_the_columns_of_this_one() -> None:
+    error = SourceError(f"connection `shop` (x): {MISSING.format('customer_id')}", code="query")
+    hint = with_hint(error, "duckdb", ("employees",), COLUMNS).hint
+    assert hint is not None and hint.startswith("to see the columns of a table:")
