@@ -29,18 +29,22 @@ IDLE_SECONDS: Final = 5.0
 MOST_IDLE: Final = 4
 """Connections of one database that are kept at most."""
 
+MOST_USES: Final = 500
+"""How often a connection is lent: DuckDB keeps memory that it gives back only when it is closed."""
+
 _KEPT_AFTER: Final = frozenset({"query", "read_only"})
 """Codes of errors after which a session is as good as before."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """An open connection. `proof`: which file it was opened on; `since`: when it was given back."""
+    """An open connection. `proof`: which file it was opened on; `since`: when it was given back; `uses`: until then."""
 
     connector: Connector
     scope: Scope
     proof: object
     since: float = 0.0
+    uses: int = 0
 
 
 @dataclass(slots=True)
@@ -91,11 +95,11 @@ class ConnectorPool:
             found.connector.close()
 
     def give_back(self, key: str, kept: _Kept) -> None:
-        """Keep a connection for the next caller, or close it where there are enough."""
-        kept.since = monotonic()
+        """Keep a connection for the next caller, or close it where there are enough, or it was used often enough."""
+        kept.since, kept.uses = monotonic(), kept.uses + 1
         with self._lock:
             waiting = self._idle.setdefault(key, [])
-            enough = len(waiting) >= MOST_IDLE
+            enough = len(waiting) >= MOST_IDLE or kept.uses >= MOST_USES
             if not enough:
                 waiting.append(kept)
                 self._sweep_later()

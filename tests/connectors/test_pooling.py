@@ -139,3 +139,11 @@ def test_no_more_are_kept_than_are_worth_it(config: KtxConfig, tmp_path: Path, p
     for each in lent:
         each.close()
     assert [len(each) for each in pool._idle.values()] == [pooling.MOST_IDLE]
+
+
+def test_a_connection_used_often_enough_is_closed(
+    pool: ConnectorPool, config: KtxConfig, tmp_path: Path, opens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "MOST_USES", 2)
+    assert [value(pool, config, tmp_path) for _ in range(5)] == [1] * 5
+    assert len(opens) == 3
