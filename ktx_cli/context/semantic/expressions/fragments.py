@@ -36,6 +36,8 @@ _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
     (exp.Lambda, "a lambda"),
     (exp.Semicolon, "a second statement"),
     (exp.Block, "a second statement"),
+    (exp.Columns, "columns without their names"),
+    (exp.PositionalColumn, "columns without their names"),
 )
 
 
@@ -101,14 +103,22 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
             code="definition",
         ) from None
     for node in tree.walk():
-        for kind, name in _REFUSED:
-            if isinstance(node, kind):
-                raise SemanticError(
-                    f"{what} holds {name}: {one_line(text, 120)}",
-                    hint="one expression over columns; what needs a query of its own is a source with `sql:`",
-                    code="definition",
-                )
+        found = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
+        if found is not None or _is_all_columns(node):
+            raise SemanticError(
+                f"{what} holds {found or 'columns without their names'}: {one_line(text, 120)}",
+                hint="one expression over columns; what needs a query of its own is a source with `sql:`",
+                code="definition",
+            )
     return _with_functions(tree)
+
+
+def _is_all_columns(node: exp.Expr) -> bool:
+    """Say whether a node stands for columns nobody looked up, which may be hidden; `count(*)` counts rows."""
+    if not isinstance(node, exp.Star):
+        return False
+    counted = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent
+    return not isinstance(counted, exp.Count) or any(node.args.values())
 
 
 def _no_value(kind: str, name: str, what: str) -> SemanticError:

@@ -55,6 +55,8 @@ def test_ktx_own_functions_mean_the_same_in_every_dialect(dialect: str) -> None:
     "text",
     [
         *("", "   ", "a >", "a b c", "(a", "a)", "a; b", "a = 'x", "select 1; drop table x", "a = 1 limit 1"),
+        *("columns('em.*') = 'a'", "max(columns(*))", "#2 = 'a'", "hash(*)", "hash(t.*)", "* like 'a%'"),
+        *("count(* exclude (a))", "count(distinct *)", "count(*) filter (where columns(*) is null)"),
         *("(select 1)", "a in (select 1)", "exists(select 1)", "a in (table t)", "sum(a) over ()", "(values (1))"),
         *(
             "a as b",
