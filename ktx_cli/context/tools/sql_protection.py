@@ -7,7 +7,7 @@ text that is sent is looked at, without regard to scopes, of which a statement c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.context.semantic.checking.fragments import silence_parser
 from ktx_cli.context.semantic.model import Model, Source, Visibility
@@ -16,6 +16,10 @@ from ktx_cli.context.tools.ledger import sources_of
 from ktx_cli.context.tools.relations import Relations
 from ktx_cli.context.tools.sql_names import Table, parts_of
 from ktx_cli.context.tools.view_protection import Judge, Views
+
+_STORAGE: Final = ("duckdb_", "pragma_")
+_STATISTICS: Final = frozenset({"histogram", "histogram_values"})
+"""As a table, DuckDB's own take the name of one; elsewhere they compute."""
 
 
 def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
@@ -31,6 +35,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         return
     if trees is None or not all(map(_is_query, trees)):
         raise Refused("only a SELECT is run here, for some of this connection is hidden")
+    _require_no_storage(trees)
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
@@ -50,12 +55,26 @@ def has_protected(model: Model) -> bool:
 
 def _judge_of(model: Model) -> Judge:
     def judge(trees: list[Any], view: str) -> None:
+        _require_no_storage(trees)
         for table, source in _protected_in(model, trees):
             hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
             if source.policies or source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
                 raise Refused(f"`{view}` is a view that reads `{source.name}`, which {hides}: it is not read here")
 
     return judge
+
+
+def _require_no_storage(trees: Iterable[Any]) -> None:
+    """Refuse functions of a database that take a table by a text: some give rows of it, or the least and greatest."""
+    from sqlglot import exp
+
+    for each in (each for tree in trees for each in tree.find_all(exp.Anonymous)):
+        name = each.name.casefold()
+        if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
+            raise Refused(
+                f"`{each.name[:60]}` is not called here, for some of this connection is hidden: "
+                "information_schema says what tables and columns there are"
+            )
 
 
 def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:

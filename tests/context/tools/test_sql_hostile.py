@@ -48,6 +48,11 @@ class BinderException(Exception):
         "EXPLAIN SELECT email FROM customers",
         "SELECT email FROM customers WHERE id IN (WITH customers AS (SELECT 1 AS id) SELECT id FROM customers)",
         "SELECT * FROM (PIVOT customers ON email USING count(*))",
+        "SELECT stats FROM pragma_storage_info('customers')",
+        "SELECT 1 FROM main.\"PRAGMA_storage_info\"('customers')",
+        "SELECT * FROM duckdb_table_sample('customers')",
+        "SELECT * FROM histogram_values('customers', region)",
+        "SELECT count(*) FROM orders, LATERAL histogram_values('customers', region)",
     ],
 )
 def test_no_way_leads_to_what_people_hid(sql: str, shop: Callable[..., Any]) -> None:
