@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
 """What a statement may be."""
 
+_SETS: Final = frozenset({"Union", "Except", "Intersect"})
+"""What puts two queries together; the parser takes any expression for the first."""
+
 NODES: Final = frozenset(read_words("nodes.txt"))
 """The node classes, functions apart."""
 
@@ -75,6 +78,8 @@ def require_node(node: exp.Expr, dialect: str) -> None:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
         raise refused("construct", shown, "is not a part of a statement that only reads")
     _require_arguments(node, name)
+    if name in _SETS and not {type(each).__name__ for each in (node.this, node.expression)} <= ROOTS:
+        raise refused("root", f"a side of {name.upper()}", "is no query")
     if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
         raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
     if name in _LOOKED_INTO:

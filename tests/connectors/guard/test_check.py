@@ -354,6 +354,7 @@ PIECES = st.sampled_from([*WORDS.split(), *SIGNS.split(), "\n", " "])
 @example("SELECT 'a", "postgres")
 @example("UNDROP TABLE t", "snowflake")
 @example("EXPLAIN", "postgres")
+@example("t UNION SELECT t", "sqlite")
 def test_any_text_is_let_through_or_refused(sql: str, dialect: str) -> None:
     try:
         written = check(sql, dialect, max_rows=5).sql
@@ -363,3 +364,10 @@ def test_any_text_is_let_through_or_refused(sql: str, dialect: str) -> None:
         kinds = [token.token_type.name for token in Dialect.get_or_raise(dialect).tokenize(written)]
         assert "SEMICOLON" not in kinds
         assert kinds[0] in ("SELECT", "WITH", "VALUES", "L_PAREN", "DESCRIBE", "COMMAND")
+
+
+@pytest.mark.parametrize("sql", ["t UNION SELECT 1", "(t) UNION SELECT 1", "1 EXCEPT SELECT 1", "f(1) UNION SELECT 1"])
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgres", "mysql"])
+def test_both_sides_of_a_set_operation_are_queries(sql: str, dialect: str) -> None:
+    with pytest.raises(StatementRefusedError, match=r"is no query|cannot be read"):
+        check(sql, dialect, max_rows=5)
