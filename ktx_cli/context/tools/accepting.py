@@ -16,7 +16,7 @@ from ktx_cli.context.tools.layer_files import OwnFile
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.tools.records import page_artifact
 from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.wiki.hidden import hidden_markup
+from ktx_cli.context.wiki.hidden import hidden_markup, without_swallowed
 from ktx_cli.context.wiki.keys import place_of
 from ktx_cli.context.wiki.markdown import without_fences
 from ktx_cli.context.wiki.model import Page
@@ -30,6 +30,8 @@ from ktx_cli.project.workspace import Workspace
 
 _MOST_TOLD: Final = 12
 _LONGEST: Final = 160
+_PUT_AWAY: Final = ("usage_mode", "stale_since", "archived_since")
+"""Fields that keep a page from readers; they are people's."""
 
 
 def check_kept(session: ToolSession, path: str, content: bytes | None) -> None:
@@ -161,6 +163,9 @@ def _fields(before: Page, after: Page) -> Iterator[str]:
     for name, value in before.fields.items():
         if value not in (None, "", [], {}) and not _holds(after.fields.get(name), value):
             yield f"`{name}` of `{before.key}`: {one_line(str(value), _LONGEST)}"
+    for name in _PUT_AWAY:
+        if after.fields.get(name) is not None and before.fields.get(name) is None:
+            yield f"`{name}` would put `{before.key}` away"
 
 
 def _holds(now: Any, accepted: Any) -> bool:
@@ -176,6 +181,7 @@ def _body(before: Page, after: Page) -> Iterator[str]:
     for old, new, what in (
         (before.body, after.body, "the line"),
         (without_fences(before.body), without_fences(after.body), "hidden in a code block, the line"),
+        (without_swallowed(before.body), without_swallowed(after.body), "swallowed by markup around it, the line"),
     ):
         missing = _missing(old, new)
         if missing:

@@ -34,6 +34,23 @@ _WITH_ATTRIBUTE: Final = re.compile(
 _ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
 
 
+_SOME: Final = r"(?:[^\n{0}]|\n(?![ \t]*\n)){{0,4000}}?"
+"""Text of one paragraph, without some characters."""
+_SWALLOWING: Final = re.compile(
+    "|".join(
+        (
+            "</?[a-zA-Z]" + _SOME.format("<>") + ">",
+            "~~" + _SOME.format("") + "~~",
+            r"!\[" + _SOME.format(r"\]") + r"(?=\])",
+            *(
+                r"(?:\]\(|\]:)[ \t]*\S*\s+" + start + _SOME.format(end) + end
+                for start, end in ('""', "''", ("\\(", "\\)"))
+            ),
+        )
+    )
+)
+
+
 def hidden_characters(text: str) -> Iterator[Spot]:
     """Yield every run of characters that show nothing, but for those emoji and some scripts need."""
     if text.isascii() and text.isprintable():
@@ -61,6 +78,16 @@ def hidden_markup(text: str) -> Iterator[Spot]:
         if _acts(found[1], found[2]):
             message = f"the HTML tag <{found[1][:20]}>, which hides something or does something"
             yield Spot(found.start(), "html", message, "write it in Markdown")
+
+
+def without_swallowed(text: str) -> str:
+    """Return a text without what stands in markup that reaches over several lines, which shows it otherwise or not.
+
+    Code, tags, titles, descriptions of images and struck-out text; none of them reaches into the next paragraph.
+    """
+    plain = without_fences(text)
+    code = [each for each in inline_code(plain) if "\n" in plain[each.start : each.end]]
+    return _SWALLOWING.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), without(plain, code))
 
 
 def without_hidden(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.tools.accepting import lost_in
+from ktx_cli.context.tools.accepting import lost_in, lost_of_page
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.project.workspace import Workspace
 
@@ -53,6 +53,12 @@ def test_a_paragraph_is_added_to_an_accepted_page(memory: Callable[..., Any]) ->
         ({"tags": ["sales"]}, "`tags` of `revenue`"),
         ({"content": "```\nRevenue is gross.\n```"}, "hidden in a code block"),
         ({"content": "<!--\n\nRevenue is gross.\n\n-->"}, "a comment, which readers do not see"),
+        ({"content": "[x]: /u '\nRevenue is gross.\n'"}, "swallowed by markup"),
+        ({"content": "Old: ~~\nRevenue is gross.\nNo.~~"}, "swallowed by markup"),
+        ({"content": "`\nRevenue is gross.\n`"}, "swallowed by markup"),
+        ({"content": "![\nRevenue is gross.\n](a.png)"}, "swallowed by markup"),
+        ({"content": '![a](a.png "\nRevenue is gross.\n")'}, "swallowed by markup"),
+        ({"content": '<a title="\nRevenue is gross.\n">x</a>'}, "swallowed by markup"),
     ],
 )
 def test_what_would_change_an_accepted_page_is_refused(
@@ -64,6 +70,18 @@ def test_what_would_change_an_accepted_page_is_refused(
     assert lost in told and "memory_conflict" in told and "`wiki:revenue`" in told
     assert made.text(PATH) == before
     assert [each.target for each in made.session.failures()] == ["wiki:revenue"]
+
+
+@pytest.mark.parametrize("field", ["usage_mode: never", "stale_since: 2026-01-01", "archived_since: 2026-01-01"])
+def test_an_accepted_page_is_not_put_away(field: str) -> None:
+    page = "---\nsummary: What revenue is.\n---\n\nRevenue is gross.\n"
+    after = page.replace("---\n\n", f"{field}\n---\n\n")
+    assert lost_of_page(PATH, page.encode(), after.encode()) == [f"`{field.split(':')[0]}` would put `revenue` away"]
+
+
+def test_markup_in_a_paragraph_of_its_own_swallows_nothing(memory: Callable[..., Any]) -> None:
+    made = memory()
+    made.ok("wiki_write", key="revenue", content="Old: ~~a\nb~~ and `x\ny`\n\nRevenue is gross.\n\n1 <b, 2 > c ~~")
 
 
 @pytest.mark.parametrize(
