@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -18,10 +19,9 @@ from mcp.shared.exceptions import MCPError
 from ktx_cli import __version__
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.mcp import prompts, resources
+from ktx_cli.mcp import prompts
 from ktx_cli.mcp.calling import Answer, called, error_told
 from ktx_cli.mcp.tool import Call, Options, ServerTool
-from ktx_cli.mcp.tools import TOOLS
 
 AT_ONCE: Final = 8
 """Calls that run at the same time; the others wait their turn."""
@@ -41,12 +41,11 @@ class ProjectServer:
 
     project: ServedProject
     options: Options
-    tools: Mapping[str, ServerTool] = field(init=False)
     server: Server[Any] = field(init=False)
     _limit: anyio.CapacityLimiter | None = None
+    _tools: Mapping[str, ServerTool] | None = None
 
     def __post_init__(self) -> None:
-        self.tools = offered(self.options)
         self.server = Server(
             "ktx",
             version=__version__,
@@ -66,13 +65,19 @@ class ProjectServer:
         if not self.options.read_only:
             self.project.memories.resume()
 
+    async def tools(self) -> Mapping[str, ServerTool]:
+        """Return the tools of this server, by name: loaded when they are first wanted, after the first handshake."""
+        if self._tools is None:
+            self._tools = await anyio.to_thread.run_sync(offered, self.options)
+        return self._tools
+
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_definition(each) for each in self.tools.values()])
+        return types.ListToolsResult(tools=[_definition(each) for each in (await self.tools()).values()])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call(self.project, self.options, _progress(context))
         try:
-            answer = await called(self.tools, params.name, params.arguments or {}, call, self._slots())
+            answer = await called(await self.tools(), params.name, params.arguments or {}, call, self._slots())
         finally:
             call.stopped.set()
         return _result(answer)
@@ -81,18 +86,18 @@ class ProjectServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = None if params is None else params.cursor
-        return await self._read(lambda: resources.resource_page(self.project, cursor))
+        return await self._read(lambda: _resources().resource_page(self.project, cursor))
 
     async def _list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+        return types.ListResourceTemplatesResult(resource_templates=list(_resources().TEMPLATES))
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri, privacy = str(params.uri), self.options.privacy
-        return await self._read(lambda: resources.resource_text(self.project, uri, privacy=privacy))
+        return await self._read(lambda: _resources().resource_text(self.project, uri, privacy=privacy))
 
     async def _list_prompts(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -119,9 +124,17 @@ class ProjectServer:
         return self._limit
 
 
-def offered(options: Options, tools: Iterable[ServerTool] = TOOLS) -> dict[str, ServerTool]:
+def offered(options: Options) -> dict[str, ServerTool]:
     """Return the tools a server has, by name."""
-    return {each.name: each for each in tools if not (options.read_only and each.writes)}
+    from ktx_cli.mcp.tools import TOOLS
+
+    return {each.name: each for each in TOOLS if not (options.read_only and each.writes)}
+
+
+def _resources() -> ModuleType:
+    from ktx_cli.mcp import resources
+
+    return resources
 
 
 def _definition(tool: ServerTool) -> types.Tool:

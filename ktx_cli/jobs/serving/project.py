@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.connectors.pooling import ConnectorPool
 from ktx_cli.connectors.remembering import Counts
-from ktx_cli.context.search.index.searching import Searcher
-from ktx_cli.context.semantic.asking import Prepared, prepare
-from ktx_cli.context.semantic.graph import Graph
-from ktx_cli.context.semantic.model import Model
 from ktx_cli.core.recent import Recent
-from ktx_cli.jobs.search import open_searcher
-from ktx_cli.jobs.semantic.guarded import Guard, guard_of
-from ktx_cli.jobs.semantic.layers import load_layer
-from ktx_cli.jobs.semantic.means import Means
 from ktx_cli.jobs.serving.answers import KeptAnswers
 from ktx_cli.jobs.serving.memories import Memories
 from ktx_cli.project.config import KtxConfig, load_config
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+
+if TYPE_CHECKING:  # a client waits for the server's first word: what answers questions is loaded with the first one
+    from ktx_cli.context.search.index.searching import Searcher
+    from ktx_cli.context.semantic.asking import Prepared
+    from ktx_cli.context.semantic.graph import Graph
+    from ktx_cli.context.semantic.model import Model
+    from ktx_cli.jobs.semantic.guarded import Guard
+    from ktx_cli.jobs.semantic.means import Means
 
 _QUESTIONS: Final = 128
 """Compiled questions of a layer that are kept."""
@@ -73,6 +73,8 @@ class ServedProject:
 
         See `ktx_cli.jobs.semantic.layers.LoadLayer`.
         """
+        from ktx_cli.jobs.semantic.layers import load_layer
+
         with self._lock:
             stamp = _stamp(_files(layout.root / SEMANTIC_NAME / connection))
             kept = self._models.get(connection)
@@ -83,18 +85,24 @@ class ServedProject:
     @property
     def means(self) -> Means:
         """How the questions of this project get at what they need."""
+        from ktx_cli.jobs.semantic.means import Means
+
         return Means(self.load_layer, self.pool.open, self.guard, self.prepare, self.counted)
 
     def prepare(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
     ) -> Prepared:
         """Return a question ready to be asked, compiled once a day as long as the layer is the same; see `Prepare`."""
+        from ktx_cli.context.semantic.asking import prepare
+
         key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
         kept, graph = self._of_layer(model)
         return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
 
     def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
         """Return the compiled questions of a layer and its joins; of another layer none is kept."""
+        from ktx_cli.context.semantic.graph import Graph
+
         with self._lock:
             kept = self._questions.get(model.connection)
             if kept is None or kept[0] is not model:
@@ -103,6 +111,8 @@ class ServedProject:
 
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
         """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
+        from ktx_cli.jobs.semantic.guarded import guard_of
+
         with self._lock:
             kept = self._guards.get(connection)
             if kept is None or kept[0] is not model:
@@ -111,6 +121,8 @@ class ServedProject:
 
     def searcher(self, config: KtxConfig) -> Searcher:
         """Return what searches the project with these settings."""
+        from ktx_cli.jobs.search import open_searcher
+
         with self._lock:
             if self._searcher is None or self._searcher[0] is not config:
                 if self._searcher is not None:

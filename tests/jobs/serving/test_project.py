@@ -106,7 +106,7 @@ def test_new_data_is_counted_anew(project: ServedProject) -> None:
 def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
     project: ServedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ktx_cli.jobs.serving import project as module
+    from ktx_cli.context.semantic import asking as module
 
     asked: list[object] = []
     inner = module.prepare
