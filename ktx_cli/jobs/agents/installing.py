@@ -44,8 +44,11 @@ class _Work:
     wanted: Wanted
     where: Where
     manifest: Manifest
-    staging: Staging = field(default_factory=Staging)
+    staging: Staging = field(init=False)
     warnings: list[ResultWarning] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.staging = Staging(self.where.project)
 
 
 def install(wanted: Wanted, where: Where) -> Report:

@@ -60,7 +60,7 @@ def list_clients(where: Where) -> list[State]:
 
 
 def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> State:
-    state, staging = State(target, scope), Staging()
+    state, staging = State(target, scope), Staging(where.project)
     try:
         _look_at_entry(state, install, where, staging)
         _look_at_skills(state, install, where, staging)

@@ -29,14 +29,19 @@ class Change:
 
 @dataclass(slots=True)
 class Staging:
-    """Contents of files as they will be."""
+    """Contents of files as they will be.
 
+    `inside`: a folder whose files may not be links that lead out of it: they came with a repository, and what they lead
+    to is somebody else's.
+    """
+
+    inside: Path | None = None
     _seen: dict[Path, bytes | None] = field(default_factory=dict)
     _new: dict[Path, tuple[Path, bytes | None]] = field(default_factory=dict)
 
     def read(self, path: Path) -> bytes | None:
         """Return what a file holds, or will; None where it is not there. `StorageError` for what is no file."""
-        real = _real(path)
+        real = self._real(path)
         if real in self._new:
             return self._new[real][1]
         if real not in self._seen:
@@ -45,7 +50,7 @@ class Staging:
 
     def write(self, path: Path, content: bytes) -> None:
         """Give a file new contents; `StorageError` for one that is protected."""
-        real = _real(path)
+        real = self._real(path)
         if self.read(path) is not None:
             _require_writable(real)
         self._new[real] = (path, content)
@@ -53,7 +58,7 @@ class Staging:
     def remove(self, path: Path) -> None:
         """Take a file away."""
         self.read(path)
-        self._new[_real(path)] = (path, None)
+        self._new[self._real(path)] = (path, None)
 
     @property
     def changes(self) -> list[Change]:
@@ -84,6 +89,17 @@ class Staging:
                 _put(change.real, change.before)
             remove_empty(folders)
             raise
+
+    def _real(self, path: Path) -> Path:
+        real = _real(path)
+        root = self.inside
+        if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
+            raise StorageError(
+                f"{path} is a link that leads out of the project, to {real}",
+                hint=f"put a file in its place: {shell_words('rm', path)}",
+                details={"path": str(path)},
+            )
+        return real
 
 
 def remove_empty(folders: list[Path]) -> list[Path]:

@@ -26,7 +26,10 @@ class _Work:
 
     where: Where
     manifest: Manifest
-    staging: Staging = field(default_factory=Staging)
+    staging: Staging = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.staging = Staging(self.where.project)
 
 
 def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> Report:

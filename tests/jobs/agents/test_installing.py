@@ -453,6 +453,14 @@ def test_a_link_is_written_through(world: World, write: Write) -> None:
     assert real.read_bytes() == before
 
 
+def test_a_link_out_of_the_project_is_refused(world: World, write: Write) -> None:
+    before = write(world.home / ".claude.json", JSON.replace("KEY", "mcpServers"))
+    (world.project() / ".mcp.json").symlink_to(world.home / ".claude.json")
+    with pytest.raises(StorageError, match="leads out of the project"):
+        world.install(Target.CLAUDE_CODE, scope=Scope.PROJECT)
+    assert (world.home / ".claude.json").read_bytes() == before
+
+
 def test_a_link_that_leads_nowhere_is_refused(world: World) -> None:
     link = world.home / ".claude.json"
     link.symlink_to(world.folder / "gone.json")
