@@ -19,6 +19,7 @@ import trustme
 from hypothesis import settings
 
 from ktx_cli.llm.backends.claude.environment import KEPT, dropped_names
+from ktx_cli.project import secrets
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import (
     MariaDBServer,
@@ -65,6 +66,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""
+
+
+@pytest.fixture(autouse=True)
+def no_secret_outlives_its_test() -> Iterator[None]:
+    """Forget the secrets a test made up: one that is a word would be masked in what the next ones say."""
+    before = set(secrets._KNOWN)
+    yield
+    secrets._KNOWN.intersection_update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
