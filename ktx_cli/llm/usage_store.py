@@ -43,12 +43,12 @@ class UsageRow:
         """Return the row as plain values."""
         return {
             **dict(zip(dimensions, self.keys, strict=True)),
-            "units": self.units,
+            "calls": self.units,
             **self.usage.to_json(),
             "cost_usd": self.cost.usd,
             "cost_basis": self.cost.basis,
-            "unpriced_units": self.unpriced,
-            "incomplete_units": self.incomplete,
+            "unpriced_calls": self.unpriced,
+            "incomplete_calls": self.incomplete,
         }
 
 

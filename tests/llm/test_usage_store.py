@@ -86,12 +86,12 @@ def test_units_without_a_price_are_counted_and_named(store: UsageStore, tmp_path
     assert (triage.cost, triage.unpriced) == (Cost(), 1)
     assert triage.to_json(["role"]) == {
         "role": "triage",
-        "units": 1,
+        "calls": 1,
         **Usage(100, 20, 3, 4).to_json(),
         "cost_usd": None,
         "cost_basis": "unknown",
-        "unpriced_units": 1,
-        "incomplete_units": 0,
+        "unpriced_calls": 1,
+        "incomplete_calls": 0,
     }
 
 

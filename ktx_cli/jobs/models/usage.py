@@ -11,7 +11,6 @@ from typing import Any
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.jobs.runs.records import find_run
-from ktx_cli.jobs.runs.taken import usage_json
 from ktx_cli.llm.usage_store import DIMENSIONS, UsageRow, usage_by
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
@@ -33,7 +32,7 @@ class UsageReport:
             "by": list(self.dimensions),
             "since": self.since,
             "run": self.run,
-            "rows": [usage_json(row, self.dimensions) for row in self.rows],
+            "rows": [row.to_json(self.dimensions) for row in self.rows],
         }
 
 

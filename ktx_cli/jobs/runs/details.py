@@ -9,7 +9,6 @@ from typing import Any, Final
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.jobs.runs.lines import read_lines
 from ktx_cli.jobs.runs.records import RunRecord, find_run, read_report, units_of
-from ktx_cli.jobs.runs.taken import usage_json
 from ktx_cli.jobs.runs.transcripts import Transcript, transcripts_of
 from ktx_cli.llm.usage_store import UsageRow, usage_by
 from ktx_cli.project.layout import Layout
@@ -48,7 +47,7 @@ class RunDetails:
             "units": [dict(each) for each in self.units],
             "artifacts": {name: list(raw) for name, raw in self.artifacts.items()},
             "records": [dict(each) for each in self.records],
-            "usage": [usage_json(row, BY) for row in self.usage],
+            "usage": [row.to_json(BY) for row in self.usage],
             "transcripts": [each.to_json() for each in self.transcripts],
         }
 
