@@ -142,22 +142,28 @@ def test_an_interrupt_ends_after_the_loop_and_keeps_it(ktx: Run, shop: Path, mod
     assert sum(model.steps.values()) == asked, "the loop had come to its end"
 
 
+class Slow(Memory):
+    """Lets the unit `refunds.md` of an ingest wait until it is told to go on."""
+
+    def __init__(self, *turns: Any) -> None:
+        super().__init__(*turns)
+        self.entered_unit, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        if "Task: refunds.md" in json.dumps(request.body["messages"]):
+            self.entered_unit.set()
+            assert self.let_go.wait(SECONDS)
+        return super().__call__(request)
+
+
 def test_a_capture_beside_another_run_is_busy_or_waits(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds")
-    entered_unit, let_go = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def __call__(self, request: ModelRequest) -> Reply:
-            if "Task: refunds.md" in json.dumps(request.body["messages"]):
-                entered_unit.set()
-                assert let_go.wait(SECONDS)
-            return super().__call__(request)
-
-    model_server.play(Slow([calls(page("fees")), says("done")]))
+    model = Slow([calls(page("fees")), says("done")])
+    model_server.play(model)
     ingest = started("ingest")
-    assert entered_unit.wait(SECONDS)
+    assert model.entered_unit.wait(SECONDS)
     answer = ktx("memory", "capture", "--text", "Fees.", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (6, "busy")
     assert not (shop / ".ktx/memory").exists()
@@ -165,7 +171,7 @@ def test_a_capture_beside_another_run_is_busy_or_waits(
     assert waiting.stderr is not None
     told = (json.loads(line) for line in waiting.stderr if line.startswith("{"))
     assert next(each for each in told if each["event"] == "waiting")
-    let_go.set()
+    model.let_go.set()
     assert ingest.wait(SECONDS) == 0
     assert waiting.wait(SECONDS) == 0
     for process in (ingest, waiting):
@@ -177,26 +183,18 @@ def test_a_queue_is_worked_through_in_order_when_the_lease_is_free(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds")
-    entered_unit, let_go = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def __call__(self, request: ModelRequest) -> Reply:
-            if "Task: refunds.md" in json.dumps(request.body["messages"]):
-                entered_unit.set()
-                assert let_go.wait(SECONDS)
-            return super().__call__(request)
-
-    model_server.play(Slow([calls(page("one")), says("done"), calls(page("two")), says("done")]))
+    model = Slow([calls(page("one")), says("done"), calls(page("two")), says("done")])
+    model_server.play(model)
     layout = Layout(shop)
     ingest = started("ingest")
-    assert entered_unit.wait(SECONDS)
+    assert model.entered_unit.wait(SECONDS)
     first, second = (enqueue(layout, CaptureRequest(text, proposer="mcp")) for text in ("Fact one.", "Fact two."))
     worker = started("memory", "work", "--json", stdin=subprocess.PIPE)
     assert worker.stdin is not None
     worker.stdin.write("g")
     worker.stdin.close()
     assert status_of(layout, first.run_id).status in (Status.QUEUED, Status.RUNNING)
-    let_go.set()
+    model.let_go.set()
     assert ingest.wait(SECONDS) == 0
     ingest.communicate()
     assert worker.wait(SECONDS) == 0
