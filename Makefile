@@ -47,9 +47,9 @@ docs: $(STAMP)  ## write the generated reference pages, the JSON Schema and the 
 parity: $(STAMP)  ## run the runtime contract on every backend's real client, and write docs/llm-parity.md
 	$(BIN)/python -m docs.parity
 
-lock:  ## resolve constraints.txt again (needs uv)
+lock:  ## resolve constraints.txt again (needs uv); sentence-transformers brings torch, gigabytes that no test needs
 	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	  --python-version 3.11 --all-extras --group dev pyproject.toml -o constraints.txt
+	  --python-version 3.11 --all-extras --no-extra sentence-transformers --group dev pyproject.toml -o constraints.txt
 
 install: $(STAMP)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import context, live, machine, models, profiles, project, secrets, storage
+from ktx_cli.jobs.readiness import backends, context, live, machine, models, profiles, project, secrets, storage
 from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 
 CHECKS: tuple[Check, ...] = (
@@ -23,8 +23,8 @@ CHECKS: tuple[Check, ...] = (
     Check(storage.WRITABLE, "files can be written", storage.check_writable),
     Check("repository", "repository", project.check_repository),
     Check("lease", "lease", project.check_lease),
-    Check("claude", "Claude Code", models.check_claude, live=True),
-    Check("probe", "LLM probe", models.check_probes, live=True),
+    Check("claude", "Claude Code", backends.check_claude, live=True),
+    Check("probe", "LLM probe", backends.check_probes, live=True),
     Check("connections", "connections", live.check_connections, live=True),
 )
 
