@@ -1,0 +1,30 @@
+"""Findings as workflow commands of GitHub Actions, which shows them beside the lines they name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEVELS: Final = ("error", "warning", "notice")
+"""What GitHub knows. It shows only the first ten of each level from one step."""
+
+
+def annotation(level: str, title: str, message: str, file: str | None = None, line: int | None = None) -> str:
+    """Return the line to print, without its end. `file` counts from the top of the repository, `line` from 1.
+
+    `level` is one of `LEVELS`, or `info`, `warn` and `fail`, which findings and checks of ktx have.
+    """
+    known = {"info": "notice", "warn": "warning", "fail": "error"}.get(level, level)
+    if known not in LEVELS:
+        raise ValueError(f"GitHub has no level `{level}`")
+    properties = {"file": file, "line": line if file else None, "title": title}
+    given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
+    return f"::{known} {given}::{_data(message)}" if given else f"::{known}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    """Return a message so that it stays one command: GitHub decodes exactly these three."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
