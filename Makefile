@@ -44,7 +44,7 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 docs: $(STAMP)  ## write the generated reference pages, the JSON Schema and the example
 	$(BIN)/python -m docs.generate
 
-parity: $(STAMP)  ## run the runtime contract on every backend's real client, and write docs/llm-parity.md
+parity: $(STAMP)  ## run the runtime contract on every backend's real client, and write docs/measured/llm-parity.md
 	$(BIN)/python -m docs.parity
 
 lock:  ## resolve constraints.txt again (needs uv); sentence-transformers brings torch, gigabytes that no test needs

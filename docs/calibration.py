@@ -1,4 +1,4 @@
-"""Writes how well the probabilities of relationships hold into `docs/relationships.md`, from the shipped ranker."""
+"""Writes how well the probabilities of relationships hold into `docs/concepts/relationships.md`, from the shipped ranker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "relationships.md"
+PAGE = Path(__file__).parent / "concepts" / "relationships.md"
 BEGIN, END = "<!-- calibration: written by `make docs` -->\n", "<!-- end of calibration -->"
 
 

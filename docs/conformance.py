@@ -1,7 +1,7 @@
-"""Holds the MCP server against the public conformance suite and the MCP Inspector, and writes docs/mcp-conformance.md.
+"""Holds the MCP server against the public conformance suite and the MCP Inspector, and writes docs/measured/mcp-conformance.md.
 
 `python -m docs.conformance` installs both with npm into a temporary folder (Node.js 22 among them), serves a demo, and
-keeps what they print in `docs/mcp-conformance/`. `--tools DIR` uses a folder in which they are installed already.
+keeps what they print in `docs/measured/mcp-conformance/`. `--tools DIR` uses a folder in which they are installed already.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = Path(__file__).parent / "mcp-conformance"
-PAGE: Final = Path(__file__).parent / "mcp-conformance.md"
+FOLDER: Final = Path(__file__).parent / "measured" / "mcp-conformance"
+PAGE: Final = Path(__file__).parent / "measured" / "mcp-conformance.md"
 PACKAGES: Final = ("node@22", "@modelcontextprotocol/inspector", "@modelcontextprotocol/conformance")
 QUESTION: Final = '["orders.order_count"]'
 

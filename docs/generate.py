@@ -26,7 +26,7 @@ def pages() -> dict[str, str]:
         "docs/reference/events.md": NOTE + events_page(),
         "docs/reference/mcp-tools.md": NOTE + mcp_tools.page(),
         "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
-        "docs/relationships.md": calibration.page(),
+        "docs/concepts/relationships.md": calibration.page(),
         "ktx.example.yaml": example.example_yaml(),
     }
 
@@ -129,7 +129,7 @@ def main() -> None:
     if stale:
         sys.exit(f"out of date: {', '.join(stale)}\nhint: make docs")
     if "--check" in sys.argv[1:] and not parity.is_current():
-        sys.exit(f"out of date: docs/{parity.PAGE.name}\nhint: make parity")
+        sys.exit(f"out of date: docs/measured/{parity.PAGE.name}\nhint: make parity")
 
 
 if __name__ == "__main__":

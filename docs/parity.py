@@ -1,4 +1,4 @@
-"""Writes `docs/llm-parity.md`: what every backend of the runtime did, each through its real client; see `make parity`.
+"""Writes `docs/measured/llm-parity.md`: what every backend of the runtime did, each through its real client; see `make parity`.
 
 `python -m docs.parity` runs all cases of the runtime contract on all backends, prints a line for each, and writes the
 page when all passed. `python -m docs.generate --check` only compares the page with the cases: tests run them.
@@ -17,7 +17,7 @@ from typing import Any
 from ktx_cli.testing.runtime_contract import ContractBroken, ContractCase, Observed, RuntimeContract, Subject
 from ktx_cli.testing.runtime_subjects import FAMILIES, executables, open_subject
 
-PAGE = Path(__file__).resolve().parent / "llm-parity.md"
+PAGE = Path(__file__).resolve().parent / "measured" / "llm-parity.md"
 
 TOP = """\
 <!-- Written by `make parity` from a run of the real clients; edits here are lost. -->

@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
     ) -> Result:
         """Run one read-only statement and print its rows.
 
-        The statement is parsed first: one query, of functions that only compute. See docs/read-only.md.
+        The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
         """
         from ktx_cli.jobs.sql import run_sql
         from ktx_cli.project.config import load_config

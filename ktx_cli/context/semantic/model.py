@@ -144,7 +144,7 @@ class Cumulative:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate over a source, or a formula over measures; see the fields of `docs/semantic-layer.md`.
+    """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
 
     `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
     two-level measure.

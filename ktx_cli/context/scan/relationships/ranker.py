@@ -3,7 +3,7 @@
 The first look sees a pair alone, the second what the first says of its neighbours too (`collective`); pairs without
 rows have trees of their own, which know names alone. Trees and calibration are data (`ranker.json`), learned by
 `benchmarks/train_ranker.py` from generated databases alone. How well the probabilities hold is in
-`docs/relationships.md`.
+`docs/concepts/relationships.md`.
 """
 
 from __future__ import annotations
