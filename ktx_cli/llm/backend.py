@@ -59,7 +59,8 @@ class Outcome:
 class CallRecord:
     """What happens in a call, noted as it happens, so that a failed call is counted too.
 
-    `retries` counts how often a backend asked the model again by itself.
+    `retries` counts how often a backend asked the model again by itself. `isolation`: what a Claude Code process said
+    it was started with, after the checks on it.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class CallRecord:
         self.waited = 0.0
         self.usage = Usage()
         self.invocations: list[ToolInvocation] = []
+        self.isolation: dict[str, Any] = {}
         self.emit = emit
         self._run_id = run_id
         self._command = command

@@ -240,6 +240,7 @@ class RoutedRuntime:
             seconds,
             record.facts(seconds),
             backend.versions(),
+            record.isolation,
         )
 
     async def aclose(self) -> None:

@@ -164,7 +164,10 @@ OnStepFinish = Callable[[Step], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What a probe found: `account` says where the credentials come from, in a few words, without a secret."""
+    """What a probe found: `account` says where the credentials come from, in a few words, without a secret.
+
+    `isolation`: of a Claude Code process, what it said it was started with; every check on it passed.
+    """
 
     backend: str
     model: str
@@ -173,6 +176,7 @@ class ProbeReport:
     seconds: float
     facts: CallFacts
     versions: Mapping[str, str] = field(default_factory=dict)
+    isolation: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain values."""
@@ -183,6 +187,7 @@ class ProbeReport:
             "account": self.account,
             "seconds": round(self.seconds, 3),
             "versions": dict(self.versions),
+            "isolation": dict(self.isolation),
             "usage": self.facts.usage.to_json(),
             "cost": self.facts.cost.to_json(),
         }

@@ -20,7 +20,7 @@ from ktx_cli.llm.backends.claude.session import session_account
 from ktx_cli.llm.backends.claude_cli.command import command_line
 from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
 from ktx_cli.llm.backends.claude_cli.protocol import parse, render, schema_rules, system_prompt
-from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route
+from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, told
 from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, STRUCTURED_OUTPUT, argument, needs_file
 from ktx_cli.llm.backends.claude_code.reader import usage_of
 from ktx_cli.llm.backends.claude_code.schema import binary_schema
@@ -77,7 +77,7 @@ class ClaudeCliBackend:
         try:
             self._check_managed()
             check_ending(envelope, model=spec.model, role=spec.role)
-            self._check_route(envelope, _system_and_schema(spec, conversation)[1])
+            self._check_route(envelope, _system_and_schema(spec, conversation)[1], record)
         except LlmError:
             if turn.usage.total:
                 record.unit(turn.unit_id, turn.usage, turn.cost)
@@ -135,12 +135,13 @@ class ClaudeCliBackend:
                 check_sources(answer, backend=NAME, allowed=self._allow_managed, warn=self._warn)
                 self._asked = time.monotonic()
 
-    def _check_route(self, envelope: Mapping[str, Any], schema: str | None) -> None:
-        """Check what the process said it was started with, and who served it."""
+    def _check_route(self, envelope: Mapping[str, Any], schema: str | None, record: CallRecord) -> None:
+        """Check what the process said it was started with, note it, and check who served it."""
         try:
             if "init" in envelope:
                 allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
                 check_init(envelope["init"], allowed, backend=NAME)
+                record.isolation.update(told(envelope["init"]))
             check_result_route(envelope.get("modelUsage"), backend=NAME)
         except LlmError as error:
             if not (self._allow_managed and error.hint == HINT):

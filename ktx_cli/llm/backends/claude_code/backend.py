@@ -78,6 +78,7 @@ class ClaudeCodeBackend:
                     await self._check_settings(process)
                     outcome = await self._converse(process, spec, record)
                     await self._check_settings(process)
+                    record.isolation["dropped"] = process.dropped
                     return outcome
                 except Exception as error:
                     raise translate(error, **names, stderr=process.stderr) from error

@@ -41,6 +41,16 @@ def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str
     check_route(init, backend=backend)
 
 
+def told(init: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the first frame of a process says it was started with, as far as `check_init` looks at it."""
+    return {
+        "tools": sorted(map(str, init.get("tools") or ())),
+        "mcp_servers": sorted(str(server.get("name")) for server in init.get("mcp_servers") or ()),
+        "plugins": sorted(str(plugin.get("name")) for plugin in init.get("plugins") or ()),
+        "credentials": str(init.get("apiKeySource", "none")),
+    }
+
+
 def check_route(init: Mapping[str, Any], *, backend: str) -> None:
     """Check that the process runs on the local session and talks to Anthropic itself."""
     source = init.get("apiKeySource", "none")

@@ -11,7 +11,7 @@ from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backend import CallRecord
 from ktx_cli.llm.backends.claude.managed import HINT
 from ktx_cli.llm.backends.claude_code.ending import Ending
-from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, foreign_hook
+from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, foreign_hook, told
 from ktx_cli.llm.backends.claude_code.options import PREFIX, STRUCTURED_OUTPUT
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.events import RateLimitWait
@@ -84,6 +84,7 @@ class MessageReader:
 
     def _hook(self, message: Any) -> None:
         error = foreign_hook(message.data, backend=self.record.spec.backend)
+        self.record.isolation.setdefault("foreign_hooks", []).append(error.details["hook_event"])
         if not self._allow_managed:
             raise error
         self._warn(ResultWarning("managed_policy", error.message, hint=None))
@@ -94,6 +95,7 @@ class MessageReader:
             self.session_id = message.data.get("session_id")
             self.record.resolved_model = message.data.get("model") or self.record.resolved_model
             self._guarded(lambda: check_init(message.data, self._allowed, backend=self.record.spec.backend))
+            self.record.isolation.update(told(message.data))
         elif message.subtype == "api_retry":
             await self._retry(message.data)
 
