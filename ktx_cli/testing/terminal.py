@@ -71,7 +71,7 @@ class Terminal:
 
     A `dumb` one understands no escape sequence: each stands on the screen as `^[` and what follows it.
     It starts in `folder` (the current one) with `environ` (this process's), less `CI`, so that it may ask questions.
-    Use as a context manager, or call `close`.
+    `stdout` names a file for its standard output, as `> FILE` does. Use as a context manager, or call `close`.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Terminal:
         term: str = "xterm-256color",
         environ: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        stdout: Path | None = None,
     ) -> None:
         try:
             import pyte
@@ -99,21 +100,39 @@ class Terminal:
         self._terminal, other = os.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _OWN_TERMINAL, *map(str, command)],
-                stdin=other, stdout=other, stderr=other, cwd=folder, env=_environ(environ, term),
-                start_new_session=True,
-            )  # fmt: skip
+            self._process = self._start(command, other, folder, _environ(environ, term), stdout)
         except BaseException:
             os.close(self._terminal)
             raise
         finally:
             os.close(other)
 
+    def _start(
+        self,
+        command: Sequence[str | Path],
+        terminal: int,
+        folder: Path | None,
+        environ: dict[str, str],
+        to: Path | None,
+    ) -> subprocess.Popen[bytes]:
+        with contextlib.ExitStack() as stack:
+            stdout = terminal if to is None else stack.enter_context(to.open("wb"))
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _OWN_TERMINAL, *map(str, command)],
+                stdin=terminal, stdout=stdout, stderr=terminal, cwd=folder, env=environ,
+                start_new_session=True,
+            )  # fmt: skip
+
     @property
     def pid(self) -> int:
         """The program's process id, which is its group's and its session's too."""
         return self._process.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the program, and whatever it started, has let go of the terminal."""
+        self._take_all()
+        return self._is_over
 
     @property
     def output(self) -> str:

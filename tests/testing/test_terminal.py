@@ -182,11 +182,13 @@ def test_what_does_not_come_fails_with_the_screen(start: Open) -> None:
     with pytest.raises(TerminalError) as failed:
         terminal.wait_for("never", 0.01)
     assert str(failed.value) == f"'never' did not come within 0.01 s; the screen:\n{'-' * 20}\nhere I am\n{'-' * 20}"
+    assert not terminal.is_over
     with pytest.raises(TerminalError, match="the program did not end within 0 s"):
         terminal.wait(0)
     terminal.send("bye\n")
     with pytest.raises(TerminalError, match="'never' did not come before the program ended"):
         terminal.wait_for("never")
+    assert terminal.is_over
     assert (terminal.wait(), terminal.transcript()) == (7, "here I am\nbye\nbye")
     assert terminal.close() == 7
     with pytest.raises(TerminalError, match="nobody reads 'more'"):
@@ -213,6 +215,15 @@ def test_what_a_program_leaves_behind_does_not_keep_its_terminal(start: Open) ->
     terminal = start("sh", "-c", "trap '' HUP; sleep 60 & echo $!")
     assert terminal.wait() == 0
     os.kill(int(terminal.transcript()), signal.SIGKILL)
+
+
+def test_its_standard_output_may_go_to_a_file(start: Open, tmp_path: Path) -> None:
+    terminal = start("sh", "-c", "echo data; echo question >&2; read line", stdout=tmp_path / "out")
+    terminal.wait_for("question")
+    terminal.key("enter")
+    assert terminal.wait() == 0
+    assert terminal.transcript().splitlines() == ["question"]
+    assert (tmp_path / "out").read_text() == "data\n"
 
 
 PASTED = """
