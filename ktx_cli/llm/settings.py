@@ -18,7 +18,7 @@ PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
         "location": "location",
         "project": "project",
     },
-    "gateway": {"api_key": "api_key", "base_url": "base_url"},
+    "gateway": {"api_key": "api_key", "base_url": "base_url", "auth": "auth"},
 }
 """What of a provider a person can set by a flag: the request's name -> the key below `llm.provider.<backend>`."""
 

@@ -11,6 +11,7 @@ PROMPTS_NAME = "prompts"
 SEMANTIC_NAME = "semantic-layer"
 RAW_NAME = "raw-sources"
 WIKI_NAME = "wiki"
+EVALS_NAME = "evals"
 SCHEMA_NAME = "_schema"
 DATABASE_SOURCE = "live-database"
 """The name of a database scan among the raw sources, as the TypeScript ktx has it."""
@@ -31,6 +32,11 @@ class Layout:
     def prompts(self) -> Path:
         """The project's own prompts, in place of the packaged ones."""
         return self.root / PROMPTS_NAME
+
+    @property
+    def evals(self) -> Path:
+        """Golden questions, committed."""
+        return self.root / EVALS_NAME
 
     @property
     def private(self) -> Path:
@@ -61,6 +67,16 @@ class Layout:
     def search_index(self) -> Path:
         """The SQLite search index; may be deleted at any time."""
         return self.private / "search.sqlite"
+
+    @property
+    def secrets(self) -> Path:
+        """Secrets that setup was given in clear, a file each; not disposable."""
+        return self.private / "secrets"
+
+    @property
+    def setup_draft(self) -> Path:
+        """What a person has answered of setup so far; may be deleted at any time."""
+        return self.private / "setup.json"
 
     @property
     def replaced(self) -> Path:

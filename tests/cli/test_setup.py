@@ -86,12 +86,18 @@ def test_in_a_subfolder_it_finds_the_project_above(ktx: Run, project: Path, monk
     assert ktx("setup", "--json").data["project_dir"] == str(project)
 
 
-def test_a_secret_in_the_url_is_warned_about(ktx: Run, work: Path) -> None:
+def test_a_secret_in_the_url_is_kept_apart(ktx: Run, work: Path, git: Git) -> None:
     url = "postgresql://u:canary-pw@127.0.0.1:1/x"
-    answer = ktx("setup", "--database", "postgres", "--database-url", url, "--no-test", "--json")
+    flags = ("--database", "postgres", "--database-url", url, "--no-test", "--json")
+    answer = ktx("setup", *flags)
     assert answer.code == 0
-    assert "canary-pw" not in answer.out
-    assert any("secret" in w["code"] for w in answer.envelope["warnings"])
+    assert "canary-pw" not in answer.out + answer.err
+    assert "url: file:.ktx/secrets/warehouse-url" in (work / "ktx.yaml").read_text()
+    kept = work / ".ktx" / "secrets" / "warehouse-url"
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == (url + "\n", 0o600)
+    assert "canary-pw" not in git(work, "log", "--all", "-p", "--format=%H")
+    assert ktx("setup", *flags).data["changed"] is False
+    assert list(kept.parent.iterdir()) == [kept]
 
 
 def test_the_same_flags_again_change_nothing(ktx: Run, project: Path) -> None:
@@ -102,14 +108,15 @@ def test_the_same_flags_again_change_nothing(ktx: Run, project: Path) -> None:
     assert (project / "ktx.yaml").read_bytes() == before
 
 
-def test_a_literal_secret_is_saved_and_never_committed(ktx: Run, work: Path, git: Git) -> None:
-    url = "postgresql://u:canary-pw@127.0.0.1:1/x"
-    answer = ktx("setup", "--database", "postgres", "--database-url", url, "--no-test", "--json")
+def test_a_secret_that_stands_in_the_file_is_never_committed(ktx: Run, project: Path, git: Git) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(
+        config.read_text() + "  other: {driver: postgres, url: 'postgresql://u:canary-pw@127.0.0.1:1/x'}\n"
+    )
+    answer = ktx("setup", "--llm-backend", "claude-code", "--no-test", "--json")
     assert answer.code == 0
     assert "config_not_committed" in [w["code"] for w in answer.envelope["warnings"]]
-    assert "canary-pw" in (work / "ktx.yaml").read_text()
-    found = git(work, "log", "--all", "-p", "--format=%H") if git(work, "for-each-ref") else ""
-    assert "canary-pw" not in found
+    assert "canary-pw" not in answer.out + git(project, "log", "--all", "-p", "--format=%H")
 
 
 def test_a_wrong_answer_leaves_no_folder_behind(ktx: Run, work: Path) -> None:
@@ -156,13 +163,12 @@ def test_wrong_model_flags(ktx: Run, work: Path, flags: tuple[str, ...], message
     assert list(work.iterdir()) == []
 
 
-def test_a_literal_key_is_saved_never_committed_and_warned_about(ktx: Run, work: Path, git: Git) -> None:
+def test_a_key_in_clear_is_kept_apart(ktx: Run, work: Path) -> None:
     flags = ("--llm-backend", "anthropic", "--llm-model", "m", "--llm-api-key", "canary-key")
     answer = ktx("setup", *flags, "--no-test", "--json")
     assert answer.code == 0
-    assert {"config_not_committed", "config_literal_secret"} <= {w["code"] for w in answer.envelope["warnings"]}
-    assert "canary-key" not in answer.out
-    assert "canary-key" in (work / "ktx.yaml").read_text()
+    assert "canary-key" not in answer.out + (work / "ktx.yaml").read_text()
+    assert (work / ".ktx" / "secrets" / "llm-anthropic-api-key").read_text() == "canary-key\n"
 
 
 @pytest.mark.parametrize("no_test", [(), ("--no-test",)])
@@ -196,7 +202,8 @@ def test_help_names_the_backends_there_are(ktx: Run) -> None:
     from ktx_cli.project.config import SUPPORTED_BACKENDS
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
-    assert "codex" not in ktx("setup", "--help").out
+    model = ktx("setup", "--help").out.partition("Embeddings:")[0]
+    assert "--llm-backend" in model and "codex" not in model
 
 
 def test_next_is_ingest_where_there_is_something_to_read(ktx: Run, project: Path) -> None:

@@ -1,168 +1,147 @@
-"""`ktx setup`: make a project, choose a backend, add a database."""
+"""`ktx setup`: make a project, or change the one that is here: by questions, by flags, or by a file of answers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ktx_cli.cli.attempts import Attempt
-from ktx_cli.cli.blocks import Fields
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.model_flags import BACKENDS, ModelAttempt, given_flags, shown_words
+from ktx_cli.cli.model_flags import ModelAttempt, shown_words
 from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.setup_flags import answers_of, llm_flags, with_flags
 from ktx_cli.core.errors import UsageError
-from ktx_cli.core.text import plural
+from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, Step
+from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
 
-DATABASE = "Database"
-LLM = "Model"
-FLAGS = {
-    "driver": "--database",
-    "url": "--database-url",
-    "path": "--database-path",
-    "schemas": "--database-schema",
-    "include": "--include",
-    "exclude": "--exclude",
-}
-"""The flag of each field of a connection, by its `ktx.yaml` key."""
-PROVIDER_FLAGS = {
-    "--llm-api-key": "api_key",
-    "--llm-base-url": "base_url",
-    "--llm-location": "location",
-    "--llm-project": "project",
-}
-"""What each flag sets of the backend's provider."""
+if TYPE_CHECKING:
+    from ktx_cli.jobs.setup.run import SetupRequest
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
-    @command(app, "setup")
-    def setup(
-        session: Session,
-        llm_backend: Annotated[
-            str | None, typer.Option("--llm-backend", help=f"{BACKENDS}.", rich_help_panel=LLM)
-        ] = None,
-        llm_model: Annotated[
-            str | None, typer.Option("--llm-model", help="The default model.", rich_help_panel=LLM)
-        ] = None,
-        llm_api_key: Annotated[
-            str | None,
-            typer.Option("--llm-api-key", help="Key of the API, as env:NAME or file:PATH.", rich_help_panel=LLM),
-        ] = None,
-        llm_base_url: Annotated[
-            str | None,
-            typer.Option("--llm-base-url", help="Address of the API; a gateway needs it.", rich_help_panel=LLM),
-        ] = None,
-        llm_location: Annotated[
-            str | None, typer.Option("--llm-location", help="Region, for vertex.", rich_help_panel=LLM)
-        ] = None,
-        llm_project: Annotated[
-            str | None, typer.Option("--llm-project", help="Google Cloud project, for vertex.", rich_help_panel=LLM)
-        ] = None,
-        database: Annotated[
-            str | None,
-            typer.Option(
-                "--database", help="Driver: sqlite, duckdb, files, postgres, mysql.", rich_help_panel=DATABASE
-            ),
-        ] = None,
-        database_connection_id: Annotated[
-            str | None,
-            typer.Option("--database-connection-id", help="Its id in ktx.yaml (warehouse).", rich_help_panel=DATABASE),
-        ] = None,
-        database_url: Annotated[
-            str | None,
-            typer.Option("--database-url", help="URL, better as env:NAME or file:PATH.", rich_help_panel=DATABASE),
-        ] = None,
-        database_path: Annotated[
-            str | None,
-            typer.Option(
-                "--database-path",
-                help="File (sqlite, duckdb) or folder, relative to the project.",
-                rich_help_panel=DATABASE,
-            ),
-        ] = None,
-        database_schema: Annotated[
-            list[str] | None,
-            typer.Option("--database-schema", help="Only this schema; repeatable.", rich_help_panel=DATABASE),
-        ] = None,
-        include: Annotated[
-            list[str] | None,
-            typer.Option("--include", help="Pattern of tables wanted: 'mart.*'.", rich_help_panel=DATABASE),
-        ] = None,
-        exclude: Annotated[
-            list[str] | None,
-            typer.Option("--exclude", help="Pattern of tables unwanted: '*_tmp'.", rich_help_panel=DATABASE),
-        ] = None,
-        no_test: Annotated[
-            bool,
-            typer.Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=DATABASE),
-        ] = False,
-    ) -> Result:
-        """Create a project in this folder, or change the one that is here. Flags change only what they name."""
-        from ktx_cli.jobs.setup.run import SetupRequest
-        from ktx_cli.jobs.setup.run import setup as run_setup
-        from ktx_cli.project.resolve import folder_for_setup
+    def setup(session: Session, **values: Any) -> Result:
+        """Make a project here, or change the one that is here.
 
-        fields = {
-            "url": database_url,
-            "path": database_path,
-            "schemas": database_schema,
-            "include": include,
-            "exclude": exclude,
-        }
-        llm = given_flags(
-            {
-                "--llm-backend": llm_backend,
-                "--llm-model": llm_model,
-                "--llm-api-key": llm_api_key,
-                "--llm-base-url": llm_base_url,
-                "--llm-location": llm_location,
-                "--llm-project": llm_project,
-            }
+        In a terminal and without flags it asks; every question has a flag. Flags and a file of answers change only what
+        they name. What is set up is tried before it is saved.
+        """
+        request = _request(session, values)
+        if values["print_plan"]:
+            return _plan(session, request)
+        if not values["answers"] and not any(request.answers.steps()) and session.settings.interactive:
+            return _asked(session, request, tuple(values["only"] or ()))
+        return _done(session, request, values)
+
+    command(app, "setup")(with_flags(setup))
+
+
+def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
+    from ktx_cli.jobs.setup.run import SetupRequest
+    from ktx_cli.project.resolve import folder_for_setup
+
+    return SetupRequest(
+        project_dir=folder_for_setup(session.settings.project_dir, os.environ, current_folder()),
+        environ=os.environ,
+        answers=_answers(values),
+        test=not values["no_test"],
+        emit=session.emitter(),
+    )
+
+
+def _answers(values: Mapping[str, Any]) -> Answers:
+    typed = answers_of(values)
+    only = frozenset(values["only"] or Step)
+    if values["answers"] is None:
+        return typed.only(only)
+    from ktx_cli.jobs.setup.answers_file import load_answers
+
+    if any(typed.steps()):
+        raise UsageError(
+            "--answers and flags that answer the same questions exclude each other",
+            hint="write them into the file, or run ktx setup a second time with the flags",
         )
-        request = SetupRequest(
-            project_dir=folder_for_setup(session.settings.project_dir, os.environ, current_folder()),
-            environ=os.environ,
-            backend=llm_backend,
-            model=llm_model,
-            provider={PROVIDER_FLAGS[flag]: value for flag, value in llm.items() if flag in PROVIDER_FLAGS},
-            database=database_fields(database, database_connection_id, fields),
-            connection=database_connection_id,
-            test=not no_test,
-            emit=session.emitter(),
-        )
-
-        def attempt(changed: Mapping[str, str]) -> Attempt:
-            begins = ["ktx", "setup", *session.settings.project_words, *shown_words({**llm, **changed})]
-            fields = request.database or {}
-            return Attempt(begins, database_connection_id, fields, FLAGS, "--database-connection-id")
-
-        models = ModelAttempt(lambda changed: attempt(changed).typed({}))
-        with models.hinting(), attempt({}).hinting():
-            report = run_setup(request)
-        for warning in report.warnings:
-            models.retold(warning)
-        session.warn(*report.warnings)
-        rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
-        if report.connection and report.test:
-            tables = plural(report.test.tables, "table or view", "tables and views")
-            rows.append((report.connection, f"{report.test.server_version}, {tables}"))
-        for result in report.probes.results:
-            if result.report is not None:
-                rows.append((str(result.ref), f"answers: {result.report.account}"))
-        rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
-        step = "ktx ingest" if report.has_connections else "ktx setup --database sqlite --database-path data.sqlite"
-        return Result(report.to_json(), [Fields(tuple(rows))], next_steps=[step])
+    answers = load_answers(values["answers"])
+    if values["keep_secrets"] is not None:
+        answers = replace(answers, keeping=values["keep_secrets"])
+    return answers.only(only)
 
 
-def database_fields(driver: str | None, connection: str | None, fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the connection's fields by `ktx.yaml` key, or None when no database flag was given."""
-    given = {key: value for key, value in fields.items() if value}
-    if driver is None:
-        if given or connection:
-            raise UsageError("a database flag needs --database DRIVER", hint="for example --database sqlite")
-        return None
-    return {"driver": driver, **given}
+def _plan(session: Session, request: SetupRequest) -> Result:
+    from ktx_cli.cli.showing_setup import plan_blocks
+    from ktx_cli.jobs.setup.preview import preview
+
+    plan = preview(request)
+    session.warn(*plan.warnings)
+    return Result(plan.to_json(), plan_blocks(plan))
+
+
+def _asked(session: Session, request: SetupRequest, only: tuple[Step, ...]) -> Result:
+    from ktx_cli.cli.prompting import open_prompter
+    from ktx_cli.cli.showing_setup import report_blocks
+    from ktx_cli.jobs.setup.wizard import run_wizard
+
+    report = run_wizard(request, open_prompter(session), only)
+    session.warn(*report.warnings)
+    return Result(report.to_json(), report_blocks(report), report.error, next_steps=report.next_steps)
+
+
+def _done(session: Session, request: SetupRequest, values: Mapping[str, Any]) -> Result:
+    from ktx_cli.cli.showing_setup import report_blocks
+    from ktx_cli.jobs.setup.run import setup as run_setup
+
+    models = _model_attempt(session, request, values)
+    with models.hinting(), _connection_hints(session, request, models):
+        report = run_setup(request)
+    for warning in report.warnings:
+        models.retold(warning)
+    session.warn(*report.warnings)
+    return Result(report.to_json(), report_blocks(report), report.error, next_steps=report.next_steps)
+
+
+def _model_attempt(session: Session, request: SetupRequest, values: Mapping[str, Any]) -> ModelAttempt:
+    llm = llm_flags(values)
+
+    def typed(changed: Mapping[str, str]) -> str:
+        words = ["ktx", "setup", *session.settings.project_words, *shown_words({**llm, **changed})]
+        attempts = list(_attempts(request.answers, words)) if values["answers"] is None else []
+        return attempts[0].typed({}) if attempts else Attempt(words, None, {}, {}).typed({})
+
+    return ModelAttempt(typed)
+
+
+@contextlib.contextmanager
+def _connection_hints(session: Session, request: SetupRequest, models: ModelAttempt) -> Iterator[None]:
+    begins = ["ktx", "setup", *session.settings.project_words]
+    with contextlib.ExitStack() as stack:
+        for attempt in _attempts(request.answers, begins):
+            stack.enter_context(attempt.hinting())
+        yield
+
+
+def _attempts(answers: Answers, begins: list[str]) -> Iterator[Attempt]:
+    for prefix, words, given in (
+        ("database", DATABASE_WORDS, answers.databases),
+        ("source", SOURCE_WORDS, answers.sources),
+    ):
+        for answer in given:
+            yield _attempt(prefix, words, answer, begins)
+
+
+def _attempt(prefix: str, words: tuple[Word, ...], answer: ConnectionAnswer, begins: list[str]) -> Attempt:
+    from ktx_cli.jobs.setup.fields import key_of
+
+    flags = {"driver": f"--{prefix}"}
+    for word in words:
+        key = key_of(word, answer.driver)
+        if key is not None:
+            flags.setdefault(key, f"--{prefix}-{word.name}")
+    if prefix == "database":
+        flags |= {"include": "--include", "exclude": "--exclude"}
+    return Attempt(begins, answer.id, answer.fields, flags, f"--{prefix}-connection-id", f"--{prefix}-set")

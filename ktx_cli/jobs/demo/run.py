@@ -18,6 +18,7 @@ from ktx_cli.jobs.demo.questions import QUESTIONS
 from ktx_cli.jobs.demo.sources import SecondHalf, name_sources, second_half
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
+from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.run import SetupRequest, setup
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, SEMANTIC_NAME
@@ -76,8 +77,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
         SetupRequest(
             project_dir=folder,
             environ=environ,
-            database={"driver": "duckdb", "path": WAREHOUSE},
-            connection=WAREHOUSE_ID,
+            answers=Answers(databases=(ConnectionAnswer({"driver": "duckdb", "path": WAREHOUSE}, WAREHOUSE_ID),)),
             emit=emit,
         )
     )

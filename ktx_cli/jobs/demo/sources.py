@@ -18,7 +18,7 @@ from ktx_cli.jobs.demo.questions import FROM_DBT
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.semantic.layers import load_layer
-from ktx_cli.jobs.setup.run import NEW_CONFIG
+from ktx_cli.jobs.setup.planning import NEW_CONFIG
 from ktx_cli.jobs.wiki import read_wiki
 from ktx_cli.project.config import load_config
 from ktx_cli.project.files import read_bytes, write_atomic

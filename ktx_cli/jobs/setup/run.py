@@ -1,48 +1,42 @@
-"""Setup by flags: project, backend, one database; tested first, saved only on success, committed where that is safe."""
+"""Setup of what was answered: tested first, saved only on success, committed where that is safe, then built."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.clock import new_run_id
-from ktx_cli.core.errors import ResultWarning, UsageError
+from ktx_cli.core.errors import KtxError, ResultWarning, SecretError, UsageError
 from ktx_cli.core.events import Emit, Notice, ignore_events
-from ktx_cli.jobs.connections import config_with_connection, probe_connection
+from ktx_cli.jobs.agents.report import Report as AgentsReport
+from ktx_cli.jobs.connections import SourceCheck, check_connection_of
+from ktx_cli.jobs.ingest.report import IngestReport
+from ktx_cli.jobs.models.embedding_probe import EmbeddingReport, probe_embeddings
 from ktx_cli.jobs.models.probing import ProbeRun, require_models
-from ktx_cli.jobs.setup.models import model_settings, require_routes
-from ktx_cli.project import edit
+from ktx_cli.jobs.setup.answers import Answers, Build, ConnectionAnswer, ModelAnswer
+from ktx_cli.jobs.setup.building import build_context, install_agents
+from ktx_cli.jobs.setup.keeping import keep_secret
+from ktx_cli.jobs.setup.models import require_routes
+from ktx_cli.jobs.setup.planning import Planned, kept, planned
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
-from ktx_cli.project.config.values import parse_cli_value
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 from ktx_cli.project.leases import hold_lease
 from ktx_cli.project.repository import Repository
-
-NEW_CONFIG = b"""\
-# The settings of this ktx project. `ktx config schema` describes every setting.
-llm:
-  provider:
-    backend: none
-"""
+from ktx_cli.project.secrets import SecretRef, resolve
 
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """What to set up. None leaves a setting as it is; `database` holds the connection's fields by `ktx.yaml` key,
-    `provider` those of the backend: `api_key`, `base_url`, `location`, `project`."""
+    """What to set up, and where. `test` false: saved without connecting, and without asking a model."""
 
     project_dir: Path
     environ: Mapping[str, str]
-    backend: str | None = None
-    model: str | None = None
-    provider: Mapping[str, str] = field(default_factory=dict)
-    database: Mapping[str, Any] | None = None
-    connection: str | None = None
+    answers: Answers = field(default_factory=Answers)
     test: bool = True
     emit: Emit = ignore_events
 
@@ -51,120 +45,133 @@ class SetupRequest:
 class SetupReport:
     """What setup did; `commit` None: `ktx.yaml` was not committed.
 
-    `connection`: the one that was set up. `has_connections`: there is something to ingest.
+    `tests`: of each connection that was set up what its test found, None where none was made. `error`: why the first
+    build, or the installation into agent clients, did not come to its end; what was set up before is saved.
     """
 
     project_dir: Path
     created_project: bool
     created_repository: bool = False
-    connection: str | None = None
-    test: ConnectionTest | None = None
+    tests: dict[str, ConnectionTest | SourceCheck | None] = field(default_factory=dict)
     probes: ProbeRun = field(default_factory=ProbeRun)
+    embeddings: EmbeddingReport | None = None
     changed: bool = False
     commit: str | None = None
+    build: IngestReport | None = None
+    agents: AgentsReport | None = None
+    error: KtxError | None = None
     warnings: list[ResultWarning] = field(default_factory=list)
     has_connections: bool = False
 
+    @property
+    def next_steps(self) -> list[str]:
+        """The one command worth typing now."""
+        if not self.has_connections:
+            return ["ktx setup --database sqlite --database-path data.sqlite"]
+        return ["ktx ingest"] if self.build is None else ["ktx status"]
+
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
+        first = next(iter(self.tests), None)
+        found = self.tests.get(first or "")
         return {
             "project_dir": str(self.project_dir),
             "created_project": self.created_project,
             "created_repository": self.created_repository,
-            "connection": self.connection,
-            "server_version": None if self.test is None else self.test.server_version,
-            "tables": None if self.test is None else self.test.tables,
+            "connection": first,
+            "server_version": getattr(found, "server_version", None),
+            "tables": getattr(found, "tables", None),
+            "connections": [_tested(connection, test) for connection, test in self.tests.items()],
             "probes": [result.to_json() for result in self.probes.results],
+            "embeddings": None if self.embeddings is None else self.embeddings.to_json(),
             "changed": self.changed,
             "commit": self.commit,
+            "build": None if self.build is None else self.build.to_json(),
+            "agents": None if self.agents is None else self.agents.to_json(),
         }
 
 
-def setup(request: SetupRequest) -> SetupReport:
-    """Set the project up; running it again changes only what the request names.
+def _tested(connection: str, test: ConnectionTest | SourceCheck | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": connection, "tested": test is not None}
+    if isinstance(test, SourceCheck):
+        return {**shown, "origin": test.origin}
+    if test is not None:
+        shown |= {"server_version": test.server_version, "tables": test.tables, "can_write": test.can_write}
+    return shown
 
-    Raises `KtxError` before anything is written when a setting is wrong or the database does not answer.
+
+def setup(request: SetupRequest) -> SetupReport:
+    """Set the project up; running it again changes only what the answers name.
+
+    Raises `KtxError` before anything is written when a setting is wrong, or when what it names does not answer.
     """
-    layout = Layout(request.project_dir)
-    _require_folder(layout.root)
+    layout, answers = Layout(request.project_dir), request.answers
+    require_folder(layout.root)
     before = read_bytes(layout.config)
     report = SetupReport(layout.root, created_project=before is None)
-    text = _planned_text(request, before, report)
-    config = load_config(layout.config, data=text).config
+    plan = planned(answers, before, same_secret(request))
+    config = load_config(layout.config, data=plan.text).config
     report.has_connections = bool(config.connections)
-    if report.connection is not None and request.test:
-        report.test = probe_connection(config, report.connection, project_dir=layout.root, environ=request.environ)
-    report.probes = _probed(request, layout, config, report)
-    _save(request, layout, report)
+    report.tests = dict.fromkeys(plan.connections)
+    if answers.llm is not None and answers.llm.backend is not None:
+        report.warnings += require_routes(config, answers.llm.backend)
+    if request.test:
+        _test(request, layout, config, report)
+    _save(request, layout, plan, report)
     report.probes.store(layout)
     report.warnings += load_config(layout.config).warnings()
+    _build(request, layout, report)
     return report
 
 
-def _probed(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> ProbeRun:
-    """Ask the models for real before they are saved, where the request names a backend or a model."""
-    if request.backend is not None:
-        report.warnings += require_routes(config, request.backend)
-    if not request.test or (request.backend is None and request.model is None and not request.provider):
-        return ProbeRun()
-    existing = next(folder for folder in (layout.root, *layout.root.parents) if folder.is_dir())
-    return require_models(
-        Layout(existing),
-        config,
-        request.environ,
-        command="ktx setup",
-        warn=report.warnings.append,
-        emit=request.emit,
-    )
+def _test(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> None:
+    """Connect to what was answered, and ask the models; raises the error a run would end with."""
+    answers = request.answers
+    for connection in report.tests:
+        report.tests[connection] = check_connection_of(
+            config, connection, project_dir=layout.root, environ=request.environ
+        )
+    if answers.embeddings is not None:
+        report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
+    if answers.llm is not None and _about_a_model(answers.llm):
+        existing = next(folder for folder in (layout.root, *layout.root.parents) if folder.is_dir())
+        report.probes = require_models(
+            Layout(existing),
+            config,
+            request.environ,
+            command="ktx setup",
+            warn=report.warnings.append,
+            emit=request.emit,
+        )
 
 
-def _require_folder(folder: Path) -> None:
+def _about_a_model(answer: ModelAnswer) -> bool:
+    return answer.backend is not None or bool(answer.models) or bool(answer.provider)
+
+
+def require_folder(folder: Path) -> None:
     """Raise `UsageError` when the folder is something else; it is created when there is something to save."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="--project-dir names the folder of the project")
 
 
-def _planned_text(request: SetupRequest, before: bytes | None, report: SetupReport) -> bytes:
-    """Return the text `ktx.yaml` will have; names the connection in the report."""
-    text = NEW_CONFIG if before is None else before
-    config = load_config(Path(CONFIG_NAME), data=text).config
-    for dotted, given in model_settings(config, request.backend, request.model, request.provider).items():
-        value = parse_cli_value(dotted, given)
-        text = edit.set_value(text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
-    if request.database is not None:
-        report.connection = request.connection or _id_for(config, request.database)
-        text = _with_database(text, config, report.connection, request.database)
-    return text
+def same_secret(request: SetupRequest) -> Any:
+    """Return what says whether a setting and an answer are one: a reference to a file and the secret in it are."""
+
+    def same(configured: Any, given: Any) -> bool:
+        reference = SecretRef.parse(configured) if isinstance(configured, str) and configured != given else None
+        if reference is None or reference.kind == "keyring" or not isinstance(given, str):
+            return bool(configured == given)
+        try:
+            kept = resolve(configured, project_dir=request.project_dir, environ=request.environ, where="setup")
+        except SecretError:
+            return False
+        return kept == given
+
+    return same
 
 
-def _with_database(text: bytes, config: KtxConfig, connection: str, fields: Mapping[str, Any]) -> bytes:
-    existing = config.connections.get(connection)
-    if existing is None:
-        return config_with_connection(text, connection, fields)
-    if existing.driver != fields["driver"]:
-        raise UsageError(
-            f"connection `{connection}` has the driver `{existing.driver}`, not `{fields['driver']}`",
-            hint="--database-connection-id names another",
-        )
-    for key, value in fields.items():
-        text = edit.set_value(text, ("connections", connection, key), value, where=CONFIG_NAME)
-    load_config(Path(CONFIG_NAME), data=text)
-    return text
-
-
-def _id_for(config: KtxConfig, fields: Mapping[str, Any]) -> str:
-    """Return the id of the connection that is to this very database, else a free one."""
-    for name, entry in config.connections.items():
-        shown = entry.model_dump(by_alias=True)
-        if all(shown.get(key) == fields.get(key) for key in ("driver", "url", "path")):
-            return name
-    number, name = 2, "warehouse"
-    while name in config.connections:
-        name, number = f"warehouse-{number}", number + 1
-    return name
-
-
-def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
+def _save(request: SetupRequest, layout: Layout, plan: Planned, report: SetupReport) -> None:
     """Write `ktx.yaml`; commit it where the user has no edits of their own in it, and no secret stands in it."""
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
@@ -187,7 +194,7 @@ def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
             request.emit(Notice(f"created a git repository in {layout.root}"))
         repository.recover()
         before = read_bytes(layout.config)
-        text = _planned_text(request, before, report)
+        text = _with_kept_secrets(request, layout, plan, before)
         loaded = load_config(layout.config, data=text)
         report.changed = text != before
         if not report.changed:
@@ -207,6 +214,26 @@ def _save(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
             _save_only(layout, text, report, "it has changes of yours", "git diff ktx.yaml; commit it when you like")
 
 
+def _with_kept_secrets(request: SetupRequest, layout: Layout, plan: Planned, before: bytes | None) -> bytes:
+    """Return the text of `ktx.yaml` with references where secrets were answered; they are kept by then."""
+
+    def keep(name: str, secret: str) -> str:
+        return keep_secret(layout, name, secret, request.answers.keeping)
+
+    answers = kept(request.answers, keep, plan.connections)
+    return planned(_named(answers, plan), before).text
+
+
+def _named(answers: Answers, plan: Planned) -> Answers:
+    """Return the answers with the ids that were chosen when they were tested."""
+    named = [
+        ConnectionAnswer(answer.fields, name)
+        for answer, name in zip(answers.connections, plan.connections, strict=True)
+    ]
+    split = len(answers.databases)
+    return replace(answers, databases=tuple(named[:split]), sources=tuple(named[split:]))
+
+
 def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hint: str) -> None:
     write_atomic(layout.config.resolve(), text)
     report.warnings.append(
@@ -216,3 +243,19 @@ def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hi
             hint=hint,
         )
     )
+
+
+def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
+    """Read what was set up, then tell agent clients; the first error ends it, and what is saved stays."""
+    answers = request.answers
+    try:
+        if answers.build is not None and answers.build is not Build.NONE:
+            report.build, warnings = build_context(layout, answers.build, request.environ, request.emit)
+            report.warnings += [each for each in warnings if each not in report.warnings]
+            report.error = report.build.error()
+        if answers.agents is not None:
+            report.agents = install_agents(layout, answers.agents, request.environ)
+            report.warnings += report.agents.warnings
+            report.error = report.error or report.agents.error
+    except KtxError as error:
+        report.error = error

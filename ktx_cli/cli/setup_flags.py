@@ -1,0 +1,263 @@
+"""The flags of `ktx setup`: one for everything the wizard asks, grouped by step, and the answers they are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from ktx_cli.cli.model_flags import BACKENDS, given_flags
+from ktx_cli.core.errors import UsageError
+from ktx_cli.jobs.agents.targets import Scope, Target
+from ktx_cli.jobs.setup.answers import (
+    AgentsAnswer,
+    Answers,
+    Build,
+    ConnectionAnswer,
+    EmbeddingAnswer,
+    Keeping,
+    ModelAnswer,
+    Step,
+)
+from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
+
+LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
+BUILD, HOW = "Build and agents", "How"
+
+PROVIDER_FLAGS: Final = {
+    "--llm-api-key": "api_key",
+    "--llm-base-url": "base_url",
+    "--llm-location": "location",
+    "--llm-project": "project",
+    "--llm-auth": "auth",
+}
+"""What each flag sets of the backend's provider."""
+
+Values = Mapping[str, Any]
+
+
+def _text(flag: str, help: str, panel: str, *, several: bool = False, metavar: str | None = None) -> Any:
+    option = typer.Option(flag, help=help, rich_help_panel=panel, metavar=metavar)
+    return Annotated[list[str] | None, option] if several else Annotated[str | None, option]
+
+
+def _choice(kind: Any, flag: str, help: str, panel: str) -> Any:
+    return Annotated[kind | None, typer.Option(flag, help=help, rich_help_panel=panel)]
+
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "llm_backend": _text("--llm-backend", f"{BACKENDS}.", LLM),
+    "llm_model": _text("--llm-model", "The default model.", LLM),
+    "llm_role": _text("--llm-role", "The model of one role; repeatable.", LLM, several=True, metavar="ROLE=MODEL"),
+    "llm_api_key": _text("--llm-api-key", "Key of the API, better as env:NAME or file:PATH.", LLM),
+    "llm_base_url": _text("--llm-base-url", "Address of the API; a gateway needs it.", LLM),
+    "llm_auth": _text("--llm-auth", "How a gateway gets the key: key or bearer.", LLM),
+    "llm_location": _text("--llm-location", "Region, for vertex.", LLM),
+    "llm_project": _text("--llm-project", "Google Cloud project, for vertex.", LLM),
+    "descriptions": _text("--descriptions", "Who describes tables: none, deterministic or llm.", LLM),
+    "embeddings": _text("--embeddings", "none, model2vec, sentence-transformers or openai.", EMBEDDINGS),
+    "embedding_model": _text("--embedding-model", "Name of the model, or its folder.", EMBEDDINGS),
+    "embedding_dimensions": Annotated[
+        int | None,
+        typer.Option("--embedding-dimensions", min=1, help="Length of a vector.", rich_help_panel=EMBEDDINGS),
+    ],
+    "embedding_api_key": _text("--embedding-api-key", "Key of the API, better as env:NAME.", EMBEDDINGS),
+    "embedding_base_url": _text("--embedding-base-url", "Address of the API, or of a server.", EMBEDDINGS),
+    "database": _text("--database", "Driver: sqlite, duckdb, files, postgres, mysql, ...", DATABASE),
+    "database_connection_id": _text("--database-connection-id", "Its id in ktx.yaml (warehouse).", DATABASE),
+    "include": _text(
+        "--include", "Pattern of tables wanted: 'mart.*'; repeatable.", DATABASE, several=True, metavar="P"
+    ),
+    "exclude": _text(
+        "--exclude", "Pattern of tables unwanted: '*_tmp'; repeatable.", DATABASE, several=True, metavar="P"
+    ),
+    "query_history": Annotated[
+        bool | None,
+        typer.Option(
+            "--query-history/--no-query-history",
+            help="Read what people ask the database, too.",
+            rich_help_panel=DATABASE,
+        ),
+    ],
+    "database_set": _text(
+        "--database-set", "Any other field; repeatable.", DATABASE, several=True, metavar="KEY=VALUE"
+    ),
+    "source": _text("--source", "Driver: dbt, documents, lookml, metricflow, metabase, looker, ...", SOURCE),
+    "source_connection_id": _text("--source-connection-id", "Its id in ktx.yaml (the driver's name).", SOURCE),
+    "source_set": _text("--source-set", "Any other field; repeatable.", SOURCE, several=True, metavar="KEY=VALUE"),
+    "build": _choice(Build, "--build", "What to read at once. Without it: nothing.", BUILD),
+    "agents": Annotated[
+        list[Target] | None,
+        typer.Option(
+            "--agents",
+            metavar="CLIENT",
+            help=f"Agent client that gets the project; repeatable: {', '.join(Target)}.",
+            rich_help_panel=BUILD,
+        ),
+    ],
+    "agents_scope": _choice(Scope, "--agents-scope", "Shared files beside ktx.yaml, or this user's own.", BUILD),
+    "answers": Annotated[
+        Path | None,
+        typer.Option("--answers", metavar="FILE", help="Read the answers from a YAML file.", rich_help_panel=HOW),
+    ],
+    "only": Annotated[
+        list[Step] | None,
+        typer.Option(
+            "--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(Step)}.", rich_help_panel=HOW
+        ),
+    ],
+    "print_plan": Annotated[
+        bool, typer.Option("--print-plan", help="Show what would change; write nothing.", rich_help_panel=HOW)
+    ],
+    "keep_secrets": _choice(
+        Keeping, "--keep-secrets", "Where a secret goes that is given in clear. Default: file.", HOW
+    ),
+    "no_test": Annotated[
+        bool, typer.Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=HOW)
+    ],
+}
+
+
+_SWITCHES: Final = ("print_plan", "no_test")
+
+
+def with_flags(function: Any) -> Any:
+    """Give a command function `(session, **values)` the flags as its parameters."""
+    options = dict(_OPTIONS)
+    for prefix, panel, words in (("database", DATABASE, DATABASE_WORDS), ("source", SOURCE, SOURCE_WORDS)):
+        for word in words:
+            options[f"{prefix}_{_name(word)}"] = _text(
+                f"--{prefix}-{word.name}",
+                word.question + ("; repeatable." if word.several else ", better as env:NAME." if word.secret else "."),
+                panel,
+                several=word.several,
+                metavar=word.name.upper() if word.several else None,
+            )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[:1]
+    made = [
+        inspect.Parameter(name, keyword, annotation=annotation, default=False if name in _SWITCHES else None)
+        for name, annotation in options.items()
+    ]
+    function.__signature__ = inspect.Signature([*own, *made], return_annotation=function.__annotations__["return"])
+    return function
+
+
+def _name(word: Word) -> str:
+    return word.name.replace("-", "_")
+
+
+def answers_of(values: Values) -> Answers:
+    """Return the answers that were typed as flags; raises `UsageError` for flags that do not go together."""
+    return Answers(
+        llm=_llm(values),
+        embeddings=_embeddings(values),
+        databases=_connection(values, "database", DATABASE_WORDS),
+        sources=_connection(values, "source", SOURCE_WORDS),
+        build=values["build"],
+        agents=_agents(values),
+        keeping=values["keep_secrets"] or Keeping.FILE,
+    )
+
+
+def llm_flags(values: Values) -> dict[str, str]:
+    """Return the model flags that were typed, by flag."""
+    names = ("llm_backend", "llm_model", *(flag.removeprefix("--").replace("-", "_") for flag in PROVIDER_FLAGS))
+    return given_flags({f"--{name.replace('_', '-')}": values[name] for name in names})
+
+
+def _llm(values: Values) -> ModelAnswer | None:
+    flags = llm_flags(values)
+    models = dict(_pairs(values["llm_role"], "--llm-role", "triage=haiku"))
+    if not flags and not models and values["descriptions"] is None:
+        return None
+    if "--llm-model" in flags:
+        models["default"] = flags["--llm-model"]
+    provider = {key: flags[flag] for flag, key in PROVIDER_FLAGS.items() if flag in flags}
+    return ModelAnswer(flags.get("--llm-backend"), models, provider, values["descriptions"])
+
+
+def _embeddings(values: Values) -> EmbeddingAnswer | None:
+    given = [values[name] for name in ("embeddings", *(f"embedding_{key}" for key in _EMBEDDING_KEYS))]
+    return EmbeddingAnswer(*given) if any(value is not None for value in given) else None
+
+
+_EMBEDDING_KEYS: Final = ("model", "dimensions", "api_key", "base_url")
+
+
+def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[ConnectionAnswer, ...]:
+    from ktx_cli.jobs.setup.fields import fields_of
+
+    driver, connection = values[prefix], values[f"{prefix}_connection_id"]
+    given = {word.name: value for word in words if (value := values[f"{prefix}_{_name(word)}"])}
+    other = dict(_set_fields(values[f"{prefix}_set"], f"--{prefix}-set"))
+    scope = _scope(values) if prefix == "database" else {}
+    if driver is None:
+        if given or other or scope or connection:
+            raise UsageError(f"a {prefix} flag needs --{prefix} DRIVER", hint=f"for example {_EXAMPLES[prefix]}")
+        return ()
+    _require_driver(driver, prefix)
+    fields = fields_of(driver, given, tuple(words), flag=f"--{prefix}-") | scope
+    _merge(fields, other)
+    return (ConnectionAnswer(fields, connection),)
+
+
+_EXAMPLES: Final = {"database": "--database sqlite", "source": "--source dbt --source-dir dbt"}
+
+
+def _require_driver(driver: str, prefix: str) -> None:
+    from ktx_cli.core.text import did_you_mean
+    from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
+
+    known, other = DATABASE_DRIVERS, "source"
+    if prefix == "source":
+        known, other = SOURCE_DRIVERS, "database"
+    if driver in known:
+        return
+    if driver in DRIVERS:
+        raise UsageError(f"`{driver}` is no {prefix}", hint=f"--{other} {driver}")
+    near = did_you_mean(driver, known)
+    raise UsageError(
+        f"`{driver}` is no driver of a {prefix}",
+        hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}",
+    )
+
+
+def _scope(values: Values) -> dict[str, Any]:
+    found: dict[str, Any] = {key: values[key] for key in ("include", "exclude") if values[key]}
+    if values["query_history"] is not None:
+        found["context"] = {"queryHistory": {"enabled": values["query_history"]}}
+    return found
+
+
+def _set_fields(pairs: Sequence[str] | None, flag: str) -> Iterator[tuple[str, Any]]:
+    from ktx_cli.core import yaml
+
+    for key, value in _pairs(pairs, flag, "sslmode=require"):
+        yield key, yaml.load(value, where=f"{flag} {key}")
+
+
+def _merge(fields: dict[str, Any], other: Mapping[str, Any]) -> None:
+    from ktx_cli.jobs.setup.fields import put
+
+    for key, value in other.items():
+        put(fields, key, value)
+
+
+def _pairs(given: Sequence[str] | None, flag: str, example: str) -> Iterator[tuple[str, str]]:
+    for pair in given or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key or not value:
+            raise UsageError(f"{flag} {pair} is not KEY=VALUE", hint=f"for example {flag} {example}")
+        yield key, value
+
+
+def _agents(values: Values) -> AgentsAnswer | None:
+    if not values["agents"]:
+        if values["agents_scope"] is not None:
+            raise UsageError("--agents-scope goes with --agents", hint="--agents claude-code")
+        return None
+    return AgentsAnswer(tuple(values["agents"]), values["agents_scope"])

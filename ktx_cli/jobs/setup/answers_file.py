@@ -1,0 +1,128 @@
+"""A file of answers: YAML that says what `ktx setup` would ask, the connections as in `ktx.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import ConfigError, UsageError
+from ktx_cli.core.text import did_you_mean, listing
+from ktx_cli.jobs.agents.targets import Scope, Target
+from ktx_cli.jobs.setup.answers import (
+    MODEL_KEYS,
+    AgentsAnswer,
+    Answers,
+    Build,
+    ConnectionAnswer,
+    EmbeddingAnswer,
+    Keeping,
+    ModelAnswer,
+)
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS
+from ktx_cli.project.files import read_bytes
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class _Llm(_Form):
+    backend: str | None = None
+    model: str | None = None
+    models: dict[str, str] = Field(default_factory=dict)
+    api_key: str | None = None
+    base_url: str | None = None
+    location: str | None = None
+    project: str | None = None
+    auth: str | None = None
+    descriptions: str | None = None
+
+
+class _Embeddings(_Form):
+    backend: str | None = None
+    model: str | None = None
+    dimensions: int | None = Field(None, gt=0)
+    api_key: str | None = None
+    base_url: str | None = None
+
+
+class _Agents(_Form):
+    targets: list[Target] = Field(min_length=1)
+    scope: Scope | None = None
+
+
+class _File(_Form):
+    llm: _Llm | None = None
+    embeddings: _Embeddings | None = None
+    databases: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    sources: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    build: Build | None = None
+    agents: _Agents | None = None
+    secrets: Keeping = Keeping.FILE
+
+
+_FORMS: Final[dict[str, type[_Form]]] = {"llm": _Llm, "embeddings": _Embeddings, "agents": _Agents}
+EXAMPLE: Final = "databases: {warehouse: {driver: sqlite, path: shop.sqlite}}"
+
+
+def load_answers(path: Path) -> Answers:
+    """Return the answers in a file.
+
+    Raises `UsageError` where there is no file, `ConfigError` where it says something that is no answer.
+    """
+    text = read_bytes(path)
+    if text is None:
+        raise UsageError(f"there is no file {path}", hint=f"write the answers into it, for example: {EXAMPLE}")
+    value = yaml.load(text, where=str(path)) or {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} is no mapping of answers", hint=f"for example: {EXAMPLE}")
+    try:
+        return _answers(_File.model_validate(value), path)
+    except ValidationError as error:
+        raise _refused(path, error) from None
+
+
+def _answers(form: _File, path: Path) -> Answers:
+    llm = None
+    if form.llm is not None:
+        models = {**({"default": form.llm.model} if form.llm.model else {}), **form.llm.models}
+        provider = {key: value for key in MODEL_KEYS if (value := getattr(form.llm, key)) is not None}
+        llm = ModelAnswer(form.llm.backend, models, provider, form.llm.descriptions)
+    agents = None if form.agents is None else AgentsAnswer(tuple(form.agents.targets), form.agents.scope)
+    embeddings = None if form.embeddings is None else EmbeddingAnswer(**form.embeddings.model_dump())
+    databases = tuple(_connections(form.databases, DATABASE_DRIVERS, "databases", path))
+    sources = tuple(_connections(form.sources, SOURCE_DRIVERS, "sources", path))
+    return Answers(llm, embeddings, databases, sources, form.build, agents, form.secrets)
+
+
+def _connections(
+    entries: dict[str, dict[str, Any]], drivers: tuple[str, ...], block: str, path: Path
+) -> Iterable[ConnectionAnswer]:
+    for name, fields in entries.items():
+        driver = fields.get("driver")
+        if driver not in drivers:
+            where = f"`{block}.{name}.driver`"
+            said = f"is `{driver}`" if driver else "is missing"
+            near = did_you_mean(str(driver), drivers)
+            known = f"one of {listing(drivers, len(drivers))}"
+            raise ConfigError(f"{path}: {where} {said}", hint=f"did you mean `{near}`? {known}" if near else known)
+        yield ConnectionAnswer(fields, name)
+
+
+def _refused(path: Path, error: ValidationError) -> ConfigError:
+    """Return the error for the first thing that is no answer."""
+    first = error.errors()[0]
+    keys = [str(key) for key in first["loc"]]
+    where = f"`{'.'.join(keys)}`"
+    if first["type"] == "extra_forbidden":
+        form = _FORMS.get(keys[0], _File) if len(keys) > 1 else _File
+        known = tuple(form.model_fields)
+        near = did_you_mean(keys[-1], known)
+        hint = f"did you mean `{near}`?" if near else f"known: {listing(known, len(known))}"
+        return ConfigError(f"{path}: {where} is nothing setup asks for", hint=hint)
+    said = first["msg"][:1].lower() + first["msg"][1:]
+    return ConfigError(f"{path}: {where}: {said}", hint=f"for example: {EXAMPLE}")

@@ -1,0 +1,90 @@
+"""Keeping secrets that were given in clear: in `.ktx/secrets`, or in the keyring; `ktx.yaml` gets a reference."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core.errors import NotReadyError, StorageError
+from ktx_cli.jobs.setup.answers import Keeping
+from ktx_cli.project.config.base import Block, Setting, settings_of
+from ktx_cli.project.config.masking import is_literal_secret
+from ktx_cli.project.files import read_bytes, storage_error, write_atomic
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.secrets import has_password, remember
+from ktx_cli.project.state import prepare_private_folder
+
+_MOST_NUMBERS: Final = 1000
+
+
+def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
+    """Keep a secret under a name of its own and return the reference to it; the same secret again, the same reference.
+
+    Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
+    """
+    remember(secret)
+    if keeping is Keeping.KEYRING:
+        return _in_keyring(layout.root, name, secret)
+    prepare_private_folder(layout)
+    try:
+        layout.secrets.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise storage_error(layout.secrets, error, "create") from error
+    path = _free(layout.secrets / name, secret)
+    write_atomic(path, secret.encode() + b"\n", mode=0o600)
+    return f"file:{path.relative_to(layout.root).as_posix()}"
+
+
+def _free(path: Path, secret: str) -> Path:
+    """Return the path, or one beside it where another secret is kept there already: nothing is lost."""
+    for number in range(1, _MOST_NUMBERS):
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        kept = read_bytes(candidate)
+        if kept is None or kept.rstrip(b"\r\n") == secret.encode():
+            return candidate
+    raise StorageError(f"there are too many secrets named {path}", hint=f"take away those in {path.parent} not in use")
+
+
+def _in_keyring(root: Path, name: str, secret: str) -> str:
+    try:
+        import keyring
+        import keyring.errors
+    except ImportError as error:
+        raise NotReadyError("there is no package keyring", hint="pip install 'ktx-cli[keyring]'") from error
+    service = f"ktx-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+    try:
+        keyring.set_password(service, name, secret)
+    except Exception as error:  # a backend raises whatever its system gives it
+        raise NotReadyError(
+            f"the keyring did not take the secret: {type(error).__name__}",
+            hint="leave the keyring out: --keep-secrets file",
+        ) from error
+    return f"keyring:{service}/{name}"
+
+
+def usable_keyring() -> bool:
+    """Say whether there is a keyring that keeps something; opens no window."""
+    try:
+        import keyring
+        import keyring.backends.fail
+    except ImportError:
+        return False
+    return not isinstance(keyring.get_keyring(), keyring.backends.fail.Keyring)
+
+
+def literal_places(block: type[Block], fields: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the keys in a connection's fields under which a secret stands in clear."""
+    known, found = settings_of(block), []
+    for key, value in fields.items():
+        setting = known.get(key)
+        if isinstance(value, dict) and setting is not None and setting.block is not None:
+            found += literal_places(setting.block, value, (*above, key))
+        elif isinstance(value, str) and _is_literal(setting, key, value):
+            found.append((*above, key))
+    return found
+
+
+def _is_literal(setting: Setting | None, key: str, value: str) -> bool:
+    return is_literal_secret(setting, key, value) or has_password(value)

@@ -1,0 +1,183 @@
+"""From answers to the text `ktx.yaml` will have: only what the answers name changes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core.errors import UsageError
+from ktx_cli.jobs.connections import config_with_connection
+from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
+from ktx_cli.jobs.setup.fields import put
+from ktx_cli.jobs.setup.keeping import literal_places
+from ktx_cli.jobs.setup.models import model_settings
+from ktx_cli.project import edit
+from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
+from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.values import parse_cli_value
+from ktx_cli.project.layout import CONFIG_NAME
+from ktx_cli.project.secrets import is_reference
+
+NEW_CONFIG: Final = b"""\
+# The settings of this ktx project. `ktx config schema` describes every setting.
+llm:
+  provider:
+    backend: none
+"""
+
+Same = Callable[[Any, Any], bool]
+Keep = Callable[[str, str], str]
+"""Keeps a secret under a name and returns the reference to it."""
+
+
+@dataclass(slots=True)
+class Planned:
+    """What `ktx.yaml` will say. `connections`: the ids of those the answers are about."""
+
+    text: bytes
+    connections: list[str] = field(default_factory=list)
+
+
+def planned(answers: Answers, before: bytes | None, same: Same = operator.eq) -> Planned:
+    """Return the text of `ktx.yaml` after the answers; `before` None: there is none yet.
+
+    `same` says whether what a setting says and what was answered are one, a reference to a secret and the secret too.
+
+    Raises `ConfigError` for an answer that no setting can have, `UsageError` for one that does not fit what is there.
+    """
+    plan = Planned(NEW_CONFIG if before is None else before)
+    config = load_config(Path(CONFIG_NAME), data=plan.text).config
+    settings: dict[str, Any] = {}
+    if answers.llm is not None:
+        settings |= _model_settings(config, answers.llm)
+    if answers.embeddings is not None:
+        settings |= _embedding_settings(config, answers.embeddings)
+    for dotted, given in settings.items():
+        value = parse_cli_value(dotted, given) if isinstance(given, str) else given
+        plan.text = edit.set_value(plan.text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
+    for answer in answers.connections:
+        _add_connection(plan, answer, same)
+    return plan
+
+
+def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
+    found = model_settings(config, answer.backend, answer.models.get("default"), answer.provider)
+    for role, model in answer.models.items():
+        if role not in ROLES:
+            raise UsageError(f"there is no role `{role}`", hint=f"roles: {', '.join(ROLES)}")
+        if role != "default" and config.llm.models.get(role) != model:
+            found[f"llm.models.{role}"] = model
+    if answer.descriptions is not None and answer.descriptions != config.scan.enrichment.mode:
+        found["scan.enrichment.mode"] = answer.descriptions
+    return found
+
+
+def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str, Any]:
+    now = config.ingest.embeddings
+    backend = answer.backend or now.backend
+    wanted: dict[str, Any] = {"backend": answer.backend, "model": answer.model, "dimensions": answer.dimensions}
+    having: dict[str, Any] = {"backend": now.backend, "model": now.model, "dimensions": now.dimensions}
+    places = {"openai": ("openai.api_key", "openai.base_url"), "sentence-transformers": ("", _SERVER)}
+    key, address = places.get(backend, ("", ""))
+    for value, place, flag in ((answer.api_key, key, "api-key"), (answer.base_url, address, "base-url")):
+        if value is not None and not place:
+            raise UsageError(f"the embeddings `{backend}` take no --embedding-{flag}", hint="leave it out")
+        if value is not None:
+            wanted[place] = value
+    having |= {"openai.api_key": now.openai.api_key, "openai.base_url": now.openai.base_url}
+    having[_SERVER] = now.sentence_transformers.base_url
+    return {
+        f"ingest.embeddings.{place}": value
+        for place, value in wanted.items()
+        if value is not None and value != having[place]
+    }
+
+
+_SERVER: Final = "sentenceTransformers.base_url"
+
+
+def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None:
+    config = load_config(Path(CONFIG_NAME), data=plan.text).config
+    connection = answer.id or id_for(config, answer.fields, same)
+    plan.connections.append(connection)
+    existing = config.connections.get(connection)
+    if existing is None:
+        plan.text = config_with_connection(plan.text, connection, answer.fields)
+        return
+    if existing.driver != answer.driver:
+        kind = "database" if answer.driver in DATABASE_DRIVERS else "source"
+        raise UsageError(
+            f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`",
+            hint=f"--{kind}-connection-id names another",
+        )
+    for keys, value in _leaves(answer.fields):
+        plan.text = edit.set_value(plan.text, ("connections", connection, *keys), value, where=CONFIG_NAME)
+    load_config(Path(CONFIG_NAME), data=plan.text)
+
+
+def _leaves(fields: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in fields.items():
+        if isinstance(value, dict) and value:
+            found += _leaves(value, (*above, key))
+        else:
+            found.append(((*above, key), value))
+    return found
+
+
+def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.eq) -> str:
+    """Return the id of the connection that is to this very database or source, else a free one."""
+    telling = {"driver", *_ADDRESSES, *fields} - _CHANGEABLE
+    for name, entry in config.connections.items():
+        shown = entry.model_dump(by_alias=True)
+        if all(same(shown.get(key), fields.get(key)) for key in telling):
+            return name
+    first = "warehouse" if fields["driver"] in DATABASE_DRIVERS else str(fields["driver"])
+    return free_id(first, config.connections)
+
+
+_ADDRESSES: Final = {"url", "path", "host", "database"}
+_CHANGEABLE: Final = {"include", "exclude", "enabled_tables", "context", "password", "schemas"}
+
+
+def free_id(wanted: str, taken: Mapping[str, Any] | Sequence[str]) -> str:
+    """Return an id that is not taken: the one wanted, or one with a number."""
+    number, name = 2, wanted
+    known = {each.lower() for each in taken}
+    while name.lower() in known:
+        name, number = f"{wanted}-{number}", number + 1
+    return name
+
+
+def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
+    """Return the answers with every secret that stands in clear kept elsewhere, `ids` naming the connections."""
+    llm, embeddings = answers.llm, answers.embeddings
+    if llm is not None and (key := llm.provider.get("api_key")) and not is_reference(key):
+        name = f"llm-{llm.backend or 'provider'}-api-key"
+        llm = replace(llm, provider={**llm.provider, "api_key": keep(name, key)})
+    if embeddings is not None and (key := embeddings.api_key) and not is_reference(key):
+        embeddings = replace(embeddings, api_key=keep("embeddings-api-key", key))
+    connections = [_without_literals(answer, keep, name) for answer, name in zip(answers.connections, ids, strict=True)]
+    databases = tuple(connections[: len(answers.databases)])
+    sources = tuple(connections[len(answers.databases) :])
+    return replace(answers, llm=llm, embeddings=embeddings, databases=databases, sources=sources)
+
+
+def _without_literals(answer: ConnectionAnswer, keep: Keep, connection: str) -> ConnectionAnswer:
+    if answer.driver not in DRIVERS:
+        return answer
+    fields = _copied(answer.fields)
+    for keys in literal_places(model_of(answer.driver), fields):
+        value: Any = fields
+        for key in keys:
+            value = value[key]
+        put(fields, ".".join(keys), keep(f"{connection}-{keys[-1].replace('_', '-')}", value))
+    return ConnectionAnswer(fields, connection)
+
+
+def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in fields.items()}

@@ -1,0 +1,97 @@
+"""What setup would do, without doing it: the steps, and the difference in `ktx.yaml`, secrets masked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.text import listing
+from ktx_cli.jobs.setup.answers import Answers, Build
+from ktx_cli.jobs.setup.planning import kept, planned
+from ktx_cli.jobs.setup.run import SetupRequest, require_folder, same_secret
+from ktx_cli.project.config import load_config
+from ktx_cli.project.config.checks import values_of
+from ktx_cli.project.config.masking import is_literal_secret
+from ktx_cli.project.files import read_bytes
+from ktx_cli.project.layout import CONFIG_NAME, Layout
+from ktx_cli.project.repository import Repository
+from ktx_cli.project.secrets import mask, redact_url, remember
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
+
+    project_dir: Path
+    steps: tuple[tuple[str, str], ...]
+    diff: tuple[str, ...]
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "project_dir": str(self.project_dir),
+            "steps": [{"step": step, "would": would} for step, would in self.steps],
+            "diff": list(self.diff),
+        }
+
+
+def preview(request: SetupRequest) -> Preview:
+    """Return what `setup` would do with this request; connects to nothing and writes nothing; raises as it does."""
+    layout = Layout(request.project_dir)
+    require_folder(layout.root)
+    before = read_bytes(layout.config)
+    plan = planned(request.answers, before, same_secret(request))
+    secrets: list[str] = []
+
+    def keep(name: str, secret: str) -> str:
+        remember(secret)
+        secrets.append(name)
+        return f"{request.answers.keeping}:{'.ktx/secrets/' if request.answers.keeping == 'file' else 'ktx/'}{name}"
+
+    shown = planned(kept(request.answers, keep, plan.connections), before).text
+    loaded = load_config(layout.config, data=shown)
+    for _, declared, value in values_of(loaded.config):
+        if isinstance(value, str) and is_literal_secret(declared, "", value):
+            remember(value)
+    steps = tuple(_steps(request, layout, before, shown, secrets))
+    return Preview(layout.root, steps, _diff(before or b"", shown), loaded.warnings())
+
+
+def _steps(
+    request: SetupRequest, layout: Layout, before: bytes | None, after: bytes, secrets: list[str]
+) -> Iterator[tuple[str, str]]:
+    answers = request.answers
+    if before is None:
+        yield "project", f"make {CONFIG_NAME} in {layout.root}"
+        if Repository.discover(layout.root) is None:
+            yield "git", f"make a repository in {layout.root}"
+    tried = list(_tried(answers)) if request.test else []
+    if tried:
+        yield "test", f"try {listing(tried, len(tried))}"
+    if secrets:
+        yield "secrets", f"keep {listing(secrets, len(secrets))} in the {answers.keeping}"
+    if after != before:
+        yield CONFIG_NAME, "save and commit it"
+    if answers.build not in (None, Build.NONE):
+        yield "build", f"read {'the structure of the databases' if answers.build is Build.STRUCTURE else 'everything'}"
+    if answers.agents is not None:
+        yield "agents", f"put the project into {listing(answers.agents.targets, len(answers.agents.targets))}"
+
+
+def _tried(answers: Answers) -> Iterator[str]:
+    if answers.llm is not None:
+        yield "the models"
+    if answers.embeddings is not None:
+        yield "the embeddings"
+    yield from (answer.id or f"the {answer.driver} connection" for answer in answers.connections)
+
+
+def _diff(before: bytes, after: bytes) -> tuple[str, ...]:
+    old, new = before.decode("utf-8", "replace").splitlines(), after.decode("utf-8", "replace").splitlines()
+    lines = difflib.unified_diff(old, new, CONFIG_NAME, f"{CONFIG_NAME} (planned)", lineterm="")
+    return tuple(redact_url(mask(line)) for line in lines)

@@ -1,0 +1,117 @@
+"""What the steps of the wizard share: the project as it is now, and saving one slice of answers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.setup.answers import Answers, Keeping
+from ktx_cli.jobs.setup.keeping import keep_secret
+from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
+from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
+from ktx_cli.jobs.setup.wizard.dialog import Dialog
+from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.layout import Layout
+
+Found = TypeVar("Found")
+
+
+class AgainError(Exception):
+    """The step is to be gone through again."""
+
+
+class LeftOutError(Exception):
+    """The person leaves the step out."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled."""
+
+    request: SetupRequest
+    dialog: Dialog
+    report: SetupReport
+    revisited: bool = False
+    _looked: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """The paths of the project."""
+        return Layout(self.request.project_dir)
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self.request.project_dir
+
+    @property
+    def prompter(self) -> Prompter:
+        """What tells and asks."""
+        return self.dialog.prompter
+
+    @property
+    def config(self) -> KtxConfig:
+        """What `ktx.yaml` says now."""
+        return load_config(self.layout.config).config
+
+    def looked(self, what: str, look: Callable[[], Found]) -> Found:
+        """Return what was found when this was looked at first; `look_again` has it looked at anew."""
+        if what not in self._looked:
+            self._looked[what] = look()
+        return self._looked[what]  # type: ignore[return-value]
+
+    def look_again(self, what: str) -> None:
+        """Forget what was found."""
+        self._looked.pop(what, None)
+
+    def keeper(self, name: str) -> Callable[[str], str]:
+        """Return what keeps a secret under a name, in a file of the project."""
+        return functools.partial(keep_secret, self.layout, name, keeping=self.request.answers.keeping or Keeping.FILE)
+
+    def save(self, answers: Answers) -> SetupReport:
+        """Try and save some answers; where that fails, say why and let the person decide.
+
+        Raises `AgainError` where they want to answer again, `LeftOutError` where they leave it out.
+        """
+        while True:
+            try:
+                done = setup(replace(self.request, answers=replace(answers, keeping=self.request.answers.keeping)))
+            except KtxError as error:
+                self.decide(error)
+            else:
+                self._add(done)
+                return done
+
+    def decide(self, error: KtxError) -> None:
+        """Tell an error and return where the person wants the same again; raises as `save`."""
+        self.prompter.say(error.message, "bad")
+        if error.hint:
+            self.prompter.say(error.hint, "hint")
+        choices = [
+            Choice("change", "Change the answers"),
+            Choice("again", "Try again with the same answers"),
+            Choice("leave", "Leave this out for now"),
+        ]
+        chosen = self.prompter.select("What now?", choices, "change")
+        if chosen == "change":
+            self.dialog.draft.forget(self.dialog.step, propose=True)
+            raise AgainError
+        if chosen == "leave":
+            raise LeftOutError
+
+    def _add(self, done: SetupReport) -> None:
+        mine = self.report
+        mine.created_project |= done.created_project
+        mine.created_repository |= done.created_repository
+        mine.changed |= done.changed
+        mine.has_connections |= done.has_connections
+        mine.commit = done.commit or mine.commit
+        mine.tests |= done.tests
+        mine.probes = done.probes if done.probes.results else mine.probes
+        mine.embeddings = done.embeddings or mine.embeddings
+        mine.build, mine.agents = done.build or mine.build, done.agents or mine.agents
+        mine.warnings = list(done.warnings)
