@@ -14,7 +14,7 @@ from ktx_cli.core.errors import ConfigError, NotSupportedError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.schemes import wrong_scheme
 
-__all__ = ["DRIVERS", "connect", "dialect_of", "scope_from_options"]
+__all__ = ["DRIVERS", "connect", "dialect_of", "is_installed", "missing_package", "scope_from_options"]
 
 
 class _Driver(NamedTuple):
@@ -55,10 +55,11 @@ def connect(spec: ConnectionSpec) -> Connector:
     """
     driver = _driver(spec)
     _require_scheme(spec)
-    if driver.package is not None and not _is_installed(driver.package):
+    command = missing_package(spec.driver)
+    if command is not None:
         raise ConfigError(
             f"driver `{spec.driver}` needs the package {driver.package}",
-            hint=f"pip install 'ktx-cli[{spec.driver}]'",
+            hint=command,
             details={"connection": spec.id, "package": driver.package},
         )
     module = import_module(f"ktx_cli.connectors.{driver.module}")
@@ -71,7 +72,13 @@ def dialect_of(driver: str) -> str | None:
     return _REGISTRY[driver].dialect if driver in _REGISTRY else None
 
 
-def _is_installed(package: str) -> bool:
+def missing_package(driver: str) -> str | None:
+    """Return the command that installs the package a driver needs, None where it can be used as it is."""
+    package = _REGISTRY[driver].package if driver in _REGISTRY else None
+    return None if package is None or is_installed(package) else f"pip install 'ktx-cli[{driver}]'"
+
+
+def is_installed(package: str) -> bool:
     """Whether a package is there; to know it of `a.b`, Python imports `a`."""
     try:
         return find_spec(package) is not None

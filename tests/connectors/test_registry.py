@@ -70,7 +70,7 @@ def test_a_missing_package_says_how_to_get_it(driver: str, package: str, monkeyp
 
 @pytest.mark.parametrize("package", ["nowhere_at_all", "nowhere_at_all.inside", "json.inside"])
 def test_a_package_in_one_that_is_missing_is_missing(package: str) -> None:
-    assert registry._is_installed(package) is False
+    assert registry.is_installed(package) is False
 
 
 @pytest.mark.parametrize(("driver", "hint"), [("sqlit", "`sqlite`"), ("oracle", "sqlite, duckdb")])

@@ -13,6 +13,9 @@ from ktx_cli.llm.embeddings.local import missing_package, model_folder, stay_off
 from ktx_cli.project.config.ingest import Embeddings
 
 DEFAULT_MODEL: Final = "minishlab/potion-base-8M"
+EXTRA: Final = "ktx-cli[embeddings]"
+"""What brings the package."""
+
 _BATCH: Final = 256
 
 
@@ -45,7 +48,7 @@ class Model2VecEmbedder:
         try:
             from model2vec import StaticModel
         except ImportError as error:
-            raise missing_package("model2vec", error) from error
+            raise missing_package("model2vec", error, EXTRA) from error
         folder = model_folder(self._name, self._project_dir)
         try:
             return StaticModel.from_pretrained(folder, dimensionality=self.dimensions)

@@ -17,6 +17,9 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config.ingest import Embeddings, Retry
 
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
+EXTRA: Final = "ktx-cli[sentence-transformers]"
+"""What brings the package."""
+
 _SERVER_BATCH: Final = 100
 _BATCH: Final = 32
 
@@ -75,7 +78,7 @@ class LocalEmbedder:
         try:
             from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
-            raise missing_package("sentence-transformers", error, "sentence-transformers") from error
+            raise missing_package("sentence-transformers", error, EXTRA) from error
         try:
             place = str(self._folder) if self._folder.is_dir() else self._name
             return SentenceTransformer(place, local_files_only=True, truncate_dim=self.dimensions)

@@ -43,6 +43,11 @@ def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
     if scheme in taken or not (found[2] or scheme in known):
         return None
     message = f"is a `{scheme}:` URL, and the driver `{driver}` takes {listing([f'`{each}:`' for each in taken])}"
-    other = next((name for name, schemes in SCHEMES.items() if scheme in schemes and scheme not in _ANYBODYS), None)
+    other = driver_of(scheme)
     correct = f"a URL that begins with `{taken[0]}:`"
     return message, f"write `driver: {other}`, or {correct}" if other else f"write {correct}"
+
+
+def driver_of(scheme: str) -> str | None:
+    """Return the driver whose URLs have this scheme, None for one that says nothing of a driver."""
+    return next((name for name, schemes in SCHEMES.items() if scheme in schemes and scheme not in _ANYBODYS), None)

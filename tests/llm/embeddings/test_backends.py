@@ -188,7 +188,7 @@ def test_vectors_of_another_length_than_said(tmp_path: Path, server: Server) -> 
     ("backend", "hint"),
     [
         ("model2vec", "hf download nobody/no-such-model"),
-        ("sentence-transformers", "pip install sentence-transformers"),
+        ("sentence-transformers", "pip install 'ktx-cli[sentence-transformers]'"),
     ],
 )
 def test_a_model_that_is_not_here_is_not_fetched(backend: str, hint: str, tmp_path: Path) -> None:

@@ -107,13 +107,16 @@ async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVe
     try:
         import google.auth
     except ImportError as error:
-        raise ConfigError(
-            "the backend `vertex` needs the package google-auth", hint="pip install 'ktx-cli[vertex]'"
-        ) from error
+        raise missing_google_auth() from error
     credentials, project = await asyncio.to_thread(google.auth.default, scopes=[GOOGLE_SCOPE])
     if not project:
         raise _no_project()
     client.credentials, client.project_id = credentials, project
+
+
+def missing_google_auth() -> ConfigError:
+    """Return the error for the package that the machine's Google credentials take."""
+    return ConfigError("the backend `vertex` needs the package google-auth", hint="pip install 'ktx-cli[vertex]'")
 
 
 def _no_project() -> ConfigError:
