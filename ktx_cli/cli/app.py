@@ -15,6 +15,7 @@ from ktx_cli.cli.commands import (
     connection,
     demo,
     doctor,
+    eval,
     index,
     ingest,
     llm,
@@ -83,7 +84,7 @@ app.callback(invoke_without_command=True)(_root)
 
 _COMMANDS: Final = (
     *(setup, status, doctor, connection, ingest, scan, memory),
-    *(sl, wiki, search, index, sql, agents),
+    *(sl, wiki, search, index, sql, eval, agents),
     *(mcp, runs, llm, usage, config, demo, completion),
 )
 

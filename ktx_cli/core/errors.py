@@ -84,6 +84,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "not_verified": (EXIT_FAILED, "An answer came out differently when it was computed a second way."),
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found something wrong."),
     "tests_failed": (EXIT_FAILED, "`ktx sl test` has a test that failed."),
+    "evals_failed": (EXIT_FAILED, "`ktx eval` has an answer that is not the expected one."),
     "failed": (EXIT_FAILED, "Several things failed for different reasons; the message names them."),
     "internal": (EXIT_FAILED, "A bug in ktx."),
 }

@@ -104,6 +104,12 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (connection, kind, key)
     ) STRICT;
     """,
+    """
+    CREATE TABLE evals (
+        name TEXT PRIMARY KEY, digest TEXT NOT NULL, status TEXT NOT NULL, finished TEXT NOT NULL, passed TEXT,
+        milliseconds INTEGER NOT NULL
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

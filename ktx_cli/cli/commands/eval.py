@@ -1,0 +1,161 @@
+"""`ktx eval`: golden questions, asked anew and compared with what was accepted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.annotations import annotation
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.rows import as_table
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core.text import one_line, shell_words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ktx_cli.cli.junit import JunitCase
+    from ktx_cli.jobs.evals.results import CaseResult, EvalReport
+
+_SHOWN = 10
+"""How many rows of an answer or a difference are drawn without `--verbose`."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "eval")
+    def evaluate(
+        session: Session,
+        names: Annotated[
+            list[str] | None,
+            typer.Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all."),
+        ] = None,
+        accept: Annotated[
+            bool, typer.Option("--accept", help="Write the answers of new cases into their files as expected.")
+        ] = False,
+        save: Annotated[
+            bool, typer.Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
+        ] = True,
+        github: Annotated[
+            bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
+        ] = False,
+        junit: Annotated[
+            str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")
+        ] = None,
+    ) -> Result:
+        """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
+        from ktx_cli.jobs.evals.run import EvalRequest, run_evals
+        from ktx_cli.project.config import load_config
+        from ktx_cli.project.layout import Layout
+
+        layout = Layout(session.require_project())
+        loaded = load_config(layout.config)
+        session.warn(*loaded.warnings())
+        request = EvalRequest(
+            layout=layout,
+            config=loaded.config,
+            environ=os.environ,
+            names=tuple(names or ()),
+            accept=accept,
+            save=save,
+            emit=session.emitter(),
+            warn=session.warn,
+        )
+        report = run_evals(request)
+        if junit is not None:
+            _write_junit(current_folder() / junit, report)
+        if github:
+            streams.write_err("".join(f"{line}\n" for line in _annotations(report, _prefix(layout.root))))
+        verbose = session.settings.verbose
+        return Result(report.to_json(), list(_blocks(report, verbose)), report.error(), _next_steps(report))
+
+
+def _blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:
+    rows = [
+        (each.case.name, each.status, f"{each.milliseconds:,}", one_line(each.what, 200)) for each in report.results
+    ]
+    if rows:
+        yield Table(("eval", "status", "ms", "what"), tuple(rows))
+    for each in report.results:
+        yield from _details(each, None if verbose else _SHOWN)
+    counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"
+    facts = [("evals", counts), ("took", f"{report.seconds:.1f} s")]
+    if report.tokens:
+        price = "no price is known" if report.usd is None else f"${report.usd:.4f} at list prices"
+        facts.append(("models took", f"{report.tokens:,} tokens, {price}"))
+    yield Fields(tuple(facts))
+
+
+def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
+    """Yield the rows of an answer that is new, and those by which another differs from what is expected."""
+    found = result.difference
+    if result.status == "new" and result.answer is not None and not result.accepted:
+        yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
+        yield as_table(result.answer.columns, result.answer.rows[:most])
+    elif found is not None and (found.missing or found.unexpected):
+        signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
+        yield Lines((f"{result.case.name}: {found.message}",))
+        yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
+    if result.error is not None and result.error.hint:
+        yield Lines((f"{result.case.name}: hint: {result.error.hint}",))
+
+
+def _of(count: int, most: int | None) -> str:
+    return f"the first {most} of {count:,} rows" if most is not None and count > most else "the answer"
+
+
+def _next_steps(report: EvalReport) -> list[str]:
+    new = [each.case.name for each in report.results if each.status == "new" and not each.accepted]
+    return [shell_words("ktx", "eval", *new[:_SHOWN], "--accept")] if new else []
+
+
+def _prefix(project: Path) -> str:
+    """Return the way from the top of the repository to the project, with `/` at its end."""
+    from ktx_cli.core.errors import GitError
+    from ktx_cli.project.repository.discovery import discover_layout
+
+    try:
+        found = discover_layout(project)
+    except GitError:  # the annotations name the files from the project then
+        return ""
+    return "" if found is None else found[1].prefix
+
+
+def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
+    from ktx_cli.jobs.evals.results import WRONG
+
+    for each in report.results:
+        if each.status in WRONG:
+            title = f"ktx eval: {each.case.name} ({each.status})"
+            yield annotation("error", title, each.what, prefix + each.case.path, each.case.line)
+
+
+def _write_junit(path: Path, report: EvalReport) -> None:
+    from ktx_cli.cli.junit import junit_xml
+    from ktx_cli.project.files import write_atomic
+
+    write_atomic(path, junit_xml("ktx eval", [_junit(each) for each in report.results]))
+
+
+def _junit(result: CaseResult) -> JunitCase:
+    from ktx_cli.cli.junit import JunitCase
+
+    statuses: dict[str, Any] = {"regress": "fail", "pass": "ok", "new": "skip"}
+    found = result.difference
+    signed = [] if found is None else [("-", found.missing), ("+", found.unexpected)]
+    rows = [f"{sign} {json.dumps(list(row), ensure_ascii=False)}" for sign, rows in signed for row in rows]
+    return JunitCase(
+        name=result.case.asked.id,
+        classname=f"evals.{result.case.file}",
+        seconds=result.seconds,
+        status=statuses.get(result.status, result.status),
+        message=result.what,
+        detail="\n".join(rows),
+    )

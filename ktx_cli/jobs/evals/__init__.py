@@ -1,0 +1,1 @@
+"""Golden questions of a project: asked anew, compared exactly with the answers that were accepted."""
