@@ -11,6 +11,7 @@ from typing import Any, Final
 from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
+from ktx_cli.jobs.setup.detected.ids import free_id
 from ktx_cli.jobs.setup.fields import put
 from ktx_cli.jobs.setup.keeping import literal_places
 from ktx_cli.jobs.setup.models import model_settings
@@ -142,15 +143,6 @@ def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.e
 
 _ADDRESSES: Final = {"url", "path", "host", "database"}
 _CHANGEABLE: Final = {"include", "exclude", "enabled_tables", "context", "password", "schemas"}
-
-
-def free_id(wanted: str, taken: Mapping[str, Any] | Sequence[str]) -> str:
-    """Return an id that is not taken: the one wanted, or one with a number."""
-    number, name = 2, wanted
-    known = {each.lower() for each in taken}
-    while name.lower() in known:
-        name, number = f"{wanted}-{number}", number + 1
-    return name
 
 
 def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:

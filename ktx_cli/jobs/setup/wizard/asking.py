@@ -11,7 +11,7 @@ Check = Callable[[str], str | None]
 """Says what is wrong with a text, None where nothing is."""
 
 
-class BackAsked(Exception):  # noqa: N818 - not an error: a person wants the question before
+class BackAsked(Exception):
     """The person wants to go back to the question before."""
 
 

@@ -42,6 +42,7 @@ class Dialog:
         self.step = Step.PROJECT
         self._asked: list[str] = []
         self._shown: set[str] = set()
+        self.questions = 0
 
     def begin(self, step: Step) -> None:
         """Begin a step, or begin it again."""
@@ -52,7 +53,9 @@ class Dialog:
         """Take the last answer of the step back; False where there is none."""
         if not self._asked:
             return False
-        self.draft.drop(self._asked.pop())
+        last = self._asked.pop()
+        self.draft.drop(last)
+        self._shown.discard(last)
         return True
 
     def select(self, key: str, question: str, choices: Sequence[Choice], default: str | None = None) -> str:
@@ -107,6 +110,14 @@ class Dialog:
 
         return str(self._answer(key, question, ask))
 
+    def mark(self, key: str) -> None:
+        """Note something of the step beside the answers."""
+        self.draft.put(self._full(key), True)
+
+    def begun(self) -> bool:
+        """Say whether anything of the step was answered or noted."""
+        return any(key.startswith(f"{self.step}/") for key in self.draft.answers)
+
     def answered(self, key: str) -> bool:
         """Say whether a question has an answer already."""
         return self._full(key) in self.draft.answers
@@ -130,6 +141,7 @@ class Dialog:
         if full in self.draft.answers and usable(self.draft.answers[full]) is None:
             self.draft.drop(full)
         if full not in self.draft.answers:
+            self.questions += 1
             self.draft.put(full, ask())
             self._shown.add(full)
         value = self.draft.answers[full]

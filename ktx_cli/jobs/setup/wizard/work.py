@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.setup.answers import Answers, Keeping
+from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.keeping import keep_secret
 from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
 from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
@@ -70,21 +70,25 @@ class Work:
 
     def keeper(self, name: str) -> Callable[[str], str]:
         """Return what keeps a secret under a name, in a file of the project."""
-        return functools.partial(keep_secret, self.layout, name, keeping=self.request.answers.keeping or Keeping.FILE)
+        return functools.partial(keep_secret, self.layout, name, keeping=self.request.answers.keeping)
 
-    def save(self, answers: Answers) -> SetupReport:
-        """Try and save some answers; where that fails, say why and let the person decide.
+    def attempt(self, do: Callable[[], Found]) -> Found:
+        """Do something that may fail; where it does, say why and let the person decide.
 
         Raises `AgainError` where they want to answer again, `LeftOutError` where they leave it out.
         """
         while True:
             try:
-                done = setup(replace(self.request, answers=replace(answers, keeping=self.request.answers.keeping)))
+                return do()
             except KtxError as error:
                 self.decide(error)
-            else:
-                self._add(done)
-                return done
+
+    def save(self, answers: Answers) -> SetupReport:
+        """Try and save some answers; raises as `attempt`."""
+        answers = replace(answers, keeping=self.request.answers.keeping)
+        done = self.attempt(lambda: setup(replace(self.request, answers=answers)))
+        self._add(done)
+        return done
 
     def decide(self, error: KtxError) -> None:
         """Tell an error and return where the person wants the same again; raises as `save`."""

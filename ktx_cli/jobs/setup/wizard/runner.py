@@ -1,0 +1,107 @@
+"""Runs the steps in their order: forward, back, leaving out, and on from where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ktx_cli.core.errors import CancelledError
+from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.jobs.setup.run import SetupReport, SetupRequest
+from ktx_cli.jobs.setup.wizard.agents import agents_step
+from ktx_cli.jobs.setup.wizard.asking import BackAsked, Choice, Prompter
+from ktx_cli.jobs.setup.wizard.build import build_step
+from ktx_cli.jobs.setup.wizard.databases import databases_step
+from ktx_cli.jobs.setup.wizard.dialog import Dialog
+from ktx_cli.jobs.setup.wizard.draft import Draft
+from ktx_cli.jobs.setup.wizard.embeddings import embeddings_step
+from ktx_cli.jobs.setup.wizard.llm import llm_step
+from ktx_cli.jobs.setup.wizard.project import project_step
+from ktx_cli.jobs.setup.wizard.sources import sources_step
+from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
+from ktx_cli.project.layout import Layout
+
+_STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
+    Step.PROJECT: ("Project", project_step),
+    Step.LLM: ("Model", llm_step),
+    Step.EMBEDDINGS: ("Embeddings", embeddings_step),
+    Step.DATABASES: ("Databases", databases_step),
+    Step.SOURCES: ("Context sources", sources_step),
+    Step.BUILD: ("First build", build_step),
+    Step.AGENTS: ("Agent clients", agents_step),
+}
+_AGAIN_BY: Final = "left out; ktx setup --only {step} asks again"
+
+
+def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] = ()) -> SetupReport:
+    """Ask what is missing, or go through the steps in `only`; returns what was done.
+
+    Raises `CancelledError` where the person stops; what was answered by then is kept.
+    """
+    layout = Layout(request.project_dir)
+    dialog = Dialog(prompter, Draft(layout))
+    work = Work(request, dialog, SetupReport(layout.root, created_project=False))
+    try:
+        if only:
+            _walk(work, [Step.PROJECT, *(step for step in Step if step in only and step is not Step.PROJECT)], only)
+        else:
+            _walk(work, list(Step), ())
+            if not dialog.questions:
+                _offer_changes(work)
+    except KeyboardInterrupt:
+        raise CancelledError(
+            "setup was stopped; what was answered is kept", hint="ktx setup goes on where it was"
+        ) from None
+    work.report.has_connections = bool(work.config.connections)
+    return work.report
+
+
+def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
+    """Go through some steps; those in `again` though they are settled."""
+    draft, place, titled = work.dialog.draft, 0, -1
+    back = False
+    while place < len(steps):
+        step = steps[place]
+        work.revisited = back or step in again
+        if step in draft.settled and not work.revisited:
+            place += 1
+            continue
+        if titled != place:
+            work.prompter.say(f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}", "title")
+            titled = place
+        work.dialog.begin(step)
+        try:
+            _STEPS[step][1](work)
+        except AgainError:
+            continue
+        except BackAsked:
+            if not work.dialog.step_back():
+                place, back = max(place - 1, 0), True
+            continue
+        except LeftOutError:
+            _tell_left_out(work, step)
+        if step is Step.PROJECT:
+            draft.forget(step, propose=False)
+        else:
+            draft.settle(step)
+        place, back = place + 1, False
+
+
+def _tell_left_out(work: Work, step: Step) -> None:
+    config = work.config
+    having = {Step.DATABASES: config.databases(), Step.SOURCES: config.sources()}
+    if not having.get(step):
+        work.prompter.say(_AGAIN_BY.format(step=step), "hint")
+
+
+def _offer_changes(work: Work) -> None:
+    """Let the person choose what to go through again, as nothing is missing."""
+    while True:
+        choices = [Choice("nothing", "Nothing: done")]
+        choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
+        chosen = work.prompter.select("Everything is set up. What do you want to change?", choices, "nothing")
+        if chosen == "nothing":
+            return
+        step = Step(chosen)
+        work.dialog.draft.reopen(step)
+        _walk(work, [step], [step])
