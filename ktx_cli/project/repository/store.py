@@ -9,6 +9,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository import discovery
 from ktx_cli.project.repository.absence import absent_paths
+from ktx_cli.project.repository.changes import Changes, working_changes
 from ktx_cli.project.repository.committing import commit_changes
 from ktx_cli.project.repository.entries import ignored_paths
 from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
@@ -81,6 +82,11 @@ class Repository:
     def absent(self, committed: Iterable[str]) -> list[Held]:
         """Return which of the committed paths are not in the working tree, or cannot be read there, and why."""
         return absent_paths(self._git, self.layout, committed)
+
+    def changes(self, paths: Collection[str]) -> Changes:
+        """Return the branch, and which of some files and folders are not as its commit has them; none in a bare one."""
+        check_paths(paths)
+        return Changes() if self.layout.is_bare else working_changes(self._git, self.layout, paths)
 
     def leftover_lock(self) -> Path | None:
         """Return the `index.lock` a killed run left, which stops the user's git until the next run; None otherwise.
