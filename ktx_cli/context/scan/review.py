@@ -245,7 +245,7 @@ class Scene:
     def _is_others(self, each: ReviewedEdge, other: ReviewedEdge) -> bool:
         """Whether a join on the child of an edge is the one its opposite makes there: the many side tells."""
         forward = each.joins[0]
-        entry = {} if forward.shard is None else self.shards[forward.shard].tables[forward.source]
+        entry = {} if forward.shard is None else self.shards[forward.shard].entry(forward.source)
         relationship = (find_join(entry, forward) or {}).get("relationship")
         if _is_declared(each.edge) or _is_declared(other.edge):
             return _is_declared(other.edge)
@@ -310,7 +310,7 @@ def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overla
         return Standing.DISABLED
     if any(join_key(forward.join) in overlay.joins for overlay in authored):
         return Standing.MANUAL
-    entry = {} if forward.shard is None else shards[forward.shard].tables[forward.source]
+    entry = {} if forward.shard is None else shards[forward.shard].entry(forward.source)
     join = find_join(entry, forward)
     if _is_declared(edge):
         return Standing.DECLARED if join is not None else Standing.DISABLED

@@ -39,6 +39,12 @@ class Shard:
             if isinstance(entry, dict)
         }
 
+    def entry(self, name: str) -> Entry:
+        """Return the entry of one source, as `tables` has it; `KeyError` where there is none."""
+        tables = self.document.get("tables")
+        found = tables.get(name) if isinstance(tables, dict) else None
+        return found if isinstance(found, dict) else self.tables[name]
+
 
 @dataclass(slots=True)
 class ShardPlan:

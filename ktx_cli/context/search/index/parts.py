@@ -7,13 +7,19 @@ Several threads may ask a part at once.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.shards import SUFFIXES
+from ktx_cli.context.search.index.signatures import (
+    hash_of,
+    layer_signature,
+    signatures_below,
+    values_signature,
+    values_unit,
+)
 from ktx_cli.context.search.index.writing import digest_of
 from ktx_cli.context.search.model import Document
 from ktx_cli.context.search.pages import page_document
@@ -24,7 +30,6 @@ from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import FOLDER
 from ktx_cli.core.recent import Recent
-from ktx_cli.project.files import storage_error
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 from ktx_cli.project.tree import Tree
 
@@ -121,7 +126,7 @@ class Layer:
     def signature(self) -> str:
         """Return the sizes and times of all files together, empty where there are none."""
         found = signatures_below(self._root, self.folder, SUFFIXES)
-        return "\n".join((self._stamp, *(f"{path} {found[path]}" for path in sorted(found)))) if found else ""
+        return layer_signature(found, self._stamp)
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where it has files."""
@@ -138,7 +143,8 @@ class Layer:
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of all files."""
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
-        return _hash((self._stamp, *(f"{path} {hashlib.sha256(tree.read(path) or b'').hexdigest()}" for path in paths)))
+        digests = (f"{path} {hashlib.sha256(tree.read(path) or b'').hexdigest()}" for path in paths)
+        return hash_of((self._stamp, *digests))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return what of the semantic layer is not hidden."""
@@ -161,12 +167,12 @@ class Values:
 
     def __init__(self, layer: Layer, stamp: str, load: Callable[[], Iterable[ColumnValues]]) -> None:
         self._layer, self._stamp, self._load = layer, stamp, load
-        self._unit = f"values of {layer.folder}"
+        self._unit = values_unit(layer.folder)
 
     def signatures(self) -> dict[str, str]:
         """Return the unit with its stamp and the signature of the semantic layer, which says what is shown."""
         signature = self._layer.signature()
-        return {self._unit: _hash((self._stamp, signature))} if signature else {}
+        return {self._unit: values_signature(self._stamp, signature)} if signature else {}
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where there is a semantic layer."""
@@ -182,7 +188,7 @@ class Values:
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of the stamp and the semantic layer."""
-        return _hash((self._stamp, self._layer.digest(self._layer.folder, tree)))
+        return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree)))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the values of columns that are shown."""
@@ -268,40 +274,5 @@ def files_between(unit: str, was: str, now: str) -> set[str]:
     return {line.rsplit(" ", 2)[0] for line in lines}
 
 
-def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
-
-    Links to folders are not followed. Raises `StorageError` for a folder that cannot be read.
-    """
-    found: dict[str, str] = {}
-    folders = [folder]
-    while root is not None and folders:
-        here = folders.pop()
-        try:
-            with os.scandir(root / here) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(f"{here}/{entry.name}")
-                    elif entry.name.endswith(endings) and entry.is_file():
-                        found[f"{here}/{entry.name}"] = _signature(entry)
-        except (FileNotFoundError, NotADirectoryError):  # there is none
-            continue
-        except OSError as error:
-            raise storage_error(root / here, error, "read") from error
-    return {path: signature for path, signature in found.items() if signature}
-
-
-def _signature(entry: os.DirEntry[str]) -> str:
-    try:
-        stat = entry.stat()
-    except FileNotFoundError:  # it went while the folder was read
-        return ""
-    return f"{stat.st_size} {stat.st_mtime_ns}"
-
-
 def _by_digest(found: Iterable[Document]) -> Documents:
     return {digest_of(each): each for each in found}
-
-
-def _hash(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

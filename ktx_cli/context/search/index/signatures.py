@@ -1,0 +1,61 @@
+"""The cheap signatures of what is searched: sizes and times of files, and stamps; no file is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ktx_cli.project.files import storage_error
+
+
+def layer_signature(files: Mapping[str, str], stamp: str) -> str:
+    """Return the signatures of all files of a semantic layer together, empty where there are none."""
+    return "\n".join((stamp, *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
+
+
+def values_unit(layer: str) -> str:
+    """Return the unit of the values beside the semantic layer in a folder."""
+    return f"values of {layer}"
+
+
+def values_signature(stamp: str, layer: str) -> str:
+    """Return the signature of values read under a stamp, beside a semantic layer of a signature."""
+    return hash_of((stamp, layer))
+
+
+def hash_of(parts: Iterable[str]) -> str:
+    """Return one hash of several texts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
+
+    Links to folders are not followed. Raises `StorageError` for a folder that cannot be read.
+    """
+    found: dict[str, str] = {}
+    folders = [folder]
+    while root is not None and folders:
+        here = folders.pop()
+        try:
+            with os.scandir(root / here) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(f"{here}/{entry.name}")
+                    elif entry.name.endswith(endings) and entry.is_file():
+                        found[f"{here}/{entry.name}"] = _signature(entry)
+        except (FileNotFoundError, NotADirectoryError):  # there is none
+            continue
+        except OSError as error:
+            raise storage_error(root / here, error, "read") from error
+    return {path: signature for path, signature in found.items() if signature}
+
+
+def _signature(entry: os.DirEntry[str]) -> str:
+    try:
+        stat = entry.stat()
+    except FileNotFoundError:  # it went while the folder was read
+        return ""
+    return f"{stat.st_size} {stat.st_mtime_ns}"
