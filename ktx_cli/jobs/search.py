@@ -24,6 +24,7 @@ from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.passages import passages_of
+from ktx_cli.jobs.readiness.counting import keep_counts
 from ktx_cli.jobs.semantic.layers import calendar_of, layer_ids
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.project.config import KtxConfig, connection_of
@@ -117,9 +118,10 @@ def refresh_index(
 ) -> Refreshed:
     """Bring the search index up to date; the caller holds the lease.
 
-    Embeddings that fail are the `error` of what is returned: the words are up to date all the same. Raises
-    `StorageError`.
+    Embeddings that fail are the `error` of what is returned: the words are up to date all the same. What there is
+    is counted for `ktx status` too. Raises `StorageError`.
     """
+    keep_counts(layout, config)
     return refresh(
         layout.search_index,
         contents_of(layout, config),

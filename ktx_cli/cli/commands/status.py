@@ -3,57 +3,111 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.ledger import LastFetch
+    from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus
+    from ktx_cli.jobs.readiness.status import Status
 
-
-def _last_fetch(fetch: LastFetch | None) -> tuple[str, str, str]:
-    return ("", "", "never") if fetch is None else (fetch.kind, f"{fetch.files:,}", fetch.finished)
+PROBE = Annotated[
+    bool, typer.Option("--probe", help="First ask every model of a role for one short answer, and keep when it did.")
+]
+FAST = Annotated[
+    bool,
+    typer.Option(
+        "--fast",
+        help="Do not ask the local Claude Code binary for its session: a project that needs one is then unverified, "
+        "which is not ready (exit 3).",
+    ),
+]
+_READY = {"ready": "yes", "unverified": "unverified", "not_ready": "no"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @command(app, "status")
-    def status(session: Session) -> Result:
-        """Show facts and readiness of this project; changes nothing. Exit 3 when not ready."""
-        from ktx_cli.jobs.readiness.status import project_status
+    def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result:
+        """Show facts and readiness of this project; changes nothing in it. Exit 3 when not ready.
 
-        facts = project_status(session.require_project(), os.environ)
+        Asks no database and, without --probe, no model. A role on the local Claude Code session is ready when the
+        binary says that there is one and the last probe succeeded.
+        """
+        from ktx_cli.jobs.readiness.status import probe_now, project_status
+
+        if probe and fast:
+            raise UsageError("--probe and --fast exclude each other", hint="ktx status --probe")
+        project = session.require_project()
+        probes = probe_now(project, os.environ, warn=session.warn, emit=session.emitter()) if probe else []
+        facts = project_status(project, os.environ, fast=fast, around=True, probes=probes)
         session.warn(*facts.warnings)
-        ready = "yes" if facts.ready else "no"
-        rows = [("project", str(facts.project_dir)), ("ready", ready)]
-        rows += [(f.check, f"{f.level.value}: {f.message}") for f in facts.findings if f.check != "config"]
-        blocks: list[Fields | Table] = [Fields(tuple(rows))]
-        databases = [c for c in facts.connections if c.is_database]
-        if databases:
-            columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan")
-            cells = [
-                (
-                    c.id,
-                    c.driver,
-                    str(c.sources),
-                    str(c.columns),
-                    "not looked for" if c.relationships is None else str(c.joins),
-                    "" if c.relationships is None else str(c.to_review),
-                    c.last_scan.finished if c.last_scan else "never",
-                )
-                for c in databases
-            ]
-            blocks.append(Table(columns, tuple(cells)))
-        fetched = [c for c in facts.connections if not c.is_database or c.last_fetch]
-        if fetched:
-            read = tuple((c.id, c.driver, *_last_fetch(c.last_fetch)) for c in fetched)
-            blocks.append(Table(("source", "driver", "kind", "files", "last fetch"), read))
-        if facts.runs:
-            run = facts.runs[0]
-            blocks.append(Fields((("last run", f"{run['run_id']} {run['command']}: {run['status']}"),)))
+        blocks: list[Fields | Table] = [Fields(tuple(_rows(facts)))]
+        blocks += [table for table in (_databases(facts), _sources(facts), _runs(facts)) if table.rows]
         steps = [] if facts.next_command is None else [facts.next_command]
         return Result(facts.to_json(), blocks, facts.error(), next_steps=steps)
+
+
+def _rows(facts: Status) -> list[tuple[str, str]]:
+    """Return the facts that are one line each: readiness and checks first."""
+    rows = [("project", str(facts.project_dir)), ("ready", _READY[facts.readiness])]
+    rows += [(f.check, f"{f.level.value}: {f.message}") for f in facts.findings if f.check != "config"]
+    around = facts.surroundings
+    if around is not None:
+        counts = around.to_json(facts.connections)["context"]
+        named = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+        rows += [
+            ("layer", named),
+            ("index", around.index.text),
+            ("git", around.git.text),
+            ("agents", around.clients.agents_text),
+            ("mcp server", around.clients.server_text),
+        ]
+    return rows
+
+
+def _databases(facts: Status) -> Table:
+    columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan", "age")
+    return Table(columns, tuple(_database(each) for each in facts.connections if each.is_database))
+
+
+def _database(each: ConnectionStatus) -> tuple[str, ...]:
+    counts = each.counts
+    found = ("not looked for", "") if each.joins is None else (str(each.joins), str(each.to_review))
+    last = each.last_scan.finished if each.last_scan else "never"
+    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, last, _age(each.age_seconds))
+
+
+def _sources(facts: Status) -> Table:
+    shown = [each for each in facts.connections if not each.is_database or each.last_fetch]
+    rows = [(each.id, each.driver, *_last_fetch(each.last_fetch), _fetch_age(each)) for each in shown]
+    return Table(("source", "driver", "kind", "files", "last fetch", "age"), tuple(rows))
+
+
+def _last_fetch(fetch: LastFetch | None) -> tuple[str, str, str]:
+    return ("", "", "never") if fetch is None else (fetch.kind, f"{fetch.files:,}", fetch.finished)
+
+
+def _fetch_age(each: ConnectionStatus) -> str:
+    return "" if each.is_database else _age(each.age_seconds)
+
+
+def _runs(facts: Status) -> Table:
+    rows = [tuple(str(run[name] or "") for name in ("run_id", "command", "status", "finished")) for run in facts.runs]
+    return Table(("last runs", "command", "status", "finished"), tuple(rows))
+
+
+def _age(seconds: int | None) -> str:
+    """Return how long ago something was, in the largest unit of which there are two."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -5,20 +5,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Emit, ignore_events
-from ktx_cli.jobs.models.session import Warn, project_runtime, run_async
 from ktx_cli.llm.roles import ModelRef, bindings
-from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.llm.types import ProbeReport
-from ktx_cli.llm.usage import UsageFact
-from ktx_cli.llm.usage_store import record_usage
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, translated
+
+if TYPE_CHECKING:  # to say when a model was probed last, nothing that probes is needed
+    from ktx_cli.jobs.models.session import Warn
+    from ktx_cli.llm.routing import RoutedRuntime
+    from ktx_cli.llm.types import ProbeReport
+    from ktx_cli.llm.usage import UsageFact
 
 ROLE: Final = "probe"
 """The role under which the usage of probes is kept."""
@@ -78,6 +79,8 @@ class ProbeRun:
 
     def store(self, layout: Layout) -> None:
         """Keep when each model was probed, and the usage, in the project's state database."""
+        from ktx_cli.llm.usage_store import record_usage
+
         if not self.results:
             return
         with open_for_writing(layout) as database, translated(layout.state):
@@ -104,6 +107,8 @@ def probe_models(
 
     Raises `KtxError` for settings that name no model.
     """
+    from ktx_cli.jobs.models.session import project_runtime, run_async
+
     wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
     probes = ProbeRun()
 

@@ -1,14 +1,14 @@
-"""The check of the model backends that `ktx status` may ask in half a second: settings, session, last probe."""
+"""What is known of the model backends without asking a model: settings, the local session, the last probes."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing
-from ktx_cli.jobs.ingest.depth import not_enriched
-from ktx_cli.jobs.models.probing import LastProbe, distinct_models, last_probes
+from ktx_cli.jobs.models.probing import LastProbe, ProbeResult, distinct_models, last_probes
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, ModelRef
@@ -18,37 +18,164 @@ from ktx_cli.project.state import read_state
 CHECK = "llm"
 SESSION_HINT = "ktx llm probe"
 AUTH_CODES = ("auth", "billing", "no_backend", "isolation")
+UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """The local Claude Code session. `failed`: the binary could not be asked; `unverified`: it was not."""
+
+    state: Literal["present", "missing", "failed", "unverified"]
+    finding: Finding
+    account: str | None = None
+    binary: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the session as it stands in the envelope."""
+        return {"state": self.state, "account": self.account, "binary": self.binary}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A backend's model, the roles it serves, and when it was probed last; None: never."""
+
+    ref: ModelRef
+    roles: tuple[str, ...]
+    last: LastProbe | None
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the model as it stands in the envelope."""
+        return {
+            "backend": self.ref.backend,
+            "model": self.ref.model,
+            "roles": list(self.roles),
+            "level": self.finding.level.value,
+            "last_probe": None if self.last is None else {"finished": self.last.finished, "error": self.last.error},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LlmFacts:
+    """All backends together. `caching`: the settings one of them ignores; `note`: why there is no model at all."""
+
+    backend: str
+    models: tuple[ModelFacts, ...] = ()
+    session: SessionFacts | None = None
+    caching: ResultWarning | None = None
+    note: Finding | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What a check says of them."""
+        session = [] if self.session is None else [self.session.finding]
+        note = [] if self.note is None else [self.note]
+        return [*note, *session, *(each.finding for each in self.models), *_caching(self.caching)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the backends as they stand in the envelope."""
+        roles = {role: each for each in self.models for role in each.roles}
+        return {
+            "backend": self.backend,
+            "roles": {role: {"backend": each.ref.backend, "model": each.ref.model} for role, each in roles.items()},
+            "models": [each.to_json() for each in self.models],
+            "session": None if self.session is None else self.session.to_json(),
+            "prompt_caching_ignored": [] if self.caching is None else list(self.caching.details.get("fields", ())),
+        }
+
+
+Ask = Callable[[], SessionFacts | None]
+"""Says how the local session is; None where no role needs one."""
 
 
 def check_llm(context: CheckContext) -> list[Finding]:
     """Every backend behind a role could run: its credentials are there, its session exists, a probe succeeded."""
+    return llm_facts(context, lambda: ask_session(context)).findings
+
+
+def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
+    """Return what is known of every backend behind a role; `fresh`: what probes of this moment found."""
     config = context.loaded.config
+    backend = config.llm.provider.backend
     try:
         models = distinct_models(config)
     except KtxError as error:
-        return [Finding(CHECK, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return LlmFacts(backend, note=Finding(CHECK, Level.FAIL, error.message, error.hint, Concern.SETUP))
     if not models:
-        unserved = not_enriched(config)
-        if unserved is not None:
-            return [Finding(CHECK, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)]
-        return [Finding(CHECK, Level.OK, "no backend: ktx does what it can without a model")]
-    findings = [_state(context, ref, roles) for ref, roles in models.items()]
-    return [*_sessions(context, [ref.backend for ref in models]), *findings, *caching_findings(config)]
+        return LlmFacts(backend, note=_without_models(config))
+    last, results = _last_probes(context), {each.ref: each for each in fresh}
+    facts = tuple(
+        ModelFacts(ref, roles, last.get(ref), _state(context, ref, roles, last.get(ref), results.get(ref)))
+        for ref, roles in models.items()
+    )
+    return LlmFacts(backend, facts, ask(), divergence(config))
+
+
+def ask_session(context: CheckContext) -> SessionFacts | None:
+    """Ask the local binary whether anybody is signed in, once, where a role needs it; no model is asked."""
+    backend = _claude_backend(context.loaded.config)
+    if backend is None:
+        return None
+    import asyncio
+
+    from ktx_cli.llm.backends.claude.session import local_session
+
+    try:
+        session = asyncio.run(
+            local_session(backend, context.loaded.config, project_dir=context.project_dir, environ=context.environ)
+        )
+    except KtxError as error:
+        concern = Concern.AUTH if error.code in AUTH_CODES else Concern.SETUP
+        finding = Finding(CHECK, Level.FAIL, error.message, error.hint, concern)
+        return SessionFacts("missing" if error.code == "auth" else "failed", finding)
+    finding = Finding(CHECK, Level.OK, f"session present: {session.account}; {session.binary}")
+    return SessionFacts("present", finding, session.account, str(session.binary))
+
+
+def unasked_session(context: CheckContext) -> SessionFacts | None:
+    """Return that the local session is unverified, where a role needs one: nothing is asked."""
+    if _claude_backend(context.loaded.config) is None:
+        return None
+    return SessionFacts("unverified", Finding(CHECK, Level.SKIP, UNVERIFIED, "ktx status", Concern.AUTH))
 
 
 def caching_findings(config: KtxConfig) -> list[Finding]:
     """Name the caching settings a backend ignores."""
-    warning = divergence(config)
+    return _caching(divergence(config))
+
+
+def _caching(warning: ResultWarning | None) -> list[Finding]:
     return [] if warning is None else [Finding("prompt_caching", Level.WARN, warning.message, warning.hint)]
 
 
-def _state(context: CheckContext, ref: ModelRef, roles: Iterable[str]) -> Finding:
-    """Say of one backend and model what is known without asking it."""
+def _claude_backend(config: KtxConfig) -> str | None:
+    """Return the first backend behind a role that uses the local session; None too for settings that are wrong."""
+    try:
+        return next((ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS), None)
+    except KtxError:
+        return None
+
+
+def _without_models(config: KtxConfig) -> Finding:
+    from ktx_cli.jobs.ingest.depth import not_enriched
+
+    unserved = not_enriched(config)
+    if unserved is not None:
+        return Finding(CHECK, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)
+    return Finding(CHECK, Level.OK, "no backend: ktx does what it can without a model")
+
+
+def _state(
+    context: CheckContext, ref: ModelRef, roles: Iterable[str], last: LastProbe | None, fresh: ProbeResult | None
+) -> Finding:
+    """Say of one backend and model what is known."""
     serves = f"{ref} ({listing(roles, 6)})"
     problem = _credentials(context, ref.backend)
     if problem is not None:
         return Finding(CHECK, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
-    last = _last_probe(context, ref)
+    if fresh is not None and fresh.error is not None:
+        concern = Concern.AUTH if fresh.error.code in AUTH_CODES else Concern.OTHER
+        return Finding(CHECK, Level.FAIL, f"{serves}: {fresh.error.message}", fresh.error.hint, concern)
     if last is not None and last.error is not None:
         message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
         return Finding(CHECK, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
@@ -57,11 +184,11 @@ def _state(context: CheckContext, ref: ModelRef, roles: Iterable[str]) -> Findin
     return Finding(CHECK, Level.OK, f"{serves}: last probe {last.finished if last else 'never'}")
 
 
-def _last_probe(context: CheckContext, ref: ModelRef) -> LastProbe | None:
+def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
     try:
-        return (read_state(context.layout, last_probes) or {}).get(ref)
+        return read_state(context.layout, last_probes) or {}
     except KtxError:  # named by the lease's check
-        return None
+        return {}
 
 
 def _credentials(context: CheckContext, backend: str) -> KtxError | None:
@@ -79,20 +206,3 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     except KtxError as error:
         return error
     return None
-
-
-def _sessions(context: CheckContext, backends: Iterable[str]) -> list[Finding]:
-    """Ask the local binary whether anybody is signed in, once, where a role needs it."""
-    used = [name for name in backends if name in CLAUDE_BACKENDS]
-    if not used:
-        return []
-    from ktx_cli.llm.backends.claude.session import local_session
-
-    try:
-        session = asyncio.run(
-            local_session(used[0], context.loaded.config, project_dir=context.project_dir, environ=context.environ)
-        )
-    except KtxError as error:
-        concern = Concern.AUTH if error.code in AUTH_CODES else Concern.SETUP
-        return [Finding(CHECK, Level.FAIL, error.message, error.hint, concern)]
-    return [Finding(CHECK, Level.OK, f"session present: {session.account}; {session.binary}")]

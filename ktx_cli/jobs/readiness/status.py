@@ -1,93 +1,80 @@
-"""The facts `ktx status` shows: no database is opened, nothing is written, git only reads."""
+"""The facts `ktx status` shows: no database is opened, no model is asked, git only reads, nothing is written."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Generic, Literal, TypeVar
 
-from ktx_cli.context.scan.catalog import ParsedCopies
-from ktx_cli.context.scan.review import Standing, counted, read_review
 from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
-from ktx_cli.jobs.ingest.ledger import LastFetch, LastScan, last_fetches, last_runs, last_scans
-from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
+from ktx_cli.core.events import Emit, ignore_events
+from ktx_cli.jobs.ingest.ledger import last_runs
+from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
+from ktx_cli.jobs.readiness.context import check_context
+from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus, connection_statuses
+from ktx_cli.jobs.readiness.facts_surroundings import Surroundings, surroundings_of
+from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.readiness.models import CHECK as LLM
+from ktx_cli.jobs.readiness.models import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.readiness.profiles import check_profiles
-from ktx_cli.jobs.readiness.project import check_lease, check_repository
-from ktx_cli.jobs.readiness.registry import READINESS, named, run_checks
-from ktx_cli.jobs.readiness.secrets import secrets_finding
-from ktx_cli.jobs.relationships import WorkingFiles
-from ktx_cli.project.config import Database, load_config
+from ktx_cli.jobs.readiness.project import check_config, check_databases, check_lease, check_repository
+from ktx_cli.jobs.readiness.secrets import check_secrets
+from ktx_cli.jobs.readiness.storage import check_state
+from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
 
-_SECRETS = {None: "ok", Level.SKIP: "unverified", Level.WARN: "unresolved", Level.FAIL: "unresolved"}
+Readiness = Literal["ready", "unverified", "not_ready"]
+Warn = Callable[[ResultWarning], None]
+Answer = TypeVar("Answer")
 
-
-@dataclass(frozen=True, slots=True)
-class ConnectionStatus:
-    """One connection: what is configured and what is built of it."""
-
-    id: str
-    driver: str
-    is_database: bool
-    sources: int
-    columns: int
-    last_scan: LastScan | None
-    secrets: Finding | None = None
-    """What is wrong with its secret references; None: they resolve."""
-    relationships: Mapping[str, int] | None = None
-    """How many found joins there are by what holds for them; None: no scan looked at the rows."""
-    last_fetch: LastFetch | None = None
-    """Of a context source, or of a database's query history."""
-
-    @property
-    def joins(self) -> int:
-        """How many found joins stand."""
-        return sum((self.relationships or {}).get(each.value, 0) for each in (Standing.ACCEPTED, Standing.MANUAL))
-
-    @property
-    def to_review(self) -> int:
-        """How many found joins wait for a person."""
-        return (self.relationships or {}).get(Standing.REVIEW.value, 0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the connection as it stands in the envelope."""
-        return {
-            "id": self.id,
-            "driver": self.driver,
-            "kind": "database" if self.is_database else "source",
-            "sources": self.sources,
-            "columns": self.columns,
-            "relationships": None if self.relationships is None else dict(self.relationships),
-            "last_scan": None if self.last_scan is None else self.last_scan.finished,
-            "last_fetch": None if self.last_fetch is None else self.last_fetch.to_json(),
-            "secrets": _SECRETS[None if self.secrets is None else self.secrets.level],
-        }
+BEFORE: Final = {"config": check_config}
+AFTER: Final = {
+    "databases": check_databases,
+    "secrets": check_secrets,
+    "context": check_context,
+    "state": check_state,
+}
+READINESS: Final = (*BEFORE, LLM, *AFTER)
+"""The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
+BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_lease}
+"""Checks that are shown and decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything `ktx status` shows."""
+    """Everything `ktx status` shows. `surroundings`: what only people look at; None: it was not asked for."""
 
     project_dir: Path
+    llm: LlmFacts
     connections: tuple[ConnectionStatus, ...]
     findings: tuple[Finding, ...]
     runs: tuple[dict[str, str | None], ...]
     warnings: tuple[ResultWarning, ...]
+    surroundings: Surroundings | None = None
+
+    @property
+    def readiness(self) -> Readiness:
+        """`ready`: nothing that a run or an agent needs is missing; `unverified`: that was not asked (`--fast`)."""
+        if self._failed():
+            return "not_ready"
+        return "ready" if self._unverified() is None else "unverified"
 
     @property
     def ready(self) -> bool:
-        """Nothing that a run or an agent needs is missing."""
-        return not self._failed()
+        """Whether it is known that nothing is missing."""
+        return self.readiness == "ready"
 
     @property
     def next_command(self) -> str | None:
         """The one command worth typing now; None when everything was scanned and nothing is left undone."""
-        failed = self._failed()
+        failed, unverified = self._failed(), self._unverified()
         if failed:
             return failed[0].hint or "ktx doctor"
+        if unverified is not None:
+            return unverified.hint
         last = self.runs[0]["status"] if self.runs else None
         if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
             return "ktx doctor"
@@ -95,85 +82,125 @@ class Status:
         if len(never) == 1:
             return f"ktx ingest {never[0]}"
         cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
-        return "ktx ingest" if never or cut_off else None
+        if never or cut_off:
+            return "ktx ingest"
+        return None if self.surroundings is None else self.surroundings.next_command
 
     def error(self) -> KtxError | None:
-        """Return the error the command ends with when the project is not ready."""
-        failed = self._failed()
-        return NotReadyError(f"not ready: {failed[0].message}", hint=failed[0].hint) if failed else None
+        """Return the error the command ends with when the project is not known to be ready."""
+        failed, unverified = self._failed(), self._unverified()
+        if failed:
+            return NotReadyError(f"not ready: {failed[0].message}", hint=failed[0].hint)
+        if unverified is not None:
+            return NotReadyError(f"not known to be ready: {unverified.message}", hint=unverified.hint)
+        return None
 
     def _failed(self) -> list[Finding]:
         return [f for f in self.findings if f.level is Level.FAIL and f.check in READINESS]
+
+    def _unverified(self) -> Finding | None:
+        session = self.llm.session
+        return session.finding if session is not None and session.state == "unverified" else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
         return {
             "project_dir": str(self.project_dir),
             "ready": self.ready,
+            "readiness": self.readiness,
             "next": self.next_command,
             "checks": [finding.to_json() for finding in self.findings],
+            "llm": self.llm.to_json(),
             "connections": [connection.to_json() for connection in self.connections],
+            **({} if self.surroundings is None else self.surroundings.to_json(self.connections)),
             "runs": list(self.runs),
         }
 
 
-def project_status(project_dir: Path, environ: Mapping[str, str]) -> Status:
-    """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`."""
+def project_status(
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    fast: bool = False,
+    around: bool = False,
+    probes: Sequence[ProbeResult] = (),
+) -> Status:
+    """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`.
+
+    `fast`: the local Claude Code session is not asked for. `around`: index, git, agents and server are looked at too.
+    `probes`: what probes of this moment found. The session and git are asked while the files are read.
+    """
     layout = Layout(project_dir)
-    loaded = load_config(layout.config)
-    context = CheckContext(layout, loaded, environ)
-    findings = run_checks(context, named(READINESS))
-    findings += [*check_profiles(context), *check_repository(context), *check_lease(context)]
+    context = CheckContext(layout, load_config(layout.config), environ)
+    session = _Beside(lambda: unasked_session(context) if fast else ask_session(context))
+    beside = _Beside(lambda: _beside(context))
+    surroundings = _Beside(lambda: surroundings_of(context)) if around else None
+    before = _run(BEFORE, context)
+    after = _run(AFTER, context)
     connections, warnings = connection_statuses(context)
     try:
         runs = read_state(layout, last_runs) or []
     except KtxError:  # named by connection_statuses and by the lease's check
         runs = []
-    return Status(project_dir, connections, tuple(findings), tuple(runs), tuple(warnings))
+    found = None if surroundings is None else surroundings.answer()
+    llm = llm_facts(context, session.answer, probes)
+    findings = [*before, *llm.findings, *after, *([] if found is None else found.findings), *beside.answer()]
+    return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), found)
 
 
-def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
-    """Return every connection by id with what is built of it, and what could not be read; starts no program."""
-    warnings = context.loaded.warnings()
+def probe_now(
+    project_dir: Path, environ: Mapping[str, str], *, warn: Warn, emit: Emit = ignore_events
+) -> list[ProbeResult]:
+    """Probe every backend and model of a role and keep when: all that `ktx status --probe` writes, in `.ktx`."""
+    layout = Layout(project_dir)
+    config = load_config(layout.config).config
     try:
-        scans, fetches = read_state(context.layout, _last) or ({}, {})
-    except KtxError as error:
-        scans, fetches = {}, {}
-        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
-    found = []
-    for connection, entry in sorted(context.loaded.config.connections.items()):
-        manifest = context.manifests[connection]
-        warnings += manifest.problems
-        sources, columns = len(manifest.tables), manifest.column_count
-        secrets = secrets_finding(context, connection, entry)
-        relationships = _relationships(context, connection, warnings)
-        found.append(
-            ConnectionStatus(
-                connection,
-                entry.driver,
-                isinstance(entry, Database),
-                sources,
-                columns,
-                scans.get(connection),
-                secrets,
-                relationships,
-                fetches.get(connection),
-            )
-        )
-    return tuple(found), warnings
+        if not distinct_models(config):
+            return []
+    except KtxError:  # named by the check of the backends
+        return []
+    probes = probe_models(layout, config, environ, command="ktx status --probe", warn=warn, emit=emit)
+    probes.store(layout)
+    return probes.results
 
 
-def _last(database: sqlite3.Connection) -> tuple[dict[str, LastScan], dict[str, LastFetch]]:
-    return last_scans(database), last_fetches(database)
+def _beside(context: CheckContext) -> list[Finding]:
+    return _run(BESIDE, context)
 
 
-def _relationships(context: CheckContext, connection: str, warnings: list[ResultWarning]) -> Mapping[str, int] | None:
-    """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
-    if context.manifests[connection].problems:  # named there, and nothing can be told without all shards
-        return None
-    try:
-        review = read_review(WorkingFiles(context.project_dir), connection, ParsedCopies(context.layout, connection))
-    except KtxError as error:
-        warnings.append(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
-        return None
-    return None if review is None else counted(review.edges)
+def _run(checks: Mapping[str, Callable[[CheckContext], list[Finding]]], context: CheckContext) -> list[Finding]:
+    """Run checks one after another; one that raises is a failed finding."""
+    findings: list[Finding] = []
+    for name, check in checks.items():
+        try:
+            findings += check(context)
+        except KtxError as error:
+            findings.append(Finding(name, Level.FAIL, error.message, error.hint))
+        except Exception as error:  # noqa: BLE001 - a broken check is a finding, not the end of the others
+            message = f"the check itself failed: {type(error).__name__}: {error}"
+            findings.append(Finding(name, Level.FAIL, message, concern=Concern.OTHER))
+    return findings
+
+
+class _Beside(Generic[Answer]):
+    """A question that is asked while other work is done; `answer` waits for it and raises what it raised."""
+
+    def __init__(self, ask: Callable[[], Answer]) -> None:
+        self._ask = ask
+        self._answer: list[Answer] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._answer.append(self._ask())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is wanted
+            self._error = error
+
+    def answer(self) -> Answer:
+        """Return the answer."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._answer[0]

@@ -1,0 +1,169 @@
+"""How much context a connection has: counted from its files, or as a run counted the very same files.
+
+A run keeps the counts in `.ktx/cache`, with the sizes and times of the files they came from: to count a warehouse of
+thousands of tables takes longer than `ktx status` may. What was edited since is counted again, and never written here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.context.scan.catalog import Manifest, ParsedCopies, load_manifest
+from ktx_cli.context.scan.shards import SUFFIXES
+from ktx_cli.context.search.index.signatures import hash_of, signatures_below
+from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.jobs.readiness.model import CheckContext
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.files import read_bytes, write_atomic
+from ktx_cli.project.layout import DATABASE_SOURCE, Layout
+
+FORMAT: Final = 1
+
+Edge = frozenset[frozenset[str]]
+"""Of a join the columns it equates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is in the files of one connection.
+
+    `sources`: the tables a scan found; `own_sources`: those people wrote; `columns` and `measures`: of both. `joins`:
+    each once, from whichever of its two sources it is written. `relationships`: found joins by what holds for them,
+    None where no scan looked at the rows.
+    """
+
+    sources: int = 0
+    columns: int = 0
+    own_sources: int = 0
+    measures: int = 0
+    joins: int = 0
+    relationships: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        found = None if self.relationships is None else dict(self.relationships)
+        return {
+            **{name: getattr(self, name) for name in ("sources", "columns", "own_sources", "measures", "joins")},
+            "relationships": found,
+        }
+
+
+def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
+    """Return connection -> signature of its files and what the last run counted in them; disposable."""
+    try:
+        stored = json.loads(read_bytes(_path(layout)) or b"{}")
+        kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
+        return {name: (each["signature"], Counts(**each["counts"])) for name, each in kept}
+    except (ValueError, TypeError, KeyError, AttributeError, KtxError):
+        return {}
+
+
+def counts_of(
+    context: CheckContext, connection: str, kept: Mapping[str, tuple[str, Counts]]
+) -> tuple[Counts, list[ResultWarning]]:
+    """Return what is in the files of a connection, and what of them could not be read."""
+    known = kept.get(connection)
+    if known is not None and known[0] == _signature(context.layout, connection):
+        return known[1], []
+    return _counted(context.layout, connection, context.manifests[connection])
+
+
+def keep_counts(layout: Layout, config: KtxConfig) -> None:
+    """Count what changed since the last run, and keep it; for runs only, which hold the lease."""
+    kept = counted_by_runs(layout)
+    wanted: dict[str, tuple[str, Counts]] = {}
+    for connection in config.connections:
+        signature = _signature(layout, connection)
+        known = kept.get(connection)
+        if known is not None and known[0] == signature:
+            wanted[connection] = known
+            continue
+        counts, problems = _counted(layout, connection, load_manifest(layout, connection))
+        if not problems:
+            wanted[connection] = (signature, counts)
+    if wanted != kept:
+        found = {name: {"signature": each, "counts": counts.to_json()} for name, (each, counts) in wanted.items()}
+        write_atomic(_path(layout), json.dumps({"format": FORMAT, "connections": found}).encode())
+
+
+def _path(layout: Layout) -> Path:
+    return layout.cache / "counts.json"
+
+
+def _signature(layout: Layout, connection: str) -> str:
+    """Return what tells one state of a connection's files from another: the manifest of raw tables names them all."""
+    folder, _ = layout.context_paths(connection)
+    found = signatures_below(layout.root, folder, SUFFIXES)
+    raw = layout.raw_path(connection, DATABASE_SOURCE)
+    try:
+        with os.scandir(layout.root / raw) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    stat = entry.stat()
+                    found[f"{raw}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
+    except OSError:
+        pass
+    return hash_of(f"{path} {found[path]}" for path in sorted(found))
+
+
+def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
+    """Return the counts and the problems, of which those of the manifest are named first."""
+    from ktx_cli.context.scan.overlays import Overlays
+    from ktx_cli.jobs.relationships import WorkingFiles
+
+    overlays = Overlays.read(WorkingFiles(layout.root), connection)
+    problems = [*manifest.problems, *overlays.warnings]
+    relationships = None if manifest.problems else _relationships(layout, connection, problems)
+    files = [file for files in overlays.files.values() for file in files]
+    own = [file.document for file in files if not file.is_overlay]
+    entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
+    disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
+    counts = Counts(
+        sources=len(manifest.tables),
+        columns=manifest.column_count + sum(len(_listed(each, "columns")) for each in own),
+        own_sources=len(own),
+        measures=sum(len(_listed(each, "measures")) for _, each in entries),
+        joins=len(set(_joins(entries)) - disabled),
+        relationships=relationships,
+    )
+    return counts, problems
+
+
+def _relationships(layout: Layout, connection: str, problems: list[ResultWarning]) -> dict[str, int] | None:
+    """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
+    from ktx_cli.context.scan.review import counted, read_review
+    from ktx_cli.jobs.relationships import WorkingFiles
+
+    try:
+        review = read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+    except KtxError as error:
+        problems.append(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
+        return None
+    return None if review is None else counted(review.edges)
+
+
+def _joins(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Edge]:
+    for source, entry in entries:
+        for join in _listed(entry, "joins"):
+            if isinstance(join, dict):
+                yield _edge(str(join.get("on")), source)
+
+
+def _edge(on: str, source: str) -> Edge:
+    """Return the columns a join of a source equates: the same for the join as the other source has it."""
+    return frozenset(frozenset(_full(side, source) for side in pair.split("=")) for pair in on.split(" and "))
+
+
+def _full(side: str, source: str) -> str:
+    name = side.strip()
+    return name if "." in name else f"{source}.{name}"
+
+
+def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
+    found = entry.get(key)
+    return found if isinstance(found, list) else []
