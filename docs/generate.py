@@ -24,6 +24,7 @@ def pages() -> dict[str, str]:
         "docs/reference/configuration.md": NOTE + docs.settings_table(),
         "docs/reference/errors.md": NOTE + errors_page(),
         "docs/reference/events.md": NOTE + events_page(),
+        "docs/reference/lint.md": NOTE + lint_page(),
         "docs/reference/mcp-tools.md": NOTE + mcp_tools.page(),
         "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
         "docs/concepts/relationships.md": calibration.page(),
@@ -110,6 +111,24 @@ def events_page() -> str:
         if inspect.isclass(item) and issubclass(item, events.Event) and item is not events.Event:
             fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(item))
             lines.append(f"| `{events.event_name(item)}` | {fields} | {' '.join((item.__doc__ or '').split())} |")
+    return "\n".join([*lines, ""])
+
+
+def lint_page() -> str:
+    """Return the rules of `ktx lint`."""
+    from ktx_cli.jobs.linting.registry import COVERAGE, LAYER, RULES, WIKI
+
+    groups = {
+        COVERAGE: ("Coverage of descriptions", ""),
+        WIKI: ("The wiki", "`word`: the code `ktx wiki lint` has for it."),
+        LAYER: ("The semantic layer", "`word`: the code `ktx sl validate` has for it, which may give another level."),
+    }
+    lines = ["# What `ktx lint` finds", "", "A code keeps its meaning. `error` and `warning` end the command with 1."]
+    for group, (title, note) in groups.items():
+        rules = [rule for rule in RULES if rule.code.startswith(group)]
+        lines += ["", f"## {title}", "", *([note, ""] if note else [])]
+        lines += ["| code | level | word | means |", "|---|---|---|---|"]
+        lines += [f"| `{r.code}` | {r.level} | {f'`{r.word}`' if r.word else ''} | {r.says} |" for r in rules]
     return "\n".join([*lines, ""])
 
 

@@ -130,17 +130,27 @@ def _is_loopback(host: str) -> bool:
 @pytest.fixture(scope="session")
 def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `ktx demo` builds, made once for all workers: to be read, or copied."""
-    from ktx_cli.jobs.demo.run import demo
+    from typer.testing import CliRunner
+
+    from ktx_cli.cli.app import app
 
     base = tmp_path_factory.getbasetemp()
     root = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    folder = root / "demo-company"
+    folder, draft = root / "demo-company", root / "demo-company-draft"
     with (root / "demo-company.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            demo(root / "demo-company-draft", 7, environ=os.environ)
-            os.replace(root / "demo-company-draft", folder)
+            done = CliRunner().invoke(app, ["demo", str(draft)], prog_name="ktx", catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+            folder.with_suffix(".txt").write_text(done.output.replace(str(draft), "ktx-demo"), "utf-8")
+            os.replace(draft, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def demo_output(demo_project: Path) -> str:
+    """What `ktx demo` printed when it built the demo: all of it, in the order of a terminal."""
+    return demo_project.with_suffix(".txt").read_text("utf-8")
 
 
 SERVERS = {"postgres": "Postgres", "mysql": "MariaDB (for MySQL)"}
