@@ -83,7 +83,14 @@ def _has_files(target: Target, scope: Scope, where: Where) -> bool:
         return False
     try:
         paths = where.configs(place)
-        shared = {where.project, where.home}
     except KtxError:  # no home folder
-        return scope is Scope.PROJECT and any(os.path.lexists(path) for path in where.configs(place))
+        return False
+    shared = (where.project, _home(where))
     return any(os.path.lexists(path) or (path.parent not in shared and path.parent.is_dir()) for path in paths)
+
+
+def _home(where: Where) -> Path | None:
+    try:
+        return where.home
+    except KtxError:
+        return None
