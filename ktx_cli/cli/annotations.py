@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
+
+from ktx_cli.core.errors import KtxError
 
 LEVELS: Final = ("error", "warning", "notice")
 """What GitHub knows. It shows only the first ten of each level from one step."""
@@ -19,6 +22,17 @@ def annotation(level: str, title: str, message: str, file: str | None = None, li
     properties = {"file": file, "line": line if file else None, "title": title}
     given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
     return f"::{known} {given}::{_data(message)}" if given else f"::{known}::{_data(message)}"
+
+
+def repository_prefix(project: Path) -> str:
+    """Return the way from the top of the repository to the project, with `/` at its end; empty where there is none."""
+    from ktx_cli.project.repository.discovery import discover_layout
+
+    try:
+        found = discover_layout(project)
+    except KtxError:  # the annotations name the files from the project then
+        return ""
+    return "" if found is None else found[1].prefix
 
 
 def _data(text: str) -> str:

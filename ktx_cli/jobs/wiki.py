@@ -162,16 +162,27 @@ def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, 
     return Written(page, before is None, before != content, tuple(found))
 
 
-def lint_wiki(layout: Layout, config: KtxConfig, keys: Sequence[str] = ()) -> Linted:
-    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file."""
+def lint_wiki(
+    layout: Layout,
+    config: KtxConfig,
+    keys: Sequence[str] = (),
+    *,
+    wiki: Wiki | None = None,
+    models: Mapping[str, Model] | None = None,
+) -> Linted:
+    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file.
+
+    `wiki` and `models`: the pages and the semantic layers, where somebody has read them already.
+    """
     from ktx_cli.jobs.wiki_hosts import hosts_known
 
     named_hosts = hosts_known(layout, config)
     tree = WorkingTree(layout.root)
-    wiki = load_wiki(tree)
+    wiki = load_wiki(tree) if wiki is None else wiki
     paths = _wanted(wiki, keys)
     pages = [wiki.pages[path] for path in paths if path in wiki.pages]
-    found = list(Checker(tree, _models(layout, config)).files(wiki, paths))
+    models = _models(layout, config) if models is None else models
+    found = list(Checker(tree, models).files(wiki, paths))
     found += [each for page in pages for each in lint_page(page, named_hosts(page))]
     found += [each for each in case_twins(wiki.pages.values()) if each.path in set(paths)]
     ordered = sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))

@@ -12,6 +12,7 @@ from ktx_cli.project.repository.absence import absent_paths
 from ktx_cli.project.repository.changes import Changes, working_changes
 from ktx_cli.project.repository.committing import commit_changes
 from ktx_cli.project.repository.entries import ignored_paths
+from ktx_cli.project.repository.history import History
 from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
 from ktx_cli.project.repository.model import (
     AdjustFunction,
@@ -68,6 +69,10 @@ class Repository:
     def tree(self, commit: str | None) -> TreeView:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
         return TreeView(self._git, self.layout.prefix, commit)
+
+    def history(self) -> History:
+        """Return the history of the current commit."""
+        return History(self._git, self.layout, self.head().commit)
 
     def ignored(self, paths: Collection[str]) -> frozenset[str]:
         """Return which of the paths git ignores; tracked ones never count."""

@@ -1,0 +1,38 @@
+"""The semantic layer: what `ktx sl validate --no-data` says, under stable codes and with its own levels."""
+
+from __future__ import annotations
+
+from ktx_cli.jobs.semantic.validating import validate_layers
+from ktx_cli.project.config import load_config
+from tests.jobs.linting.conftest import Project
+
+
+def test_everything_validate_says_is_said(project: Project) -> None:
+    overlay = "semantic-layer/warehouse/orders.yaml"
+    project.change(overlay, "expr: sum(amount), desc", "expr: sum(amont), desc")
+    project.change(overlay, "segments:", "colour: red\nsegments:")
+    config = load_config(project.layout.config).config
+    wanted = validate_layers(project.layout, config, environ={}, data=False).problems
+    found = project.found("KTX3")
+    assert len(wanted) > 1
+    assert {(each.message, each.path, each.line, each.level) for each in found} == {
+        (each.message, each.place.path, each.place.line, each.severity) for _, each in wanted
+    }
+    assert {"KTX308", "KTX312"} <= {each.code for each in found}
+
+
+def test_a_layer_without_a_connection_is_a_warning(project: Project) -> None:
+    project.write("semantic-layer/old/_schema/a.yaml", "tables: {}\n")
+    (found,) = project.found("KTX341")
+    assert (found.connection, found.level) == ("old", "warning")
+    assert found.fix.endswith("git rm -r semantic-layer/old")
+
+
+def test_the_error_counts_what_is_more_than_information(project: Project) -> None:
+    assert project.lint().error() is None
+    project.change("semantic-layer/warehouse/orders.yaml", "expr: sum(amount), desc", "expr: sum(amont), desc")
+    error = project.lint().error()
+    assert error is not None
+    assert (error.code, error.exit_code, error.message) == ("lint_problems", 1, "the context has 1 error")
+    assert error.hint is not None
+    assert error.hint.endswith("ktx lint --select KTX312")
