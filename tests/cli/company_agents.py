@@ -255,6 +255,11 @@ def _gate_repair(said: str) -> list[Reply]:
     return [calls(Call("write_repair_file", {"path": STOCK, "content": text})), says("It is taken out.")]
 
 
+def _eval_question(said: str) -> list[Reply]:
+    query = {"measures": ["orders.order_count"], "dimensions": ["orders.channel"]}
+    return [calls(Call("sl_query", {"query": query})), says("The orders by channel.")]
+
+
 LOOPS = {
     "work_unit": _handbook,
     "work_unit dbt": _dbt,
@@ -263,6 +268,7 @@ LOOPS = {
     "memory": _memory,
     "conflict_repair": _conflict_repair,
     "gate_repair": _gate_repair,
+    "eval_question": _eval_question,
 }
 """Loops -> the turns of each, of what was said so far."""
 

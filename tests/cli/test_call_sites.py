@@ -70,6 +70,7 @@ SITES = {
     "relationship proposal": Site(
         "context/scan/relationships/proposals.py _Asking._try", "generate_object", "propose_joins"
     ),
+    "ktx eval": Site("jobs/evals/interview.py Interview._asked", "run_agent_loop", "eval_question"),
     "probe": Site("jobs/models/probing.py _probe", "probe", "probe"),
     "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),
     "ktx llm ask --schema": Site(BY_HAND, "generate_object", "ask for an object"),
@@ -179,6 +180,7 @@ def ingested(
             place = ("--project-dir", str(folder))
             data, lines = over_mcp(folder) if backend == "claude-code" else by_commands(ktx, place)
             ask_by_hand(ktx, work, place)
+            ask_golden_question(ktx, folder, place)
         tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
         return Ran(tree, told(lines), agents.asked, data)
 
@@ -212,6 +214,14 @@ def ask_by_hand(ktx: Run, work: Path, place: tuple[str, str]) -> None:
     assert ktx("llm", "ask", "1 + 1?", "--system", "ask for words", *place).code == 0
     given = ktx("llm", "ask", "1 + 1?", "--system", "ask for an object", "--schema", str(schema), "--json", *place)
     assert given.data["answer"] == {"sum": 2}
+
+
+def ask_golden_question(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
+    (folder / "evals").mkdir(exist_ok=True)
+    case = "{id: channels, ask: true, question: How many orders came by each channel?}"
+    (folder / "evals" / "in-words.yaml").write_text(f"connection: warehouse\ncases: [{case}]\n")
+    (asked,) = ktx("eval", "in-words", "--json", *place).data["cases"]
+    assert (asked["status"], asked["answer"]["columns"]) == ("new", ["channel", "order_count"]), asked
 
 
 @pytest.mark.requirement("R1", "R56")

@@ -10,6 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_server import ModelServer
+
 Run = Callable[..., Any]
 
 EVALS = """\
@@ -143,3 +146,110 @@ def test_without_evals_it_says_so_and_ends_well(ktx: Run, evals: Path) -> None:
     assert (answer.code, answer.out.splitlines()[0]) == (0, "evals: none")
     assert "warning: there are no cases in evals/*.yaml" in answer.err
     assert not (evals / ".ktx").exists()
+
+
+SOURCE = """\
+name: customers
+table: customers
+grain: [id]
+columns: [{name: id, type: number}, {name: country, type: string}]
+measures: [{name: people, expr: count(*), description: How many customers we have.}]
+"""
+ASKED = """\
+cases:
+  - id: in-words
+    question: How many customers are there by country?
+    ask: true
+    expect:
+      - {country: SE, people: 1}
+      - {country: NO, people: 1}
+"""
+BY_COUNTRY = {"measures": ["customers.people"], "dimensions": ["customers.country"], "order_by": ["country"]}
+
+
+@pytest.fixture
+def asked(evals: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project with a semantic layer, a case in words and a model to ask."""
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    with (evals / "ktx.yaml").open("a") as stream:
+        stream.write(
+            "llm:\n  provider:\n    backend: anthropic\n"
+            f"    anthropic: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}\n"
+            "  models: {default: claude-sonnet-5-5}\n"
+        )
+    (evals / "semantic-layer" / "warehouse").mkdir(parents=True)
+    (evals / "semantic-layer" / "warehouse" / "customers.yaml").write_text(SOURCE)
+    (evals / "evals" / "shop.yaml").write_text(ASKED)
+    return evals
+
+
+def query(asked: Any) -> Call:
+    return Call("sl_query", {"query": asked})
+
+
+def test_a_question_in_words_is_judged_by_the_last_query_of_the_model(
+    ktx: Run, asked: Path, model_server: ModelServer
+) -> None:
+    seen: list[ModelRequest] = []
+    turns = [
+        calls(Call("sl_discover", {"query": "customers"})),
+        calls(query({"measures": ["customers.revenue"]})),
+        calls(query({"measures": ["customers.people"]})),
+        calls(query(BY_COUNTRY)),
+        says("The customers by country."),
+    ]
+
+    def play(request: ModelRequest) -> Reply:
+        seen.append(request)
+        return turns[len(seen) - 1]
+
+    model_server.play(play)
+    answer = ktx("eval", "--json")
+    assert answer.code == 0, answer
+    (case,) = answer.data["cases"]
+    assert (case["status"], case["kind"], case["query"]) == ("pass", "ask", BY_COUNTRY)
+    assert case["model"]["tokens"] == answer.data["tokens"] == 5 * 120
+    assert case["model"]["cost_usd"] == answer.data["cost_usd"] > 0
+    assert "How many customers are there by country?" in seen[0].words
+    assert seen[0].tool_names == [
+        *("discover_data", "entity_details", "sl_discover", "sl_query"),
+        *("sl_read_source", "wiki_read", "wiki_search"),
+    ]
+    results = [result for request in seen[1:] for result in request.tool_results()]
+    assert results[1][1] and "customers.people" in results[1][0], "a refusal says what there is"
+    assert results[3] == ("2 rows came out, with the columns country, people. They are kept.", False)
+    assert not any(value in request.words for request in seen for value in ("Ada", "Grace"))
+    assert [row["total_tokens"] for row in ktx("usage", "--by", "command", "--json").data["rows"]] == [5 * 120]
+
+
+def test_a_wrong_query_of_the_model_is_shown(ktx: Run, asked: Path, model_server: ModelServer) -> None:
+    played = [calls(query({"measures": ["customers.people"]})), says("All of them.")]
+    model_server.play(played)
+    answer = ktx("eval", "--plain")
+    assert answer.code == 1
+    assert "the columns country, people expected, got people" in answer.out
+    assert 'shop/in-words: the model asked: {"measures": ["customers.people"]}' in answer.out
+    assert "models took: 240 tokens, $" in answer.out
+
+
+def test_a_model_that_asks_nothing_is_an_error_of_the_case(ktx: Run, asked: Path, model_server: ModelServer) -> None:
+    model_server.play([says("Nothing answers it.")])
+    answer = ktx("eval", "--json")
+    assert (answer.code, answer.data["cases"][0]["error"]["code"]) == (1, "max_turns")
+    assert answer.data["cases"][0]["model"]["tokens"] == 120
+
+
+def test_a_model_that_cannot_be_asked_ends_the_command_with_its_code(
+    ktx: Run, asked: Path, model_server: ModelServer
+) -> None:
+    model_server.play(lambda request: UNAUTHORIZED)
+    answer = ktx("eval", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (3, "auth")
+
+
+def test_without_a_backend_questions_in_words_are_skipped(ktx: Run, asked: Path) -> None:
+    text = (asked / "ktx.yaml").read_text()
+    (asked / "ktx.yaml").write_text(text.partition("llm:")[0])
+    answer = ktx("eval", "--plain")
+    assert answer.code == 0
+    assert "shop/in-words\tskip\t" in answer.out and "no model backend is configured" in answer.out

@@ -103,6 +103,8 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
         signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
         yield Lines((f"{result.case.name}: {found.message}",))
         yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
+    if result.query is not None and result.status != "pass":
+        yield Lines((f"{result.case.name}: the model asked: {json.dumps(result.query, ensure_ascii=False)}",))
     if result.error is not None and result.error.hint:
         yield Lines((f"{result.case.name}: hint: {result.error.hint}",))
 
