@@ -16,13 +16,14 @@ test: $(STAMP)  ## the tests, in parallel
 test-slow: $(STAMP)  ## the long sweeps at full counts
 	KTX_TEST_FULL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
-check: $(STAMP)  ## lint, format, types, floors of the house, generated files
+check: $(STAMP)  ## lint, format, types, floors of the house, generated files, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m docs.requirements --quiet
+	$(BIN)/python -m docs.site
 
 requirements: $(STAMP)  ## the requirements of the model runtime and the passing test that covers each
 	$(BIN)/python -m docs.requirements --run

@@ -1,4 +1,4 @@
-"""Writes how well the probabilities of relationships hold into `docs/concepts/relationships.md`, from the shipped ranker."""
+"""Writes how well the probabilities of the shipped ranker hold into `docs/concepts/relationships.md`."""
 
 from __future__ import annotations
 

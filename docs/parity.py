@@ -1,4 +1,4 @@
-"""Writes `docs/measured/llm-parity.md`: what every backend of the runtime did, each through its real client; see `make parity`.
+"""Writes `docs/measured/llm-parity.md`: what every backend of the runtime did, through its real client (`make parity`).
 
 `python -m docs.parity` runs all cases of the runtime contract on all backends, prints a line for each, and writes the
 page when all passed. `python -m docs.generate --check` only compares the page with the cases: tests run them.

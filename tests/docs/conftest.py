@@ -26,13 +26,13 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    (home / ".gitconfig").write_text("[user]\nname = Reader\nemail = reader@example.com\n[init]\ndefaultBranch = main\n")
+    (home / ".gitconfig").write_text(
+        "[user]\nname = Reader\nemail = reader@example.com\n[init]\ndefaultBranch = main\n"
+    )
 
 
 @pytest.fixture
-def entered(
-    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str, Path], None]]:
+def entered(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Path], None]]:
     """Return a function that has a backend answer `ok`, through its real client, from then on."""
     with ExitStack() as stack:
 
@@ -55,9 +55,7 @@ def entered(
 
 
 @pytest.fixture
-def page(
-    tmp_path: Path, demo_project: Path, demo_output: str, entered: Callable[[str, Path], None]
-) -> Page:
+def page(tmp_path: Path, demo_project: Path, demo_output: str, entered: Callable[[str, Path], None]) -> Page:
     """A page that has not begun."""
     folder = tmp_path / "work"
     folder.mkdir()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,11 @@ class Page:
             issues = load_config(Path(block.title), data=block.text.encode()).issues
             yield from (f"{issue.path}: {issue.message}" for issue in issues)
             return
-        yaml.load(block.text, where=block.place)
+        document = yaml.load(block.text, where=block.place)
+        if block.title.startswith(".github/"):
+            for command in _steps(document):
+                yield from self._unknown_commands(replace(block, kind="sh", text=command))
+            return
         self._write(block)
         if block.title.startswith("semantic-layer/"):
             connection = block.title.split("/")[1]
@@ -147,6 +152,12 @@ def ktx(*words: str) -> tuple[int, str]:
     broken: Any = done.exception
     assert broken is None or isinstance(broken, SystemExit), broken
     return done.exit_code, done.output
+
+
+def _steps(workflow: Any) -> Iterator[str]:
+    """Yield the commands of a workflow of GitHub Actions."""
+    for job in workflow["jobs"].values():
+        yield from (step["run"] for step in job["steps"] if "run" in step)
 
 
 def _program(command: list[str], folder: Path) -> tuple[int, str]:
