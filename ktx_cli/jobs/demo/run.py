@@ -14,6 +14,7 @@ from ktx_cli.core.text import plural
 from ktx_cli.jobs.demo.answering import Asked, answered
 from ktx_cli.jobs.demo.claim import claimed
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company
+from ktx_cli.jobs.demo.golden import write_evals
 from ktx_cli.jobs.demo.questions import QUESTIONS
 from ktx_cli.jobs.demo.sources import SecondHalf, name_sources, second_half
 from ktx_cli.jobs.ingest.report import IngestReport
@@ -21,7 +22,7 @@ from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.run import SetupRequest, setup
 from ktx_cli.project.files import write_atomic
-from ktx_cli.project.layout import CONFIG_NAME, SEMANTIC_NAME
+from ktx_cli.project.layout import CONFIG_NAME, EVALS_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository
 
 SHOWN_JOINS = 3
@@ -93,8 +94,9 @@ def _commit_company(folder: Path) -> None:
     """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
     name_sources(folder)
+    write_evals(folder)
     repository = Repository.create(folder)
-    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME)]
+    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, EVALS_NAME)]
     files = [folder / ".gitignore", folder / CONFIG_NAME, *(path for each in folders for path in each.rglob("*"))]
     texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
     base = repository.head().commit

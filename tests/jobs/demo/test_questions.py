@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
+from ktx_cli.jobs.evals.run import EvalRequest, run_evals
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
 from ktx_cli.jobs.semantic.metric_tests import run_tests
 from ktx_cli.jobs.semantic.questions import Question
@@ -94,6 +95,17 @@ def plain(cell: Any) -> Any:
         return None if cell is None else pytest.approx(float(cell), rel=1e-12)
     except (TypeError, ValueError):
         return str(cell)
+
+
+def test_the_golden_questions_come_out_as_counted_by_hand(layout: Layout) -> None:
+    report = run_evals(EvalRequest(layout, load_config(layout.config).config, os.environ, save=False))
+    assert [(each.case.asked.id, each.status, each.what) for each in report.results] == [
+        ("net-revenue", "pass", ""),
+        ("late-orders", "pass", ""),
+        ("lines-without-an-order", "pass", ""),
+    ]
+    late = report.results[1].answer
+    assert late is not None and len(late.rows) == 12
 
 
 def test_the_analysts_tests_pass(layout: Layout) -> None:
