@@ -1,4 +1,4 @@
-"""The golden questions of the company: what is expected is counted by hand, in SQL, and so checks the semantic layer."""
+"""The golden questions of the company: their answers are counted by hand, in SQL, to check the semantic layer with."""
 
 from __future__ import annotations
 
