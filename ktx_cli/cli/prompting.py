@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _COLOURS: Final[dict[Kind, str]] = {"title": "1", "good": "32", "bad": "31", "hint": "33", "fact": "0"}
 _MARKS: Final[dict[Kind, str]] = {"title": "", "good": "  ok ", "bad": "  !! ", "hint": "  -> ", "fact": "  "}
-_KEYS: Final = "arrows and Enter; Esc: back; Ctrl-C: stop"
 
 
 def open_prompter(session: Session) -> Prompter:
@@ -53,7 +52,6 @@ class TerminalPrompter:
 
     def __init__(self) -> None:
         self._output: Output | None = None
-        self._told_keys = False
 
     def say(self, text: str, kind: Kind = "fact") -> None:
         """Tell something."""
@@ -66,16 +64,16 @@ class TerminalPrompter:
         """Let one choice be made."""
         import questionary
 
-        made = [questionary.Choice(self._fitted(choice.line), value=choice.value) for choice in choices]
+        made = [questionary.Choice(self._fitted(choice), value=choice.value) for choice in choices]
         first = next((each for each in made if each.value == default), None)
-        return str(self._ask(questionary.select, question, choices=made, default=first, instruction=self._keys()))
+        return str(self._ask(questionary.select, question, choices=made, default=first, instruction=" "))
 
     def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
         """Let any number of choices be made."""
         import questionary
 
         made = [
-            questionary.Choice(self._fitted(choice.line), value=choice.value, checked=choice.value in chosen)
+            questionary.Choice(self._fitted(choice), value=choice.value, checked=choice.value in chosen)
             for choice in choices
         ]
         said = "(Space marks, Enter takes them)"
@@ -99,14 +97,12 @@ class TerminalPrompter:
 
         return bool(self._ask(questionary.confirm, question, default=default))
 
-    def _keys(self) -> str:
-        """Return the keys there are, the first time somebody needs them."""
-        shown, self._told_keys = "" if self._told_keys else f"({_KEYS})", True
-        return shown or "\u200b"
-
-    def _fitted(self, line: str) -> str:
-        width = shutil.get_terminal_size().columns - 4
-        return line if len(line) <= width else line[: width - 3] + "..."
+    def _fitted(self, choice: Choice) -> str:
+        """Return a choice in one line of the terminal; of a long one the label is cut, not the note."""
+        note = f" ({choice.note})" if choice.note else ""
+        room = shutil.get_terminal_size().columns - 6 - len(note)
+        label = choice.label if len(choice.label) <= room else choice.label[: max(room - 3, 10)] + "..."
+        return label + note
 
     def _ask(self, kind: Any, question: str, **options: Any) -> Any:
         """Ask with one of questionary's questions; Esc goes back."""

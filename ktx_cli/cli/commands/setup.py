@@ -83,13 +83,14 @@ def _plan(session: Session, request: SetupRequest) -> Result:
 
 
 def _asked(session: Session, request: SetupRequest, only: tuple[Step, ...]) -> Result:
+    from ktx_cli.cli.blocks import Fields
     from ktx_cli.cli.prompting import open_prompter
-    from ktx_cli.cli.showing_setup import report_blocks
     from ktx_cli.jobs.setup.wizard import run_wizard
 
     report = run_wizard(request, open_prompter(session), only)
     session.warn(*report.warnings)
-    return Result(report.to_json(), report_blocks(report), report.error, next_steps=report.next_steps)
+    shown = Fields((("project", str(report.project_dir)), ("ktx.yaml", "saved" if report.changed else "unchanged")))
+    return Result(report.to_json(), [shown], report.error, next_steps=report.next_steps)
 
 
 def _done(session: Session, request: SetupRequest, values: Mapping[str, Any]) -> Result:

@@ -21,6 +21,7 @@ from ktx_cli.jobs.setup.building import build_context, install_agents
 from ktx_cli.jobs.setup.keeping import keep_secret
 from ktx_cli.jobs.setup.models import require_routes
 from ktx_cli.jobs.setup.planning import Planned, kept, planned
+from ktx_cli.jobs.setup.suggesting import first_question
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
@@ -62,13 +63,16 @@ class SetupReport:
     error: KtxError | None = None
     warnings: list[ResultWarning] = field(default_factory=list)
     has_connections: bool = False
+    question: str | None = None
 
     @property
     def next_steps(self) -> list[str]:
-        """The one command worth typing now."""
+        """What is worth typing now: the next step, and after a build a question."""
         if not self.has_connections:
             return ["ktx setup --database sqlite --database-path data.sqlite"]
-        return ["ktx ingest"] if self.build is None else ["ktx status"]
+        if self.build is None:
+            return ["ktx ingest"]
+        return [self.question] if self.question else ["ktx status"]
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -86,6 +90,7 @@ class SetupReport:
             "embeddings": None if self.embeddings is None else self.embeddings.to_json(),
             "changed": self.changed,
             "commit": self.commit,
+            "next": self.next_steps[0],
             "build": None if self.build is None else self.build.to_json(),
             "agents": None if self.agents is None else self.agents.to_json(),
         }
@@ -253,6 +258,7 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
             report.build, warnings = build_context(layout, answers.build, request.environ, request.emit)
             report.warnings += [each for each in warnings if each not in report.warnings]
             report.error = report.build.error()
+            report.question = first_question(layout, load_config(layout.config).config)
         if answers.agents is not None:
             report.agents = install_agents(layout, answers.agents, request.environ)
             report.warnings += report.agents.warnings

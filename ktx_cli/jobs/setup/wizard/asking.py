@@ -55,3 +55,8 @@ class Prompter(Protocol):
     def confirm(self, question: str, default: bool) -> bool:
         """Let a question be answered by yes or no."""
         ...
+
+
+def capital(label: str) -> str:
+    """Return a label with a capital first."""
+    return label[:1].upper() + label[1:]

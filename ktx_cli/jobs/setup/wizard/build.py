@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.ingest.ledger import last_runs
-from ktx_cli.jobs.setup.answers import Answers, Build
+from ktx_cli.jobs.setup.answers import Answers, Build, Step
 from ktx_cli.jobs.setup.wizard.asking import Choice
+from ktx_cli.jobs.setup.wizard.known import known
 from ktx_cli.jobs.setup.wizard.work import LeftOutError, Work
-from ktx_cli.project.state import read_state
 
 
 def build_step(work: Work) -> None:
     """Read the connections now, or leave it to `ktx ingest`."""
     config = work.config
     if not config.connections:
-        work.prompter.say("there is nothing to read yet")
+        work.prompter.say("There is nothing to read yet.")
         return
-    if not work.revisited and any(run["status"] == "done" for run in read_state(work.layout, last_runs) or ()):
-        work.prompter.say("the first build is done; ktx ingest brings it up to date")
+    if not work.revisited and known(work, Step.BUILD):
         return
     said = [plural(len(config.databases()), "database")]
     if config.sources():

@@ -12,7 +12,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.setup.answers import ConnectionAnswer
 from ktx_cli.jobs.setup.detected.ids import free_id
 from ktx_cli.jobs.setup.fields import fields_of
-from ktx_cli.jobs.setup.wizard.asking import Check, Choice
+from ktx_cli.jobs.setup.wizard.asking import Check, Choice, capital
 from ktx_cli.jobs.setup.wizard.dialog import anything, something
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
 from ktx_cli.jobs.setup.words import ASKED, BY_ADDRESS, DATABASE_WORDS, DEFAULTS, SOURCE_WORDS, Word
@@ -61,11 +61,15 @@ DATABASE: Final = Kind("database", DATABASE_DRIVERS, DATABASE_WORDS, "--database
 SOURCE: Final = Kind("context source", SOURCE_DRIVERS, SOURCE_WORDS, "--source-")
 
 
-def ask_connection(work: Work, kind: Kind, offers: Sequence[Offer], *, question: str, none: str) -> ConnectionAnswer:
-    """Ask for a connection; raises `LeftOutError` where none is wanted."""
-    choices = [Choice(f"{offer.driver} {offer.id}", offer.label) for offer in offers]
+def ask_connection(
+    work: Work, kind: Kind, offers: Sequence[Offer], *, question: str, none: str, more: bool
+) -> ConnectionAnswer:
+    """Ask for a connection, for one `more` or the first; raises `LeftOutError` where none is wanted."""
+    choices = [Choice(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
     choices += [Choice(OTHER, f"Another {kind.noun}"), Choice(NONE, none)]
-    chosen = work.dialog.select("which", question, choices, choices[0].value if offers else OTHER)
+    chosen = work.dialog.select(
+        "which", question, choices, NONE if more or (kind is SOURCE and not offers) else choices[0].value
+    )
     if chosen == NONE:
         raise LeftOutError
     offer = next((each for each in offers if chosen == f"{each.driver} {each.id}"), None)

@@ -20,20 +20,22 @@ from ktx_cli.project.files import read_bytes
 
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""
+MOST_OFFERS: Final = 12
+"""How many databases are offered at most: a menu fits a screen."""
 _WITH_HISTORY: Final = ("postgres", "snowflake", "bigquery")
 
 
 def databases_step(work: Work) -> None:
     """Connect databases, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
     known = work.config.databases()
-    for connection, entry in known.items():
-        work.prompter.say(f"{connection}: {entry.driver}")
     if known and not asks_for_more(work):
         return
     offers = database_offers(work.root, work.request.environ, work.config)
     question = "Another database?" if known else "Which database?"
     none = "No other database" if known else "No database for now"
-    answer = ask_connection(work, DATABASE, offers if not known else offers[:5], question=question, none=none)
+    answer = ask_connection(
+        work, DATABASE, offers if not known else offers[:5], question=question, none=none, more=bool(known)
+    )
     facts = work.attempt(lambda: _look(work, answer))
     work.prompter.say(facts.told, "good")
     for warning in facts.warnings:

@@ -118,10 +118,6 @@ class Dialog:
         """Say whether anything of the step was answered or noted."""
         return any(key.startswith(f"{self.step}/") for key in self.draft.answers)
 
-    def answered(self, key: str) -> bool:
-        """Say whether a question has an answer already."""
-        return self._full(key) in self.draft.answers
-
     def _full(self, key: str) -> str:
         return f"{self.step}/{key}"
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from ktx_cli.jobs.setup.answers import Answers, EmbeddingAnswer
 from ktx_cli.jobs.setup.detected import EmbeddingOffer, embedding_offers
-from ktx_cli.jobs.setup.wizard.asking import Choice
+from ktx_cli.jobs.setup.wizard.asking import Choice, capital
 from ktx_cli.jobs.setup.wizard.dialog import anything
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
 
 
 def embeddings_step(work: Work) -> None:
     """Choose who makes the vectors, if anybody."""
-    now = work.config.ingest.embeddings
-    if now.backend != "none":
-        work.prompter.say(f"{now.backend}: {now.model or 'its own model'}")
-        if not work.revisited or not work.dialog.confirm("change", "Change the embeddings?", False):
-            return
+    if work.config.ingest.embeddings.backend != "none" and not work.changes("the embeddings"):
+        return
     offers = work.looked("embeddings", lambda: _offers(work))
-    choices = [Choice(each.backend, each.label, "not usable now" if each.problem else "") for each in offers]
+    choices = [Choice(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
     usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
     chosen = work.dialog.select("backend", "Search by meaning, too?", choices, usable[-1] if usable else "none")
     offer = next(each for each in offers if each.backend == chosen)

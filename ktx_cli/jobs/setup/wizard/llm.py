@@ -5,47 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ktx_cli.jobs.models.probing import distinct_models, last_probes
 from ktx_cli.jobs.setup.answers import Answers, ModelAnswer
 from ktx_cli.jobs.setup.detected import ModelOffer, model_offers
-from ktx_cli.jobs.setup.wizard.asking import Choice
+from ktx_cli.jobs.setup.wizard.asking import Choice, capital
 from ktx_cli.jobs.setup.wizard.dialog import anything, something
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
-from ktx_cli.llm.roles import CLAUDE_BACKENDS, NO_BACKEND
+from ktx_cli.llm.choosing import CHOOSABLE, ProviderQuestion
+from ktx_cli.llm.roles import NO_BACKEND
 from ktx_cli.project.config.llm import ROLES
-from ktx_cli.project.state import read_state
 
 _OFFERS: Final = "models"
-_MANUAL: Final[Mapping[str, str]] = {
-    "anthropic": "The Anthropic API, with a key",
-    "vertex": "Claude on Google Vertex AI",
-    "gateway": "A gateway that speaks the Anthropic API",
-}
-"""What can be set up though this machine shows nothing of it."""
-
-PROPOSED: Final[Mapping[str, Mapping[str, str]]] = {
-    "claude-code": {"default": "sonnet", "triage": "haiku", "candidateExtraction": "haiku"},
-    "anthropic": {
-        "default": "claude-sonnet-5-5",
-        "triage": "claude-haiku-5-5",
-        "candidateExtraction": "claude-haiku-5-5",
-    },
-    "vertex": {"default": "claude-sonnet-5-5"},
-}
-"""The models that are proposed, by backend: a cheap one for the roles that sort and pick, another for the rest."""
 
 
 def llm_step(work: Work) -> None:
     """Choose a backend and its models."""
-    config = work.config
-    if config.llm.provider.backend != NO_BACKEND:
-        work.prompter.say(_known(work))
-        if not work.revisited or not work.dialog.confirm("change", "Change the model backend?", False):
-            return
-    if work.revisited or not work.dialog.answered("backend"):
-        work.prompter.say(
-            "A model writes descriptions, pages and measures. Without one, ktx does what can be computed."
-        )
+    if work.config.llm.provider.backend != NO_BACKEND and not work.changes("the model backend"):
+        return
+    work.say_once("A model writes descriptions, pages and measures; ktx computes the rest without one.")
     offers = work.looked(_OFFERS, lambda: _offers(work))
     answer = _answer(work, offers)
     done = work.save(Answers(llm=answer))
@@ -57,17 +33,6 @@ def llm_step(work: Work) -> None:
             work.prompter.say(warning.message, "hint")
 
 
-def _known(work: Work) -> str:
-    """Say what is configured, and when it was last seen to work."""
-    config = work.config
-    probes = read_state(work.layout, last_probes) or {}
-    said = []
-    for ref in distinct_models(config):
-        last = probes.get(ref)
-        said.append(f"{ref}, last probe {'never' if last is None else last.finished}")
-    return "; ".join(said)
-
-
 def _offers(work: Work) -> list[ModelOffer]:
     work.prompter.say("Looking what models this machine has ...")
     return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
@@ -76,10 +41,11 @@ def _offers(work: Work) -> list[ModelOffer]:
 def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
     ready = [offer for offer in offers if offer.problem is None]
     barred = [offer for offer in offers if offer.problem is not None]
-    choices = [Choice(_value(offer), offer.label) for offer in ready]
-    choices += [Choice(_value(offer), offer.label, "not usable now") for offer in barred]
+    choices = [Choice(_value(offer), capital(offer.label)) for offer in ready]
+    choices += [Choice(_value(offer), capital(offer.label), "not usable now") for offer in barred]
     known = {offer.backend for offer in offers}
-    choices += [Choice(backend, label) for backend, label in _MANUAL.items() if backend not in known]
+    by_hand = {backend: each.label for backend, each in CHOOSABLE.items() if each.by_hand}
+    choices += [Choice(backend, label) for backend, label in by_hand.items() if backend not in known]
     choices.append(Choice(NO_BACKEND, "No model for now"))
     default = _value(ready[0]) if ready else NO_BACKEND
     chosen = work.dialog.select("backend", "Which model backend?", choices, default)
@@ -104,8 +70,9 @@ def _wait_for(work: Work, offer: ModelOffer) -> None:
     """Say what is missing and look again when the person has seen to it; raises to choose again, or to leave it out."""
     assert offer.problem is not None
     work.prompter.say(offer.problem.message, "bad")
-    if offer.problem.hint:
-        work.prompter.say(offer.problem.hint, "hint")
+    hint = offer.problem.details.get("sign_in") or offer.problem.hint
+    if hint:
+        work.prompter.say(str(hint), "hint")
     choices = [
         Choice("again", "Done: look again"),
         Choice("other", "Choose another backend"),
@@ -122,22 +89,23 @@ def _wait_for(work: Work, offer: ModelOffer) -> None:
 
 def _provider(work: Work, offer: ModelOffer) -> dict[str, str]:
     """Ask for what the backend needs and this machine does not show."""
-    dialog, found = work.dialog, dict(offer.settings)
-    if offer.backend == "gateway" and "base_url" not in found:
-        found["base_url"] = dialog.text("base-url", "Address of the gateway", "http://127.0.0.1:4000", something)
-    if offer.backend in ("anthropic", "gateway") and "api_key" not in found:
-        found["api_key"] = dialog.secret("api-key", "Key", work.keeper(f"llm-{offer.backend}-api-key"))
-    if offer.backend == "vertex":
-        found.setdefault("location", dialog.text("location", "Region", "europe-west1"))
-        if "project" not in found:
-            project = dialog.text("project", "Google Cloud project (empty: the credentials' own)", "", anything)
-            found |= {"project": project} if project else {}
+    found = dict(offer.settings)
+    for each in CHOOSABLE[offer.backend].questions:
+        if each.field not in found and (value := _asked(work, offer.backend, each)):
+            found[each.field] = value
     return found
+
+
+def _asked(work: Work, backend: str, each: ProviderQuestion) -> str:
+    key = each.field.replace("_", "-")
+    if each.secret:
+        return work.dialog.secret(key, each.question, work.keeper(f"llm-{backend}-{key}"))
+    return work.dialog.text(key, each.question, each.default, anything if each.optional else something)
 
 
 def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
     """Ask which model does what; proposed is one for most, and a cheaper one for what is sorted and picked."""
-    dialog, proposed = work.dialog, _proposed(offer)
+    dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
     one, each = Choice("one", "One model for everything"), Choice("each", "A model for each role")
     choices = [Choice("proposed", _told(proposed)), one, each] if proposed else [one, each]
     chosen = dialog.select("models", "Which models?", choices, choices[0].value)
@@ -151,12 +119,6 @@ def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
         if role != "default":
             found[role] = _model(work, f"model-{role}", f"{role}: {says}", offer, proposed.get(role, default))
     return {role: model for role, model in found.items() if role == "default" or model != default}
-
-
-def _proposed(offer: ModelOffer) -> Mapping[str, str]:
-    if offer.backend in CLAUDE_BACKENDS:
-        return PROPOSED["claude-code"]
-    return PROPOSED.get(offer.backend, {})
 
 
 def _told(models: Mapping[str, str]) -> str:

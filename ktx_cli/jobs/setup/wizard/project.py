@@ -13,7 +13,6 @@ from ktx_cli.project.repository import Repository
 def project_step(work: Work) -> None:
     """Make the project, unless it is there."""
     if work.layout.config.exists():
-        work.prompter.say(f"{work.root}: ktx.yaml is there")
         return
     work.prompter.say(_says(work.root))
     default = work.root.resolve() != Path(work.request.environ.get("HOME") or "/").resolve()

@@ -15,6 +15,7 @@ from ktx_cli.jobs.setup.wizard.databases import databases_step
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
 from ktx_cli.jobs.setup.wizard.draft import Draft
 from ktx_cli.jobs.setup.wizard.embeddings import embeddings_step
+from ktx_cli.jobs.setup.wizard.known import known
 from ktx_cli.jobs.setup.wizard.llm import llm_step
 from ktx_cli.jobs.setup.wizard.project import project_step
 from ktx_cli.jobs.setup.wizard.sources import sources_step
@@ -30,6 +31,7 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
     Step.BUILD: ("First build", build_step),
     Step.AGENTS: ("Agent clients", agents_step),
 }
+_KEYS: Final = "Enter takes an answer, Esc goes back, Ctrl-C stops; what was answered is kept."
 _AGAIN_BY: Final = "left out; ktx setup --only {step} asks again"
 
 
@@ -43,8 +45,11 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
     work = Work(request, dialog, SetupReport(layout.root, created_project=False))
     try:
         if only:
-            _walk(work, [Step.PROJECT, *(step for step in Step if step in only and step is not Step.PROJECT)], only)
+            wanted = [step for step in Step if step in only and step is not Step.PROJECT]
+            _walk(work, [Step.PROJECT], ())
+            _walk(work, wanted, wanted)
         else:
+            prompter.say(_KEYS)
             _walk(work, list(Step), ())
             if not dialog.questions:
                 _offer_changes(work)
@@ -57,34 +62,50 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
 
 
 def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
-    """Go through some steps; those in `again` though they are settled."""
-    draft, place, titled = work.dialog.draft, 0, -1
-    back = False
+    """Go through some steps; those in `again` though they are settled. Going back from the first of those ends it."""
+    place, back = 0, False
     while place < len(steps):
         step = steps[place]
         work.revisited = back or step in again
-        if step in draft.settled and not work.revisited:
+        _title(work, step)
+        if step in work.dialog.draft.settled and not work.revisited:
             place += 1
             continue
-        if titled != place:
-            work.prompter.say(f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}", "title")
-            titled = place
+        if _settled(work, step):
+            place, back = place + 1, False
+        elif place == 0 and again:
+            return
+        else:
+            place, back = max(place - 1, 0), True
+
+
+def _title(work: Work, step: Step) -> None:
+    """Tell where the person is, and what is set up of it."""
+    said = known(work, step) if work.layout.config.exists() else ""
+    title = f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}"
+    work.prompter.say(f"{title}: {said}" if said else title, "title")
+
+
+def _settled(work: Work, step: Step) -> bool:
+    """Go through a step until it is settled; False where the person goes back from its first question."""
+    draft = work.dialog.draft
+    while True:
         work.dialog.begin(step)
         try:
             _STEPS[step][1](work)
         except AgainError:
             continue
         except BackAsked:
-            if not work.dialog.step_back():
-                place, back = max(place - 1, 0), True
-            continue
+            if work.dialog.step_back():
+                continue
+            return False
         except LeftOutError:
             _tell_left_out(work, step)
         if step is Step.PROJECT:
             draft.forget(step, propose=False)
         else:
             draft.settle(step)
-        place, back = place + 1, False
+        return True
 
 
 def _tell_left_out(work: Work, step: Step) -> None:
@@ -97,11 +118,18 @@ def _tell_left_out(work: Work, step: Step) -> None:
 def _offer_changes(work: Work) -> None:
     """Let the person choose what to go through again, as nothing is missing."""
     while True:
-        choices = [Choice("nothing", "Nothing: done")]
-        choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
-        chosen = work.prompter.select("Everything is set up. What do you want to change?", choices, "nothing")
+        chosen = _chosen_change(work)
         if chosen == "nothing":
             return
         step = Step(chosen)
         work.dialog.draft.reopen(step)
         _walk(work, [step], [step])
+
+
+def _chosen_change(work: Work) -> str:
+    choices = [Choice("nothing", "Nothing: done")]
+    choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
+    try:
+        return work.prompter.select("Everything is set up. What do you want to change?", choices, "nothing")
+    except BackAsked:
+        return "nothing"

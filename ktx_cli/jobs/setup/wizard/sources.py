@@ -11,14 +11,12 @@ from ktx_cli.jobs.setup.wizard.work import Work
 def sources_step(work: Work) -> None:
     """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
     known = work.config.sources()
-    for connection, entry in known.items():
-        work.prompter.say(f"{connection}: {entry.driver}")
     if known and not asks_for_more(work):
         return
     offers = source_offers(work.root, work.request.environ, work.config)
     question = "Another context source?" if known else "Which context source: dbt, BI, documents?"
     none = "No other source" if known else "No context source for now"
-    answer = ask_connection(work, SOURCE, offers, question=question, none=none)
+    answer = ask_connection(work, SOURCE, offers, question=question, none=none, more=bool(known))
     done = work.save(Answers(sources=(answer,)))
     for test in done.tests.values():
         work.prompter.say(f"{answer.id}: {getattr(test, 'origin', 'saved')}", "good")

@@ -58,6 +58,12 @@ class Work:
         """What `ktx.yaml` says now."""
         return load_config(self.layout.config).config
 
+    def say_once(self, text: str) -> None:
+        """Tell something that need not be told again when the step is gone through again."""
+        if text not in self._looked:
+            self._looked[text] = True
+            self.prompter.say(text)
+
     def looked(self, what: str, look: Callable[[], Found]) -> Found:
         """Return what was found when this was looked at first; `look_again` has it looked at anew."""
         if what not in self._looked:
@@ -71,6 +77,10 @@ class Work:
     def keeper(self, name: str) -> Callable[[str], str]:
         """Return what keeps a secret under a name, in a file of the project."""
         return functools.partial(keep_secret, self.layout, name, keeping=self.request.answers.keeping)
+
+    def changes(self, what: str) -> bool:
+        """Say whether what is set up is to be changed: only somebody who came back to the step is asked."""
+        return self.revisited and self.dialog.confirm("change", f"Change {what}?", False)
 
     def attempt(self, do: Callable[[], Found]) -> Found:
         """Do something that may fail; where it does, say why and let the person decide.
@@ -118,4 +128,5 @@ class Work:
         mine.probes = done.probes if done.probes.results else mine.probes
         mine.embeddings = done.embeddings or mine.embeddings
         mine.build, mine.agents = done.build or mine.build, done.agents or mine.agents
+        mine.question = done.question or mine.question
         mine.warnings = list(done.warnings)

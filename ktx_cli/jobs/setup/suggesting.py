@@ -1,0 +1,43 @@
+"""A first question to type after the first build: one that the semantic layer surely answers."""
+
+from __future__ import annotations
+
+from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.core.errors import KtxError
+from ktx_cli.core.text import shell_words
+from ktx_cli.jobs.semantic.layers import layer_ids, load_layer
+from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.layout import Layout
+
+
+def first_question(layout: Layout, config: KtxConfig) -> str | None:
+    """Return a `ktx sl query` that runs as it stands; None where no table with a key, and no measure, is known."""
+    layers = [name for name in layer_ids(layout) if name in config.databases()]
+    for connection in layers:
+        try:
+            asked = _measure(load_layer(layout, config, connection))
+        except KtxError:  # `ktx sl validate` says what is wrong with its files
+            continue
+        if asked is not None:
+            where = ["-c", connection] if len(layers) > 1 else []
+            return shell_words("ktx", "sl", "query", *where, "-m", asked)
+    return None
+
+
+def _measure(model: Model) -> str | None:
+    """Return a measure: one somebody defined, else the count of the table that most others are joined to."""
+    sources = [each for each in model.sources.values() if each.visibility is Visibility.PUBLIC]
+    for source in sorted(sources, key=lambda each: each.name):
+        for name, measure in sorted(source.measures.items()):
+            if measure.visibility is Visibility.PUBLIC:
+                return f"{source.name}.{name}"
+    keyed = [each for each in sources if len(each.grain) == 1 and each.grain[0] in each.columns and _plain(each)]
+    if not keyed:
+        return None
+    fact = min(keyed, key=lambda each: (-len(each.joins), each.name))
+    return f"count({fact.name}.{fact.grain[0]})"
+
+
+def _plain(source: Source) -> bool:
+    """Say whether the names can stand in an expression without quotes."""
+    return source.name.isidentifier() and source.grain[0].isidentifier()
