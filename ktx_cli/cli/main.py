@@ -25,10 +25,10 @@ def main() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` has it ignored, and so it stays
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
-    from ktx_cli.cli.app import app
+    from ktx_cli.cli.quick import command_line
 
     try:
-        app(prog_name="ktx")
+        command_line(sys.argv[1:])(prog_name="ktx")
     except KeyboardInterrupt:  # between two commands' own handlers
         sys.exit(130)
 
