@@ -7,11 +7,14 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.core.clock import isoformat, now
 from ktx_cli.project.leases import current_holder
 from ktx_cli.project.state import transaction
+
+if TYPE_CHECKING:  # who only reads what runs left needs no scan
+    from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
 
 def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> dict[str, PreviousScan]:
     """Return connection -> what its last complete scan left; those that were never scanned are not in it."""
+    from ktx_cli.context.scan.outcome import PreviousScan
+
     wanted = set(connections)
     rows = database.execute("SELECT connection, digest, files FROM scans").fetchall()
     return {row[0]: PreviousScan(row[1], json.loads(row[2])) for row in rows if row[0] in wanted}

@@ -46,7 +46,7 @@ def _is_empty(layout: Layout, connection: str) -> bool:
     where = layout.raw_path(connection, DATABASE_SOURCE, MANIFEST)
     try:
         text = read_bytes(layout.root / where)
-        return text is not None and not manifest_hashes(text, where) and not shard_files(layout, connection)
+        return text is not None and not shard_files(layout, connection) and not manifest_hashes(text, where)
     except KtxError:
         return False
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing
+from ktx_cli.jobs.agents.targets import CLIENTS, Where
+from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import Layout
 
 if TYPE_CHECKING:
@@ -49,16 +51,28 @@ class ClientFacts:
 
 def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
     """Look at the files of the clients and of the server; nothing is started."""
-    from ktx_cli.jobs.agents.listing import NOT_INSTALLED, list_clients
-    from ktx_cli.jobs.agents.targets import Where
-
     clients: tuple[State, ...] = ()
     problems: list[str] = []
     try:
-        clients = tuple(each for each in list_clients(Where(layout.root, environ)) if each.state != NOT_INSTALLED)
+        clients = _installed(layout, Where(layout.root, environ))
     except KtxError as error:
         problems.append(error.message)
     return ClientFacts(str(layout.root), clients, _server(layout, problems), tuple(problems))
+
+
+def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
+    if not layout.agents_manifest.exists() and not _is_named(where):
+        return ()
+    from ktx_cli.jobs.agents.listing import NOT_INSTALLED, list_clients
+
+    return tuple(each for each in list_clients(where) if each.state != NOT_INSTALLED)
+
+
+def _is_named(where: Where) -> bool:
+    """Say whether a file of a client has the word ktx, without which none can start its server."""
+    places = (place for client in CLIENTS.values() for place in client.places.values())
+    files = {path for place in places for path in where.configs(place)}
+    return any(b"ktx" in (read_bytes(path) or b"") for path in sorted(files))
 
 
 def _server(layout: Layout, problems: list[str]) -> ServerStatus | None:

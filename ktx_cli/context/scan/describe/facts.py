@@ -7,11 +7,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.connectors.port import Column, Table, TableRef
 from ktx_cli.context.scan.manifest import Entry
-from ktx_cli.context.scan.profiling.model import ColumnProfile, TableProfile
+
+if TYPE_CHECKING:
+    from ktx_cli.context.scan.profiling.model import ColumnProfile, TableProfile
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
