@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.annotations import annotation
+from ktx_cli.cli.annotations import annotation, repository_prefix
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.rows import as_table
@@ -72,7 +72,7 @@ def register(app: typer.Typer) -> None:
         if junit is not None:
             _write_junit(current_folder() / junit, report)
         if github:
-            streams.write_err("".join(f"{line}\n" for line in _annotations(report, _prefix(layout.root))))
+            streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
         verbose = session.settings.verbose
         return Result(report.to_json(), list(_blocks(report, verbose)), report.error(), _next_steps(report))
 
@@ -116,18 +116,6 @@ def _of(count: int, most: int | None) -> str:
 def _next_steps(report: EvalReport) -> list[str]:
     new = [each.case.name for each in report.results if each.status == "new" and not each.accepted]
     return [shell_words("ktx", "eval", *new[:_SHOWN], "--accept")] if new else []
-
-
-def _prefix(project: Path) -> str:
-    """Return the way from the top of the repository to the project, with `/` at its end."""
-    from ktx_cli.core.errors import GitError
-    from ktx_cli.project.repository.discovery import discover_layout
-
-    try:
-        found = discover_layout(project)
-    except GitError:  # the annotations name the files from the project then
-        return ""
-    return "" if found is None else found[1].prefix
 
 
 def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
