@@ -18,6 +18,7 @@ from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
 from ktx_cli.jobs.setup.words import ASKED, BY_ADDRESS, DATABASE_WORDS, DEFAULTS, SOURCE_WORDS, Word
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS, model_of
 from ktx_cli.project.config.loader import check_connection
+from ktx_cli.project.secrets import is_reference
 
 OTHER, NONE = "other", "none"
 
@@ -176,15 +177,23 @@ def _is_due(name: str, given: Mapping[str, Any]) -> bool:
 
 def _ask_word(work: Work, word: Word, driver: str, connection: str, *, needed: bool) -> Any:
     check: Check = something if needed else anything
-    question = word.question if needed else f"{word.question} (may be empty)"
     if word.secret:
-        name = f"{connection}-{word.name}"
-        return work.dialog.secret(word.name, question, work.keeper(name), check)
+        keep = work.keeper(f"{connection}-{word.name}")
+        return work.dialog.secret(word.name, word.question, keep, check)
+    question = word.question if needed else f"{word.question} (may be empty)"
     default = DEFAULTS.get(driver, {}).get(word.name, "")
     if word.name in ("path", "dir"):
         check = _path_check(work.root, driver)
+    elif word.name == "port":
+        check = _port_check
     text = work.dialog.text(word.name, question, default, check)
     return [part.strip() for part in text.split(",") if part.strip()] if word.several else text
+
+
+def _port_check(text: str) -> str | None:
+    typed = text.strip()
+    right = not typed or is_reference(typed) or (typed.isascii() and typed.isdigit() and 1 <= int(typed) <= 65535)
+    return None if right else "a port is a number from 1 to 65535"
 
 
 def _path_check(root: Path, driver: str) -> Check:

@@ -101,8 +101,9 @@ class Dialog:
         before = self.draft.before.get(self._full(key))
 
         def ask() -> str:
-            said = f"{question} (typed unseen, or env:NAME, file:PATH{'; empty: as before' if before else ''})"
             wanted = anything if before else check
+            empty = "; empty: as before" if before else "; may be empty" if check is anything else ""
+            said = f"{question} (typed unseen, or env:NAME, file:PATH{empty})"
             typed = self.prompter.secret(said, _secret_check(wanted)).strip()
             if not typed:
                 return str(before or "")
