@@ -10,6 +10,7 @@ from ktx_cli.cli.commands import (
     config,
     connection,
     demo,
+    diff,
     doctor,
     eval,
     index,
@@ -34,7 +35,7 @@ app = new_app()
 
 _COMMANDS: Final = (
     *(setup, status, doctor, connection, ingest, scan, memory),
-    *(sl, wiki, search, index, sql, lint, eval, agents),
+    *(sl, wiki, search, index, sql, lint, diff, eval, agents),
     *(mcp, runs, llm, usage, config, demo, completion),
 )
 
