@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow check requirements parity bench mutate-semantic fmt docs lock clean install
+.PHONY: demo test test-slow check requirements parity bench mutate-semantic fmt docs site lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -44,6 +44,9 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 
 docs: $(STAMP)  ## write the generated reference pages, the JSON Schema and the example
 	$(BIN)/python -m docs.generate
+
+site: $(STAMP)  ## build the documentation into build/site
+	$(BIN)/python -m docs.site
 
 parity: $(STAMP)  ## run the runtime contract on every backend's real client, and write docs/measured/llm-parity.md
 	$(BIN)/python -m docs.parity

@@ -16,7 +16,7 @@ NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n
 
 def pages() -> dict[str, str]:
     """Return path -> text of every generated file."""
-    from docs import calibration, mcp_tools
+    from docs import calibration, mcp_tools, recording
     from ktx_cli.project.config import docs, example, schema
 
     return {
@@ -29,6 +29,7 @@ def pages() -> dict[str, str]:
         "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
         "docs/concepts/relationships.md": calibration.page(),
         "ktx.example.yaml": example.example_yaml(),
+        "README.md": recording.readme(),
     }
 
 

@@ -21,8 +21,8 @@ class Block:
     """A fenced or an indented block. `kind` is empty where none is written; `reason`: why it is not run.
 
     `title` is the path of the file it stands for. `first` are commands that run before it and are not shown, `model` is
-    the backend that answers from here on, `start` the folder the page begins in. `wrong`: what the check of a definition says
-    that is wrong on purpose.
+    the backend that answers from here on, `start` the folder the page begins in. `wrong`: what the check of a
+    definition says that is wrong on purpose.
     """
 
     page: str

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Page:
             self._start()
             if block.model:
                 self._entered(block.model, self.here)
-            with _inside(self.here):
+            with chdir(self.here):
                 for command in block.first:
                     yield from self._typed(Typed(command, 0, None))
                 yield from getattr(self, f"_{block.kind}")(block)
@@ -163,13 +163,3 @@ def _steps(workflow: Any) -> Iterator[str]:
 def _program(command: list[str], folder: Path) -> tuple[int, str]:
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode, done.stdout
-
-
-@contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

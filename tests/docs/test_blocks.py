@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -116,5 +115,5 @@ def test_a_right_page_has_nothing_wrong(page: Page) -> None:
     before = Path.cwd()
     assert complaints(page, blocks) == []
     assert Path.cwd() == before
-    assert os.listdir(page.folder) == ["ktx-demo"]
+    assert [each.name for each in page.folder.iterdir()] == ["ktx-demo"]
     assert (page.here / "question.json").is_file()
