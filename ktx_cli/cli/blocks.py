@@ -12,9 +12,10 @@ from ktx_cli.core.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Text as it is, a line an item."""
+    """Text as it is, a line an item. `whole`: a terminal's edge breaks none of them, so that commands can be copied."""
 
     lines: tuple[str, ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,15 @@ def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
         no_color=not colour,
         color_system="auto" if colour else None,
         highlight=False,
-        width=_terminal_width(),
+        width=terminal_width(),
     )
     for block in blocks:
         _draw(console, block)
     return buffer.getvalue()
 
 
-def _terminal_width() -> int:
+def terminal_width() -> int:
+    """Return the columns of the terminal stdout is, 100 where it is none."""
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
@@ -84,7 +86,7 @@ def _draw(console: object, block: Block) -> None:
     assert isinstance(console, Console)
     if isinstance(block, Lines):
         for line in block.lines:
-            console.print(Text("".join(c if c.isprintable() else " " for c in line)))
+            console.print(Text("".join(c if c.isprintable() else " " for c in line)), soft_wrap=block.whole)
         return
     title = Text(block.title, style="bold") if block.title else None
     if isinstance(block, Fields):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ktx_cli.core.text import shell_words
 
-_KTX = re.compile(r"(?:^|(?<=`)|(?<=[:;,(] )|(?<=\bor )|(?<=\bthen ))ktx (?=[a-z])")
+_KTX = re.compile(r"(?:^|(?<=`)|(?<=[:;,(&] )|(?<=\bor )|(?<=\bthen ))ktx (?=[a-z])")
 _GIT = re.compile(
     r"(?<![\w./-])git (?=(?:add|commit|diff|ls-files|restore|rm|status|switch|update-index"
     r"|(?:bisect|cherry-pick|merge|rebase|revert) (?:--|reset))\b)"

@@ -9,6 +9,9 @@ from ktx_cli.connectors.port import ConnectionTest, TableRef
 from ktx_cli.core.text import listing
 from ktx_cli.project.config import Database
 
+READER = "ktx_reader"
+"""What a role is called that is made for ktx."""
+
 NAMED_TABLES = 10
 """A GRANT names the tables up to this number, beyond it their schemas."""
 
@@ -34,6 +37,22 @@ def access_gap(connection: str, entry: Database, test: ConnectionTest) -> Access
     what = ("any table in scope: " if nothing else "") + listing(f"`{ref}`" for ref in closed)
     hint = f"as the tables' owner: {_grant(entry, test, closed)}"
     return AccessGap(f"{role} may not SELECT from {what}", hint, nothing)
+
+
+def reader_role(entry: Database, test: ConnectionTest) -> str | None:
+    """Return the statements that make a role that may only SELECT, None for a driver whose words are not known here."""
+    if entry.driver == "mysql" and test.database:
+        place = _quoted(entry, test.database)
+        return f"CREATE USER {READER}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place}.* TO {READER}@'%'"
+    if entry.driver != "postgres":
+        return None
+    made, schemas = f"CREATE ROLE {READER} LOGIN PASSWORD '...'", getattr(entry, "schemas", None)
+    if not schemas:
+        return f"{made}; GRANT pg_read_all_data TO {READER}"
+    within = ", ".join(_quoted(entry, schema) for schema in schemas)
+    return (
+        f"{made}; GRANT USAGE ON SCHEMA {within} TO {READER}; GRANT SELECT ON ALL TABLES IN SCHEMA {within} TO {READER}"
+    )
 
 
 def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> str:

@@ -136,6 +136,7 @@ class Group:
         ("ktx ignores it", "ktx ignores it"),
         ("ktx connection add new; then: ktx ingest new",
          "ktx connection add --project-dir 'a b' new; then: ktx ingest --project-dir 'a b' new"),
+        ("rm x && ktx ingest new", "rm x && ktx ingest --project-dir 'a b' new"),
         ("git restore -- x", "git -C 'a b' restore -- x"),
         ("see git diff -- x, then commit", "see git -C 'a b' diff -- x, then commit"),
         ("git -C /x fsck", "git -C /x fsck"),

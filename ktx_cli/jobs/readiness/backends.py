@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.text import plural
-from ktx_cli.jobs.models.probing import distinct_models, probe_models
+from ktx_cli.core.text import did_you_mean, listing, plural, shell_words
+from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.jobs.readiness.models import AUTH_CODES
-from ktx_cli.llm.roles import CLAUDE_BACKENDS, ModelRef
+from ktx_cli.jobs.readiness.models import AUTH_CODES, SESSION_HINT, ask_session, llm_facts
+from ktx_cli.jobs.readiness.models import CHECK as LLM
+from ktx_cli.llm.prices import PRICES
+from ktx_cli.llm.roles import CLAUDE_BACKENDS, OWN_DEFAULT
+from ktx_cli.project.config.llm import PromptCaching
+
+CLAUDE, PROBE = "claude", "probe"
+_AGAIN: Final = f"{shell_words(sys.executable)} -m pip install --force-reinstall claude-agent-sdk"
+"""What puts the binary ktx was tested with in the place of one that is not isolated as it must be."""
+
+
+def check_settings(context: CheckContext) -> list[Finding]:
+    """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
+    facts = llm_facts(context, lambda: ask_session(context))
+    return [_honoured(_of_now(finding), facts.caching) for finding in facts.findings]
+
+
+def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
+    """Return the finding about caching with what sets back the settings that a backend ignores."""
+    if finding.check != "prompt_caching" or ignored is None:
+        return finding
+    defaults = PromptCaching().model_dump(by_alias=True, mode="json")
+    words = [
+        shell_words("ktx", "config", "set", f"llm.promptCaching.{name}", json.dumps(defaults[name]).strip('"'))
+        for name in ignored.details["fields"]
+    ]
+    return replace(finding, hint=" && ".join(words))
+
+
+def _of_now(finding: Finding) -> Finding:
+    """Return a finding without what the last probe said: doctor probes now."""
+    if finding.check != LLM or finding.hint != SESSION_HINT:
+        return finding
+    serves = finding.message.partition("): ")[0]
+    return Finding(LLM, Level.OK, f"{serves}): the check `{PROBE}` asks it")
 
 
 def check_probes(context: CheckContext) -> list[Finding]:
@@ -16,26 +55,56 @@ def check_probes(context: CheckContext) -> list[Finding]:
     warnings: list[ResultWarning] = []
     try:
         if not distinct_models(config):
-            return [Finding("probe", Level.SKIP, "no backend to probe")]
+            return [Finding(PROBE, Level.SKIP, "no backend to probe")]
         probes = probe_models(context.layout, config, context.environ, command="ktx doctor", warn=warnings.append)
         probes.store(context.layout)
     except KtxError as error:
-        return [Finding("probe", Level.FAIL, error.message, error.hint, Concern.SETUP)]
-    findings = [_probed(result.ref, result.error, result.report) for result in probes.results]
+        return [Finding(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+    findings = [finding for result in probes.results for finding in _probed(result)]
     findings += [
-        Finding("probe", Level.WARN, warning.message, warning.hint)
+        Finding(PROBE, Level.WARN, warning.message, warning.hint)
         for warning in warnings
         if warning.code != "prompt_caching_ignored"
     ]
     return findings
 
 
-def _probed(ref: ModelRef, error: KtxError | None, report: object) -> Finding:
-    check = f"probe:{ref}"
-    if error is None:
-        return Finding(check, Level.OK, f"answers: {getattr(report, 'account', '')}")
-    concern = Concern.AUTH if error.code in AUTH_CODES else Concern.OTHER
-    return Finding(check, Level.FAIL, error.message, error.hint, concern)
+def _probed(result: ProbeResult) -> list[Finding]:
+    """Say whether a model answered and, of the local session, that the process was isolated."""
+    check, error = f"{PROBE}:{result.ref}", result.error
+    if error is not None:
+        concern = Concern.AUTH if error.code in AUTH_CODES else Concern.OTHER
+        return [Finding(check, Level.FAIL, error.message, _hint(result, error), concern)]
+    report = result.report
+    assert report is not None
+    model = f"{report.resolved_model} " if report.resolved_model else ""
+    findings = [Finding(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
+    if report.isolation:
+        findings.append(Finding(f"isolation:{result.ref}", Level.OK, _isolated(report.isolation)))
+    return findings
+
+
+def _isolated(told: Mapping[str, Any]) -> str:
+    """Say what the process of a probe was started with; each of it was checked, else the probe had failed."""
+    words = [f"{key.replace('_', ' ')}: {listing(told[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")]
+    words.append(f"foreign hooks: {listing(told.get('foreign_hooks', ())) or 'none'}")
+    if "dropped" in told:
+        names = ", ".join(told["dropped"])
+        words.append(f"its launcher dropped {plural(len(told['dropped']), 'variable')}{names and f' ({names})'}")
+    return "; ".join(words)
+
+
+def _hint(result: ProbeResult, error: KtxError) -> str | None:
+    """Return what helps: of a wrong model the command with one there is, of a foreign binary how to replace it."""
+    if error.code == "isolation" and error.hint in (None, "ktx doctor"):
+        return _AGAIN
+    if error.code == "connection" and result.ref.backend == "gateway":
+        return "check the network, the proxy and llm.provider.gateway.base_url"
+    if error.code != "model":
+        return error.hint
+    own = OWN_DEFAULT.get(result.ref.backend)
+    near = own or did_you_mean(result.ref.model, PRICES)
+    return error.hint.removesuffix("MODEL") + near if near and error.hint else error.hint
 
 
 def check_claude(context: CheckContext) -> list[Finding]:
@@ -47,19 +116,19 @@ def check_claude(context: CheckContext) -> list[Finding]:
     config = context.loaded.config
     used = [ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS]
     if not used:
-        return [Finding("claude", Level.SKIP, "no role uses the local Claude Code session")]
+        return [Finding(CLAUDE, Level.SKIP, "no role uses the local Claude Code session")]
     try:
         host, binary = claude_host(used[0], config, project_dir=context.project_dir, environ=context.environ)
     except KtxError as error:
-        return [Finding("claude", Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return [Finding(CLAUDE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
     dropped = dropped_names(context.environ, secret_names=secret_names(config))
     names = f": {', '.join(dropped)}" if dropped else ""
     kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"
-    findings = [Finding("claude", Level.OK, f"{binary}; {kept_back}")]
+    findings = [Finding(CLAUDE, Level.OK, f"{binary}; {kept_back}")]
     files = managed_files(host.environment)
     if files:
         allowed = config.llm.provider.claude.allow_managed_policy
         managed = managed_error(files, backend=used[0])
         level = Level.WARN if allowed else Level.FAIL
-        findings.append(Finding("claude", level, managed.message, None if allowed else managed.hint, Concern.AUTH))
+        findings.append(Finding(CLAUDE, level, managed.message, None if allowed else managed.hint, Concern.AUTH))
     return findings

@@ -1,41 +1,169 @@
-"""`ktx doctor`: every check for real, and what the exit code makes of it."""
+"""`ktx doctor`: every check for real, what can be mended without asking, and what the exit code makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ktx_cli.core.errors import KtxError, NotReadyError, UsageError
+from ktx_cli.core.errors import ConfigError, KtxError, NoProjectError, NotReadyError, UsageError
 from ktx_cli.core.text import did_you_mean, listing, plural
-from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.readiness.advice import typed
+from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
 from ktx_cli.jobs.readiness.registry import CHECKS, run_checks
-from ktx_cli.project.config import load_config
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.config import KtxConfig, LoadedConfig, load_config
+from ktx_cli.project.layout import CONFIG_NAME, Layout
+
+PROJECT = "project"
+"""The name of the finding that there is no project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What `--fix` did about a check; `error`: why it could not."""
+
+    check: str
+    message: str
+    error: KtxError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {"check": self.check, "message": self.message, "done": self.error is None}
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The findings by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
+
+    answers: dict[str, list[Finding]] = field(default_factory=dict)
+    repaired: list[Repaired] = field(default_factory=list)
+    problem: KtxError | None = None
+    project_dir: Path | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, in the order of the checks."""
+        return [finding for findings in self.answers.values() for finding in findings]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many findings there are of each level."""
+        levels = [finding.level for finding in self.findings]
+        return {level.value: levels.count(level) for level in Level}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        findings = [
+            {**each.to_json(), "id": check, "fixable": each.repair is not None, "file": each.file, "line": each.line}
+            for check, found in self.answers.items()
+            for each in found
+        ]
+        return {
+            "findings": findings,
+            "counts": self.counts(),
+            "repaired": [each.to_json() for each in self.repaired],
+        }
 
 
 def diagnose(
     project_dir: Path, environ: Mapping[str, str], *, only: Sequence[str] = (), skip: Sequence[str] = ()
 ) -> list[Finding]:
     """Run the checks; raises `ConfigError` for a broken `ktx.yaml`, `UsageError` for an unknown check id."""
+    found = examine(project_dir, environ, only=only, skip=skip)
+    if found.problem is not None:
+        raise found.problem
+    return found.findings
+
+
+def examine(
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    fix: bool = False,
+) -> Diagnosis:
+    """Run the checks, those that need no settings also where `ktx.yaml` is broken; `UsageError` for an unknown id.
+
+    `fix`: then mend what can be mended without asking, and run the checks concerned once more.
+    """
+    checks = chosen(only, skip)
+    layout = Layout(project_dir)
+    try:
+        loaded = load_config(layout.config)
+    except ConfigError as error:
+        return _without_settings(layout, environ, checks, error)
+    context = CheckContext(layout, loaded, environ, live=True)
+    found = Diagnosis(_answers(context, checks), project_dir=project_dir)
+    if fix:
+        _mend(context, found, checks)
+    return found
+
+
+def without_project(error: NoProjectError) -> Diagnosis:
+    """Return the diagnosis of a folder without a project."""
+    return Diagnosis({PROJECT: [Finding(PROJECT, Level.FAIL, error.message, error.hint, Concern.SETUP)]}, problem=error)
+
+
+def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    """Return the checks that are asked for; `UsageError` for an id none has."""
     known = {check.id for check in CHECKS}
     for name in (*only, *skip):
         if name not in known:
             near = did_you_mean(name, known)
-            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(check.id for check in CHECKS)}"
+            hint = f"did you mean `{near}`?" if near else "ktx doctor --list"
             raise UsageError(f"there is no check `{name}`", hint=hint)
-    layout = Layout(project_dir)
-    context = CheckContext(layout, load_config(layout.config), environ, live=True)
-    return run_checks(context, [c for c in CHECKS if (not only or c.id in only) and c.id not in skip])
+    return [check for check in CHECKS if (not only or check.id in only) and check.id not in skip]
 
 
-def verdict(findings: Sequence[Finding], *, strict: bool) -> KtxError | None:
+def verdict(found: Diagnosis, *, strict: bool) -> KtxError | None:
     """Return what the command ends with: None, `not_ready` (only setup or authentication failed), else a failure."""
-    failed = [f for f in findings if f.level is Level.FAIL]
-    if strict:
-        failed += [f for f in findings if f.level is Level.WARN]
+    if found.problem is not None:
+        return found.problem
+    wanted = (Level.FAIL, Level.WARN) if strict else (Level.FAIL,)
+    failed = [finding for finding in found.findings if finding.level in wanted]
     if not failed:
         return None
     message = f"{plural(len(failed), 'check')} failed: {listing(dict.fromkeys(f.check for f in failed))}"
     if all(f.level is Level.FAIL and f.concern in (Concern.SETUP, Concern.AUTH) for f in failed):
         return NotReadyError(message, hint=failed[0].hint)
     return KtxError(message, hint=failed[0].hint, code="checks_failed")
+
+
+def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[Finding]]:
+    settings, folder = context.loaded.raw, context.project_dir
+    return {
+        check.id: [typed(finding, settings, folder) for finding in found]
+        for check, found in zip(checks, run_checks(context, checks), strict=True)
+    }
+
+
+def _without_settings(
+    layout: Layout, environ: Mapping[str, str], checks: Sequence[Check], error: ConfigError
+) -> Diagnosis:
+    """Run what needs no settings, and say what is wrong with them."""
+    context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
+    answers = _answers(context, [check for check in checks if not check.settings])
+    line = error.details.get("line")
+    hint = f"in {CONFIG_NAME} line {line}: {error.hint}" if line and error.hint else error.hint
+    finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)
+    return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
+
+
+def _mend(context: CheckContext, found: Diagnosis, checks: Sequence[Check]) -> None:
+    """Mend what can be, each once, and put what its checks find then in the place of what they found."""
+    touched = []
+    for check in checks:
+        findings = [each for each in found.answers[check.id] if each.repair and each.level is not Level.OK]
+        for name, finding in {each.check: each for each in findings}.items():
+            found.repaired.append(_repaired(name, finding))
+            touched.append(check)
+    found.answers.update(_answers(context, [check for check in checks if check in touched]))
+
+
+def _repaired(name: str, finding: Finding) -> Repaired:
+    assert finding.repair is not None
+    try:
+        return Repaired(name, finding.repair())
+    except KtxError as error:
+        return Repaired(name, error.message, error)

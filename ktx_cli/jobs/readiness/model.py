@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,29 @@ class Concern(StrEnum):
     OTHER = "other"
 
 
+Repair = Callable[[], str]
+"""Mends what a finding is about and says what it did; raises `KtxError`. It touches nothing of the user's."""
+
+TIME_LIMIT = 30.0
+"""Seconds a check may take before it counts as failed, unless it says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer of a check: what was found, and the exact command or edit that helps."""
+    """The answer of a check: what was found, and the exact command or edit that helps.
+
+    `repair`: what `ktx doctor --fix` does about it, None where a person has to decide. `file`: where it is, from the
+    project's folder, and the `line` there.
+    """
 
     check: str
     level: Level
     message: str
     hint: str | None = None
     concern: Concern = Concern.OTHER
+    repair: Repair | None = field(default=None, compare=False, repr=False)
+    file: str | None = None
+    line: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as it stands in the envelope."""
@@ -74,9 +88,14 @@ class CheckContext:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check; `run` answers with one finding or several. `live`: it opens databases or starts programs."""
+    """A named check; `run` answers with one finding or several, within `seconds`.
+
+    `live`: it opens databases or starts programs. `settings`: it needs a `ktx.yaml` that can be read.
+    """
 
     id: str
     title: str
     run: Callable[[CheckContext], list[Finding]]
     live: bool = False
+    settings: bool = True
+    seconds: float = TIME_LIMIT

@@ -8,8 +8,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from ktx_cli.connectors.port import TableRef
-from ktx_cli.context.scan.profiling.model import NOT_READ
-from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, one_line, plural
 from ktx_cli.jobs.ingest.ledger import LastScan, last_scans
@@ -61,12 +59,17 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
     if not objects:
         return []
     said = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
-    hint = f"ktx connection test {scan.connection}; then: ktx scan {scan.connection}"
+    hint = f"ktx connection test {scan.connection} && ktx scan {scan.connection}"
     return [Finding(CHECK, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
 
 
 def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]:
     """Yield what failed, and apart from it what the settings leave out."""
+    if not found:
+        return
+    from ktx_cli.context.scan.profiling.model import NOT_READ
+    from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME
+
     meant = [str(ref) for ref, why in found if why == NOT_READ]
     failed = [each for each in found if each[1] != NOT_READ]
     if failed:
@@ -74,12 +77,12 @@ def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
         late = any(why == OUT_OF_TIME for _, why in failed)
         hint = f"ktx config set scan.budget.seconds {seconds * 2}" if late else f"ktx connection test {connection}"
-        yield Finding(CHECK, Level.WARN, message, f"{hint}; then: ktx scan {connection}")
+        yield Finding(CHECK, Level.WARN, message, f"{hint} && ktx scan {connection}")
     if meant:
         message = (
             f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
         )
-        yield Finding(CHECK, Level.OK, message, f"ktx config set scan.views always; then: ktx scan {connection}")
+        yield Finding(CHECK, Level.OK, message, f"ktx config set scan.views always && ktx scan {connection}")
 
 
 def _grouped(found: Unread) -> Iterable[str]:

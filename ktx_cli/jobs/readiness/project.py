@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import time
 
+from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import listing, plural, shell_words
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.project.leases import current_holder
+from ktx_cli.project.leases import current_holder, hold_lease
 from ktx_cli.project.repository import Repository
 from ktx_cli.project.state import read_state
 
@@ -29,7 +32,9 @@ def check_databases(context: CheckContext) -> list[Finding]:
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
             message = f"`setup.database_connection_ids` names `{name}`, which is no connection"
-            findings.append(Finding("databases", Level.WARN, message, "ktx config get setup.database_connection_ids"))
+            kept = [each for each in config.setup.database_connection_ids if each in config.connections]
+            hint = shell_words("ktx", "config", "set", "setup.database_connection_ids", json.dumps(kept))
+            findings.append(Finding("databases", Level.WARN, message, hint))
     return [Finding("databases", Level.OK, plural(len(databases), "database")), *findings]
 
 
@@ -38,17 +43,24 @@ def check_repository(context: CheckContext) -> list[Finding]:
     try:
         repository = Repository.discover(context.project_dir)
         if repository is None:
-            return [Finding("repository", Level.WARN, "not in a git repository; the first run creates one")]
+            message = "not in a git repository; the first run creates one"
+            return [Finding("repository", Level.WARN, message, shell_words("git", "-C", context.project_dir, "init"))]
         lock = repository.leftover_lock()
         if lock is not None:
-            message = f"a killed run left {lock}, which stops git; `ktx ingest` takes it away"
-            return [Finding("repository", Level.WARN, message, "ktx ingest")]
+            message = f"a killed run left {lock}, which stops git; the next run takes it away"
+            hint = "ktx doctor --fix --only repository"
+            return [Finding("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))]
         repository.check_writable()
         head = repository.head()
     except KtxError as error:
         return [Finding("repository", Level.FAIL, error.message, error.hint)]
     where = "a folder of the repository" if repository.layout.is_host else "its own repository"
     return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
+
+
+def _recovered(repository: Repository) -> str:
+    done = repository.recover()
+    return f"took away what a killed run left in {repository.layout.git_dir}: {listing(done.removed)}"
 
 
 def check_lease(context: CheckContext) -> list[Finding]:
@@ -62,4 +74,12 @@ def check_lease(context: CheckContext) -> list[Finding]:
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
     if holder.is_alive(time.time()):
         return [Finding("lease", Level.OK, f"at work: {who}")]
-    return [Finding("lease", Level.WARN, f"a dead run left its lease: {who}", "the next run takes it over by itself")]
+    message = f"a dead run left its lease, which the next run takes over: {who}"
+    hint = "ktx doctor --fix --only lease"
+    return [Finding("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
+
+
+def _given_back(context: CheckContext, who: str) -> str:
+    """Take the lease over as a run does, and give it back."""
+    with hold_lease(context.layout, run_id=new_run_id(), command="ktx doctor --fix"):
+        return f"took the lease over from {who}, and gave it back"

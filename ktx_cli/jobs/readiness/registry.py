@@ -2,77 +2,73 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Iterable
 
-from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness import backends, context, live, machine, models, profiles, project, secrets, storage
-from ktx_cli.jobs.readiness.model import Check, CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.readiness import (
+    agents,
+    backends,
+    context,
+    embedding,
+    history,
+    live,
+    machine,
+    models,
+    profiles,
+    project,
+    references,
+    search,
+    secrets,
+    serving,
+    storage,
+)
+from ktx_cli.jobs.readiness.model import Check, CheckContext, Finding
+from ktx_cli.jobs.readiness.running import Work, side_by_side
 
 CHECKS: tuple[Check, ...] = (
-    Check("python", "Python", machine.check_python),
-    Check("sqlite", "SQLite", machine.check_sqlite),
-    Check("git", "git", machine.check_git),
-    Check("config", "ktx.yaml", project.check_config),
-    Check(models.CHECK, "LLM backend", models.check_llm),
-    Check("databases", "databases configured", project.check_databases),
-    Check(secrets.CHECK, "secrets", secrets.check_secrets),
-    Check(context.CHECK, "context built", context.check_context),
-    Check(profiles.CHECK, "nothing left out", profiles.check_profiles),
-    Check(storage.STATE, "state database", storage.check_state),
-    Check(storage.WRITABLE, "files can be written", storage.check_writable),
-    Check("repository", "repository", project.check_repository),
-    Check("lease", "lease", project.check_lease),
-    Check("claude", "Claude Code", backends.check_claude, live=True),
-    Check("probe", "LLM probe", backends.check_probes, live=True),
-    Check("connections", "connections", live.check_connections, live=True),
+    Check("python", "Python and the packages ktx needs", machine.check_python, settings=False),
+    Check("sqlite", "SQLite with full-text search", machine.check_sqlite, settings=False),
+    Check("git", "a git that is new enough", machine.check_git, settings=False),
+    Check("config", "ktx.yaml is valid", project.check_config),
+    Check("extras", "the packages of the drivers that are configured", machine.check_extras),
+    Check(models.CHECK, "the settings and the session of the LLM backends", backends.check_settings, live=True),
+    Check("databases", "a database is configured", project.check_databases),
+    Check(secrets.CHECK, "secret references resolve", secrets.check_secrets),
+    Check(context.CHECK, "every database has context", context.check_context),
+    Check(profiles.CHECK, "the last scans left nothing out", profiles.check_profiles),
+    Check(references.WIKI, "references of wiki pages lead somewhere", references.check_wiki),
+    Check(references.SEMANTIC, "the files of the semantic layer have no errors", references.check_semantic),
+    Check(search.CHECK, "the search index is up to date", search.check_index),
+    Check(storage.STATE, "the state database, for this user alone", storage.check_state),
+    Check(storage.WRITABLE, "a run can write its files", storage.check_writable),
+    Check(storage.DISK, "room on the disks", storage.check_disk),
+    Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),
+    Check("lease", "no lease of a dead run", project.check_lease),
+    Check(serving.CHECK, "the MCP server that was started answers", serving.check_server),
+    Check(agents.CHECK, "what was put into the files of agent clients", agents.check_agents),
+    Check(backends.CLAUDE, "the Claude Code binary, its environment, managed files", backends.check_claude, live=True),
+    Check(
+        backends.PROBE,
+        "a call to every model behind a role, and its isolation",
+        backends.check_probes,
+        live=True,
+        seconds=300.0,
+    ),
+    Check(embedding.CHECK, "the embeddings model makes vectors", embedding.check_embeddings, live=True, seconds=90.0),
+    Check(
+        live.CHECK,
+        "every connection answers, and its role may only read",
+        live.check_connections,
+        live=True,
+        seconds=60.0,
+    ),
+    Check(history.CHECK, "the query history may be read", history.check_history, live=True, seconds=60.0),
 )
 
-READINESS = ("config", "llm", "databases", "secrets", "context", "state")
-"""The checks that decide whether a project is ready; `ktx status` runs them."""
 
-TIME_LIMIT = 30.0
-"""Seconds a check may take before it counts as failed."""
-
-
-def run_checks(context: CheckContext, checks: Iterable[Check], *, seconds: float = TIME_LIMIT) -> list[Finding]:
-    """Run the checks side by side and return their findings in the order of the checks.
+def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Finding]]:
+    """Run the checks side by side and return the findings of each, in their order.
 
     A check that raises or takes too long is a failed finding; the others are not affected.
     """
-    running = [(check, _Worker(check, context)) for check in checks]
-    for _, worker in running:
-        worker.start()
-    findings: list[Finding] = []
-    for check, worker in running:
-        worker.join(seconds)
-        if worker.is_alive():
-            findings.append(Finding(check.id, Level.FAIL, f"no answer within {seconds:.0f} s"))
-        else:
-            findings.extend(worker.findings)
-    return findings
-
-
-def named(ids: Iterable[str]) -> list[Check]:
-    """Return the checks with these ids, in the registry's order."""
-    wanted = set(ids)
-    return [check for check in CHECKS if check.id in wanted]
-
-
-class _Worker(threading.Thread):
-    """Runs one check; a daemon, so that a check that hangs cannot keep the process alive."""
-
-    def __init__(self, check: Check, context: CheckContext) -> None:
-        super().__init__(daemon=True)
-        self._check = check
-        self._context = context
-        self.findings: list[Finding] = []
-
-    def run(self) -> None:
-        try:
-            self.findings = self._check.run(self._context)
-        except KtxError as error:
-            self.findings = [Finding(self._check.id, Level.FAIL, error.message, error.hint)]
-        except Exception as error:  # noqa: BLE001 - a broken check is a finding, not the end of the others
-            message = f"the check itself failed: {type(error).__name__}: {error}"
-            self.findings = [Finding(self._check.id, Level.FAIL, message, concern=Concern.OTHER)]
+    return side_by_side(Work(check.id, functools.partial(check.run, context), check.seconds) for check in checks)

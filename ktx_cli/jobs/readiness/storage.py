@@ -1,9 +1,12 @@
-"""Checks of the disk: the state database can be one, and a run could write where it has to."""
+"""Checks of the disks: the state database can be one, a run could write where it has to, and there is room."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, shell_words
@@ -11,9 +14,14 @@ from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.project.files import can_write_in
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.state import check_private_folder, open_to_others
+from ktx_cli.project.state import check_private_folder, open_to_others, prepare_private_folder
 
-STATE, WRITABLE = "state", "writable"
+STATE, WRITABLE, DISK = "state", "writable", "disk"
+
+NEEDED_BYTES: Final = 50 << 20
+"""Room on a disk below which a run is likely to end in an error: objects of git, the state database, the index."""
+WANTED_BYTES: Final = 500 << 20
+"""Room below which somebody should look."""
 
 
 def check_state(context: CheckContext) -> list[Finding]:
@@ -25,8 +33,43 @@ def check_state(context: CheckContext) -> list[Finding]:
     opened = open_to_others(context.layout)
     if context.layout.private in opened:  # what is in a folder that is closed is closed
         message = f"other users have access to {listing(map(str, opened), 3)}"
-        return [Finding(STATE, Level.WARN, message, shell_words("chmod", "go-rwx", *opened[:20]))]
+        hint = shell_words("chmod", "go-rwx", *opened[:20])
+        return [Finding(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
     return [Finding(STATE, Level.OK, "nothing is in its way")]
+
+
+def _closed(context: CheckContext, opened: list[Path]) -> str:
+    prepare_private_folder(context.layout)
+    return f"closed {listing(map(str, opened), 3)} to other users"
+
+
+def check_disk(context: CheckContext) -> list[Finding]:
+    """There is room for a run on the disk of the project and on that of temporary files."""
+    folders = {folder.stat().st_dev: folder for folder in (Path(tempfile.gettempdir()), context.project_dir)}
+    free = {folder: shutil.disk_usage(folder).free for folder in folders.values()}
+    short = {folder: room for folder, room in free.items() if room < WANTED_BYTES}
+    if not short:
+        return [Finding(DISK, Level.OK, f"{_megabytes(min(free.values()))} free")]
+    return [
+        Finding(
+            DISK,
+            Level.FAIL if room < NEEDED_BYTES else Level.WARN,
+            f"{_megabytes(room)} free on the disk of {folder}",
+            _room_for(context, folder),
+        )
+        for folder, room in short.items()
+    ]
+
+
+def _room_for(context: CheckContext, folder: Path) -> str:
+    """Return what makes room: ktx's own copies may go at any time; else what shows how full the disk is."""
+    layout = context.layout
+    own = [each for each in (layout.cache, layout.raw_store) if folder == context.project_dir and each.is_dir()]
+    return shell_words("rm", "-r", *own) if own else shell_words("df", "-h", folder)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count >> 20:,} MB"
 
 
 def check_writable(context: CheckContext) -> list[Finding]:
@@ -35,8 +78,7 @@ def check_writable(context: CheckContext) -> list[Finding]:
     if not barred:
         return [Finding(WRITABLE, Level.OK, "a run can write everywhere it has to")]
     message = f"a run cannot write in {listing(map(str, barred), 3)}"
-    hint = f"give this user access, for example: {shell_words('chmod', 'u+rwx', *barred[:20])}"
-    return [Finding(WRITABLE, Level.FAIL, message, hint)]
+    return [Finding(WRITABLE, Level.FAIL, message, shell_words("chmod", "u+rwx", *barred[:20]))]
 
 
 def _folders(context: CheckContext) -> list[Path]:

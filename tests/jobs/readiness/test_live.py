@@ -57,7 +57,10 @@ def test_a_role_that_can_leave_its_session_fails(tmp_path: Path, monkeypatch: py
     (finding,) = diagnose(tmp_path, {"PG_URL": "postgresql://x"}, only=["connections"])
     assert finding.level is Level.FAIL
     assert fact in finding.message
-    assert finding.hint == "give ktx a role that may only SELECT"
+    assert finding.hint == (
+        "as an administrator: CREATE ROLE ktx_reader LOGIN PASSWORD '...'; GRANT pg_read_all_data TO ktx_reader; "
+        "then: export PG_URL=..."
+    )
 
 
 @pytest.mark.postgres

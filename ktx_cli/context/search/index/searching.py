@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -85,6 +85,21 @@ class Searcher:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
 
+    def drift(self) -> tuple[ResultWarning, ...]:
+        """Say why the index is not used, or what it is behind by, and whose vectors it lacks; nothing is searched."""
+        contents = self.contents()
+        signatures = contents.signatures()
+        base, warnings = self._opened()
+        units = behind(base, signatures, contents, self.tree)
+        if base is None:
+            return tuple(warnings) if units else ()
+        try:
+            embedder = self.embedder()
+        except KtxError:  # why it cannot be had is another question
+            embedder = None
+        unlike = None if embedder is None else no_vectors(base.store, embedder)
+        return (*_told(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
+
     def close(self) -> None:
         """Let go of the index; what is asked later opens it again."""
         with self._lock:
@@ -132,10 +147,7 @@ class Searcher:
         view = self._looked[0]
         if self._view_of != key:  # else what was read last time is as it was
             view, self._view_of = View.of(base).changed(contents, self.tree, units), key
-        if base is not None and units:
-            known = {unit: base.units.get(unit, ("", ""))[0] for unit in units}
-            warnings = [_behind_warning({unit: (was, signatures.get(unit, "")) for unit, was in known.items()})]
-        return view, warnings
+        return view, _told(base, units, signatures, warnings)
 
     def _opened(self) -> tuple[Base | None, _Warnings]:
         """Return the index there is now; none where it is missing, damaged or of another version, which is told."""
@@ -181,6 +193,14 @@ class Searcher:
         except KtxError as error:
             return [], [ResultWarning("no_vectors", f"searched by words alone: {error.message}", hint=error.hint)]
         return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
+
+
+def _told(base: Base | None, units: Collection[str], signatures: Mapping[str, str], warnings: _Warnings) -> _Warnings:
+    """Return what there is to know about an index from which some units differ."""
+    if base is None or not units:
+        return warnings
+    known = {unit: base.units.get(unit, ("", ""))[0] for unit in units}
+    return [_behind_warning({unit: (was, signatures.get(unit, "")) for unit, was in known.items()})]
 
 
 def _behind_warning(units: Mapping[str, tuple[str, str]]) -> ResultWarning:

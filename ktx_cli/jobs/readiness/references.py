@@ -1,0 +1,54 @@
+"""Checks of what people and agents read: references of wiki pages lead somewhere, definitions have no errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktx_cli.context.wiki.model import Finding as WikiFinding
+from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
+from ktx_cli.jobs.semantic.layers import layer_ids
+from ktx_cli.jobs.semantic.validating import validate_layers
+from ktx_cli.jobs.wiki import lint_wiki
+
+WIKI, SEMANTIC = "wiki", "semantic"
+MOST = 20
+"""How many findings of a kind are told one by one."""
+
+
+def check_wiki(context: CheckContext) -> list[Finding]:
+    """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
+    linted = lint_wiki(context.layout, context.loaded.config)
+    found = [each for each in linted.findings if each.code.startswith("dangling_")]
+    if not found:
+        return [Finding(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
+    findings = [Finding(WIKI, Level.WARN, str(each), _edit(each), file=each.path, line=each.line) for each in found]
+    return _bounded(findings, "ktx wiki lint")
+
+
+def _edit(found: WikiFinding) -> str:
+    return f"in {found.path} line {found.line}: {found.hint}" if found.hint else f"edit {found.path} line {found.line}"
+
+
+def check_semantic(context: CheckContext) -> list[Finding]:
+    """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
+    if not layer_ids(context.layout):
+        return [Finding(SEMANTIC, Level.SKIP, "there is no semantic layer yet")]
+    found = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
+    errors = [problem for _, problem in found.problems if problem.severity == "error"]
+    if not errors:
+        return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
+    findings = []
+    for problem in errors:
+        file, line = problem.place.path, problem.place.line
+        hint = f"in {file} line {line}: {problem.hint}" if problem.hint else f"correct {file} line {line}"
+        findings.append(Finding(SEMANTIC, Level.FAIL, f"{file}:{line}: {problem.message}", hint, file=file, line=line))
+    return _bounded(findings, "ktx sl validate")
+
+
+def _bounded(findings: Sequence[Finding], command: str) -> list[Finding]:
+    """Return the first findings, and one that says how many more there are."""
+    kept = list(findings[:MOST])
+    if len(findings) > MOST:
+        first = findings[0]
+        kept.append(Finding(first.check, first.level, f"{len(findings) - MOST} more: {command} lists them", command))
+    return kept

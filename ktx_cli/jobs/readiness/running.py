@@ -1,0 +1,63 @@
+"""Runs work side by side, each piece within its time: whatever hangs or breaks is a finding and stops nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ktx_cli.core.clock import monotonic
+from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.readiness.model import Concern, Finding, Level
+
+SETUP_CODES = frozenset({"secret", "not_ready", "no_backend"})
+"""Errors that say that something is not set up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A piece of work: what its findings are called where it makes none itself, and the seconds it may take."""
+
+    name: str
+    run: Callable[[], list[Finding]]
+    seconds: float
+
+
+def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
+    """Run all pieces at the same time and return the findings of each, in their order."""
+    workers = [_Worker(piece) for piece in pieces]
+    started = monotonic()
+    for worker in workers:
+        worker.start()
+    return [worker.outcome(started) for worker in workers]
+
+
+def failed(name: str, error: KtxError) -> Finding:
+    """Return the finding for an error that a check ended with."""
+    concern = Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
+    return Finding(name, Level.FAIL, error.message, error.hint, concern)
+
+
+class _Worker(threading.Thread):
+    """Runs one piece; a daemon, so that one that hangs cannot keep the process alive."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._findings: list[Finding] = []
+
+    def run(self) -> None:
+        try:
+            self._findings = self._work.run()
+        except KtxError as error:
+            self._findings = [failed(self._work.name, error)]
+        except Exception as error:  # noqa: BLE001 - a broken check is a finding, not the end of the others
+            message = f"the check itself failed: {type(error).__name__}: {error}"
+            self._findings = [Finding(self._work.name, Level.FAIL, message)]
+
+    def outcome(self, started: float) -> list[Finding]:
+        """Wait for what is left of the piece's time and return what it found."""
+        self.join(max(0.0, started + self._work.seconds - monotonic()))
+        if not self.is_alive():
+            return self._findings
+        return [Finding(self._work.name, Level.FAIL, f"no answer within {self._work.seconds:g} s")]
