@@ -169,6 +169,43 @@ def llm_flags(values: Values) -> dict[str, str]:
     return given_flags({f"--{name.replace('_', '-')}": values[name] for name in names})
 
 
+def other_words(values: Values) -> list[str]:
+    """Return the flags that are neither about the model nor about a connection, as words of a command."""
+    words: list[str] = []
+    for name in _OTHERS:
+        value = values[name]
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif value not in (None, False, []):
+            shown = ["env:NAME"] if name == "embedding_api_key" and not _is_reference(value) else value
+            for item in shown if isinstance(shown, list) else [shown]:
+                words += [flag, str(item)]
+    return words
+
+
+_OTHERS: Final = (
+    "llm_role",
+    "descriptions",
+    "embeddings",
+    "embedding_model",
+    "embedding_dimensions",
+    "embedding_api_key",
+    "embedding_base_url",
+    "build",
+    "agents",
+    "agents_scope",
+    "keep_secrets",
+    "no_test",
+)
+
+
+def _is_reference(value: str) -> bool:
+    from ktx_cli.project.secrets import is_reference
+
+    return is_reference(value)
+
+
 def _llm(values: Values) -> ModelAnswer | None:
     flags = llm_flags(values)
     models = dict(_pairs(values["llm_role"], "--llm-role", "triage=haiku"))

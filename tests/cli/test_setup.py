@@ -182,7 +182,7 @@ def test_a_backend_that_the_default_model_goes_around_is_refused(ktx: Run, proje
     assert (answer.code, config.read_bytes()) == (2, before)
     error = answer.envelope["error"]
     assert error["message"] == "`llm.models.default` is `gateway:gpt-5.4`, which goes to `gateway`"
-    assert error["hint"] == "ktx setup --llm-backend claude-code --llm-model MODEL"
+    assert error["hint"] == " ".join(["ktx setup --llm-backend claude-code --llm-model MODEL", *no_test])
     assert ktx("setup", "--llm-backend", "claude-code", "--llm-model", "haiku", "--no-test").code == 0
     answer = ktx("setup", "--llm-backend", "none", "--llm-model", "gateway:x", "--no-test", "--json")
     assert answer.envelope["error"]["hint"].startswith("remove llm.models.default from ktx.yaml")

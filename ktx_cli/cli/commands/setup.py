@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.model_flags import ModelAttempt, shown_words
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.cli.setup_flags import answers_of, llm_flags, with_flags
+from ktx_cli.cli.setup_flags import answers_of, with_flags
+from ktx_cli.cli.setup_retyping import Retyped
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, Step
-from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
+from ktx_cli.jobs.setup.answers import Answers, Step
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.setup.run import SetupRequest
@@ -97,52 +94,10 @@ def _done(session: Session, request: SetupRequest, values: Mapping[str, Any]) ->
     from ktx_cli.cli.showing_setup import report_blocks
     from ktx_cli.jobs.setup.run import setup as run_setup
 
-    models = _model_attempt(session, request, values)
-    with models.hinting(), _connection_hints(session, request, models):
+    retyped = Retyped(["ktx", "setup", *session.settings.project_words], values, request.answers)
+    with retyped.hinting():
         report = run_setup(request)
     for warning in report.warnings:
-        models.retold(warning)
+        retyped.retold(warning)
     session.warn(*report.warnings)
     return Result(report.to_json(), report_blocks(report), report.error, next_steps=report.next_steps)
-
-
-def _model_attempt(session: Session, request: SetupRequest, values: Mapping[str, Any]) -> ModelAttempt:
-    llm = llm_flags(values)
-
-    def typed(changed: Mapping[str, str]) -> str:
-        words = ["ktx", "setup", *session.settings.project_words, *shown_words({**llm, **changed})]
-        attempts = list(_attempts(request.answers, words)) if values["answers"] is None else []
-        return attempts[0].typed({}) if attempts else Attempt(words, None, {}, {}).typed({})
-
-    return ModelAttempt(typed)
-
-
-@contextlib.contextmanager
-def _connection_hints(session: Session, request: SetupRequest, models: ModelAttempt) -> Iterator[None]:
-    begins = ["ktx", "setup", *session.settings.project_words]
-    with contextlib.ExitStack() as stack:
-        for attempt in _attempts(request.answers, begins):
-            stack.enter_context(attempt.hinting())
-        yield
-
-
-def _attempts(answers: Answers, begins: list[str]) -> Iterator[Attempt]:
-    for prefix, words, given in (
-        ("database", DATABASE_WORDS, answers.databases),
-        ("source", SOURCE_WORDS, answers.sources),
-    ):
-        for answer in given:
-            yield _attempt(prefix, words, answer, begins)
-
-
-def _attempt(prefix: str, words: tuple[Word, ...], answer: ConnectionAnswer, begins: list[str]) -> Attempt:
-    from ktx_cli.jobs.setup.fields import key_of
-
-    flags = {"driver": f"--{prefix}"}
-    for word in words:
-        key = key_of(word, answer.driver)
-        if key is not None:
-            flags.setdefault(key, f"--{prefix}-{word.name}")
-    if prefix == "database":
-        flags |= {"include": "--include", "exclude": "--exclude"}
-    return Attempt(begins, answer.id, answer.fields, flags, f"--{prefix}-connection-id", f"--{prefix}-set")

@@ -13,6 +13,7 @@ from ktx_cli.core.text import listing
 from ktx_cli.jobs.setup.answers import Answers, Build
 from ktx_cli.jobs.setup.planning import kept, planned
 from ktx_cli.jobs.setup.run import SetupRequest, require_folder, same_secret
+from ktx_cli.llm.roles import NO_BACKEND
 from ktx_cli.project.config import load_config
 from ktx_cli.project.config.checks import values_of
 from ktx_cli.project.config.masking import is_literal_secret
@@ -84,7 +85,7 @@ def _steps(
 
 
 def _tried(answers: Answers) -> Iterator[str]:
-    if answers.llm is not None:
+    if answers.llm is not None and answers.llm.backend != NO_BACKEND:
         yield "the models"
     if answers.embeddings is not None:
         yield "the embeddings"

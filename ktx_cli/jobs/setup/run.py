@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,10 @@ def _test(request: SetupRequest, layout: Layout, config: KtxConfig, report: Setu
     """Connect to what was answered, and ask the models; raises the error a run would end with."""
     answers = request.answers
     for connection in report.tests:
-        report.tests[connection] = check_connection_of(
-            config, connection, project_dir=layout.root, environ=request.environ
-        )
+        with naming(connection, config):
+            report.tests[connection] = check_connection_of(
+                config, connection, project_dir=layout.root, environ=request.environ
+            )
     if answers.embeddings is not None:
         report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
     if answers.llm is not None and _about_a_model(answers.llm):
@@ -148,6 +150,17 @@ def _test(request: SetupRequest, layout: Layout, config: KtxConfig, report: Setu
             warn=report.warnings.append,
             emit=request.emit,
         )
+
+
+@contextlib.contextmanager
+def naming(connection: str, config: KtxConfig) -> Iterator[None]:
+    """Let errors say which connection they are about, and of what kind it is."""
+    try:
+        yield
+    except KtxError as error:
+        kind = "database" if connection in config.databases() else "source"
+        error.details |= {"connection": connection, "kind": kind}
+        raise
 
 
 def _about_a_model(answer: ModelAnswer) -> bool:

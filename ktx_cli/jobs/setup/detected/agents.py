@@ -51,7 +51,7 @@ def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOff
     found: list[tuple[_Sign, AgentOffer]] = []
     for target in CLIENTS:
         has = target in installed
-        sign = (_Sign.INSTALLED, "ktx is in it") if has else next(_signs(target, where), None)
+        sign = (_Sign.INSTALLED, "has this project") if has else next(_signs(target, where), None)
         if sign is not None and target is not Target.UNIVERSAL:
             found.append((sign[0], AgentOffer(target, f"{_CLIENTS[target][0]} ({sign[1]})", has)))
     universal = AgentOffer(Target.UNIVERSAL, _CLIENTS[Target.UNIVERSAL][0], Target.UNIVERSAL in installed)
