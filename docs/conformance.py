@@ -1,8 +1,8 @@
 """Holds the MCP server against public tools and writes `docs/measured/mcp-conformance.md`.
 
-`python -m docs.conformance` installs the public conformance suite and the MCP Inspector with npm into a temporary folder
-(Node.js 22 among them), serves a demo, and keeps what they print in `docs/measured/mcp-conformance/`. `--tools DIR` uses a
-folder in which they are installed already.
+`python -m docs.conformance` installs the public conformance suite and the MCP Inspector with npm into a temporary
+folder (Node.js 22 among them), serves a demo, and keeps what they print in `docs/measured/mcp-conformance/`.
+`--tools DIR` uses a folder in which they are installed already.
 """
 
 from __future__ import annotations

@@ -1,17 +1,23 @@
-"""The text of `ktx.example.yaml`: every setting that has or will have an effect, once, with its comment."""
+"""The text of `ktx.example.yaml`: every setting that has or will have an effect, once, and `llm` for each backend."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.connections import Database
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
+from ktx_cli.project.config.llm import Llm
 from ktx_cli.project.config.root import KtxConfig
 
 WIDTH = 110
+BLOCK_FROM: Final = 3
+"""Entries from which a mapping is written line by line."""
+
+_API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
 
 _HEADER = """\
 # Every setting of ktx.yaml once, with its meaning and an example or its default. Written by `make docs`.
@@ -20,9 +26,37 @@ _HEADER = """\
 """
 
 
+_BACKENDS_HEADER = """\
+# The `llm` block of each backend, alone: take one, and take the marks off its lines.
+"""
+
+
 def example_yaml() -> str:
     """Return the example; it loads without an error. Settings of other versions (no effect) are left out."""
-    return _Example().text()
+    blocks = [textwrap.indent(text, "# ") for text in llm_blocks().values()]
+    return "\n".join([_Example().text(), _BACKENDS_HEADER, *blocks])
+
+
+def llm_blocks() -> dict[str, str]:
+    """Return by backend a whole `llm` block, as it would stand in a file with nothing else."""
+    roles = _value(settings_of(Llm)["models"])
+    return {
+        "claude-code": _llm("claude-code", {}, roles),
+        "claude-cli": _llm("claude-cli", {}, {"default": "sonnet"}),
+        "anthropic": _llm("anthropic", {"api_key": "env:ANTHROPIC_API_KEY"}, _API_MODELS),
+        "vertex": _llm("vertex", {"project": "my-project", "location": "europe-west1"}, _API_MODELS),
+        "gateway": _llm(
+            "gateway",
+            {"base_url": "https://gateway.example.com", "api_key": "env:GATEWAY_API_KEY", "auth": "bearer"},
+            {"default": "qwen3:8b"},
+        ),
+        "none": _llm("none", {}, {}),
+    }
+
+
+def _llm(backend: str, access: Mapping[str, str], models: Mapping[str, str]) -> str:
+    provider = {"backend": backend, **({backend: dict(access)} if access else {})}
+    return yaml.dump({"llm": {"provider": provider, **({"models": dict(models)} if models else {})}})
 
 
 class _Example:
@@ -71,7 +105,7 @@ class _Example:
         block = declared.block
         if block is None:
             self._comment(says, indent)
-            self._lines.append(f"{margin}{declared.key}: {yaml.flow(_value(declared))}")
+            self._lines += _written(declared.key, _value(declared), margin)
         elif block in self._shown:
             self._comment(f"`{declared.key}`: {says} The same settings as above.", indent)
         else:
@@ -87,6 +121,12 @@ class _Example:
         self._lines += textwrap.wrap(
             text, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
         )
+
+
+def _written(key: str, value: Any, margin: str) -> list[str]:
+    if isinstance(value, dict) and len(value) >= BLOCK_FROM:
+        return [f"{margin}{key}:", *(f"{margin}  {name}: {yaml.flow(inner)}" for name, inner in value.items())]
+    return [f"{margin}{key}: {yaml.flow(value)}"]
 
 
 def _value(declared: Setting) -> Any:

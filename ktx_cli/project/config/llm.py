@@ -122,6 +122,13 @@ class Llm(Block):
     models: dict[str, str] = setting(
         {},
         f"Model by role. Roles: {'; '.join(f'`{role}`: {says}' for role, says in ROLES.items())}.",
-        example={"default": "claude-sonnet-5-5"},
+        example={
+            "default": "claude-sonnet-5-5",
+            "triage": "claude-cli:haiku",
+            "candidateExtraction": "haiku",
+            "curator": "sonnet",
+            "reconcile": "opus",
+            "repair": "sonnet",
+        },
     )
     prompt_caching: PromptCaching = setting(PromptCaching, "What the provider caches.", alias="promptCaching")
