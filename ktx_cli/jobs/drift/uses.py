@@ -97,7 +97,7 @@ class Uses:
             if part in seen:
                 continue
             seen.add(part)
-            if part.told:
+            if part.told and not (part.kind == "grain" and via is not None):  # told of the source, or of the column
                 found.append(Use(part, via))
             between = part if part.told else via
             waiting += ((each, between) for each in self._needing[part])
