@@ -145,7 +145,9 @@ def _without_settings(
     context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
     answers = _answers(context, [check for check in checks if not check.settings])
     line = error.details.get("line")
-    hint = f"in {CONFIG_NAME} line {line}: {error.hint}" if line and error.hint else error.hint
+    hint = error.hint
+    if line and hint and not hint.startswith("correct line"):
+        hint = f"in {CONFIG_NAME} line {line}: {hint}"
     finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)
     return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
 

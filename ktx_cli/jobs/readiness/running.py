@@ -34,8 +34,8 @@ def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
 
 def failed(name: str, error: KtxError) -> Finding:
     """Return the finding for an error that a check ended with."""
-    concern = Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
-    return Finding(name, Level.FAIL, error.message, error.hint, concern)
+    missing = error.code in SETUP_CODES or "package" in error.details
+    return Finding(name, Level.FAIL, error.message, error.hint, Concern.SETUP if missing else Concern.OTHER)
 
 
 class _Worker(threading.Thread):

@@ -1,0 +1,119 @@
+"""`ktx doctor` in CI: each situation is found by the right check, in every format, and its printed fix mends it.
+
+Run alone, with `-s`, it prints the matrix.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ktx_cli.jobs.readiness import doctor
+from tests.cli.doctor_situations import SITUATIONS, Situation, World
+
+Run = Callable[..., Any]
+REPORT = "report.xml"
+HEADER = ("situation", "check", "level", "exit", "text", "json", "junit", "github", "fix", "fix carried out")
+
+
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory, _set_up: Path) -> Path:
+    """A project over the shop, ingested: every situation has a copy of it."""
+    from tests.cli.conftest import _invoked
+
+    folder = tmp_path_factory.mktemp("ingested") / "project"
+    shutil.copytree(_set_up, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home-of-matrix")))
+        patch.chdir(folder)
+        answer = _invoked("ingest")
+    assert answer.code == 0, answer
+    return folder
+
+
+@pytest.fixture
+def world(
+    ingested: Path, ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> World:
+    shutil.copytree(ingested, work, dirs_exist_ok=True)
+    return World(ktx, work, monkeypatch, request)
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Iterator[list[tuple[str, ...]]]:
+    """The rows of the situations that were shown; printed at the end."""
+    rows: list[tuple[str, ...]] = []
+    yield rows
+    widths = [max(map(len, column)) for column in zip(HEADER, *rows, strict=True)]
+    for row in (HEADER, *rows):
+        print("\n" + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), end="")
+    print()
+
+
+def remembered(patch: pytest.MonkeyPatch) -> None:
+    """Have the checks run once: the formats after the first are drawn from the same findings."""
+    kept: list[doctor.Diagnosis] = []
+    examine = doctor.examine
+
+    def once(*args: Any, **given: Any) -> doctor.Diagnosis:
+        kept[:] = kept or [examine(*args, **given)]
+        return kept[0]
+
+    patch.setattr(doctor, "examine", once)
+
+
+def told_by_json(data: Any, situation: Situation, fix: str) -> None:
+    (found, *_) = [each for each in data["findings"] if each["check"] == situation.check and each["level"] != "ok"]
+    assert (found["level"], found["hint"]) == (situation.level, fix), found
+
+
+def told_by_text(out: str, situation: Situation, fix: str) -> None:
+    lines = out.splitlines()
+    (place, *_) = [n for n, line in enumerate(lines) if line.split()[:2] == [situation.level, situation.check]]
+    assert lines[place + 1] == f"      fix: {fix}"
+
+
+def told_by_junit(path: Path, situation: Situation, fix: str) -> None:
+    cases = [case for case in ElementTree.parse(path).iter("testcase") if case.get("name") == situation.check]
+    tag = "failure" if situation.level == "fail" else "skipped"
+    (found, *_) = [each for case in cases for each in case.iter(tag)]
+    assert (found.get("message") or "").startswith(f"{situation.level}: ")
+    assert found.text == f"fix: {fix}"
+
+
+def told_by_github(out: str, situation: Situation, fix: str) -> None:
+    level = {"fail": "error", "warn": "warning"}[situation.level]
+    title = f"title=ktx doctor%3A {situation.check.replace(':', '%3A')}::"
+    (line, *_) = [each for each in out.splitlines() if each.startswith(f"::{level} ") and title in each]
+    assert line.endswith(f"%0Afix: {fix.replace('%', '%25')}")
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.postgres] if each.server else []) for each in SITUATIONS],
+)
+def test_what_ci_sees(situation: Situation, world: World, matrix: list[tuple[str, ...]]) -> None:
+    situation.arrange(world)
+    fix = situation.fix.format(project=world.project)
+    with pytest.MonkeyPatch.context() as patch:
+        remembered(patch)
+        as_json = world.ktx("doctor", "--json", "--junit", REPORT)
+        as_text, as_github = world.ktx("doctor"), world.ktx("doctor", "--github")
+    assert (as_json.code, as_text.code, as_github.code) == (situation.code,) * 3, as_json
+    told_by_json(as_json.data, situation, fix)
+    told_by_text(as_text.out, situation, fix)
+    told_by_junit(world.project / REPORT, situation, fix)
+    told_by_github(as_github.out, situation, fix)
+    if not situation.reason:
+        world.carry_out(fix)
+        after = world.ktx("doctor", "--only", situation.check_id, "--json")
+        levels = {each["check"]: each["level"] for each in after.data["findings"]}
+        assert levels.get(situation.check, "ok") == "ok", after
+    carried_out = f"no: {situation.reason}" if situation.reason else "yes: the check is ok"
+    formats = ("yes",) * 4
+    matrix.append((situation.name, situation.check, situation.level, str(situation.code), *formats, fix, carried_out))
