@@ -78,7 +78,7 @@ def test_the_envelope_has_every_finding_with_code_place_and_fix(ktx: Run, layer:
         "code": "KTX204",
         "level": "error",
         "message": "`orders.amuont`: `orders` has no column, measure or segment `amuont`",
-        "fix": "did you mean `orders.amount`?",
+        "hint": "did you mean `orders.amount`?",
         "path": "wiki/global/orders.md",
         "line": 5,
         "connection": None,
@@ -124,7 +124,7 @@ def test_a_database_nothing_is_known_of_is_named_with_the_command(ktx: Run, proj
     answer = ktx("lint", "--json")
     assert answer.code == 1
     (found,) = answer.data["findings"]
-    assert (found["code"], found["fix"].split()[:2]) == ("KTX105", ["ktx", "ingest"])
+    assert (found["code"], found["hint"].split()[:2]) == ("KTX105", ["ktx", "ingest"])
 
 
 def test_without_a_project_it_says_so(ktx: Run, work: Path) -> None:

@@ -46,7 +46,7 @@ class Finding:
             "code": self.code,
             "level": self.level.value,
             "message": self.message,
-            "fix": self.fix,
+            "hint": self.fix,
             "path": self.path,
             "line": None if self.path is None else self.line,
             "connection": self.connection,

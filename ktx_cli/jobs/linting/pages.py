@@ -54,7 +54,8 @@ def lint_pages(
     if not selection.any((PAGE_STALE, PAGE_SUBJECT_GONE)):
         return found, len(pages), []
     stale = stale_pages(layout, config, graph, models, pages)
-    return found + stale.findings, len(pages), stale.warnings
+    about = [each for each in stale.findings if connection in (None, each.connection)]
+    return found + about, len(pages), stale.warnings
 
 
 def _reading(path: str) -> str:
