@@ -31,7 +31,7 @@ from ktx_cli.core.errors import (
     ResultWarning,
     UsageError,
 )
-from ktx_cli.core.events import Emit
+from ktx_cli.core.events import Emit, Event
 from ktx_cli.core.text import did_you_mean, one_line, one_line_typed
 
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -56,7 +56,11 @@ class Result:
 
 @dataclass(slots=True)
 class Session:
-    """One invocation of a command: its settings, its warnings, where its events go. `ending`: what is done after it."""
+    """One invocation of a command: its settings, its warnings, where its events go.
+
+    `ending`: what is done after it. `listeners` hear its events too; `concluding` get its answer before it is printed,
+    and may still warn.
+    """
 
     name: str
     settings: Settings
@@ -64,6 +68,8 @@ class Session:
     commands: Any = None
     project: Path | None = None
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    listeners: list[Emit] = field(default_factory=list)
+    concluding: list[Callable[[Result], None]] = field(default_factory=list)
 
     @property
     def place(self) -> Place:
@@ -85,7 +91,14 @@ class Session:
 
         shown = drawing(self.settings)
         self.ending.callback(shown.close)
-        return shown.emit
+        if not self.listeners:
+            return shown.emit
+
+        def told(event: Event) -> None:
+            for emit in (shown.emit, *self.listeners):
+                emit(event)
+
+        return told
 
     def find_project(self) -> Path | None:
         """Return the project's folder, or None where there is none."""
@@ -183,6 +196,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
 def finish(session: Session, result: Result) -> int:
     """Print the answer in the mode asked for and return the exit code."""
     result = _placed(session, result)
+    for conclude in session.concluding:
+        conclude(result)
     try:
         _print_data(session, result)
     except streams.ReaderGoneError:

@@ -160,6 +160,22 @@ class Waiting(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CommandFinished(Event):
+    """A command that keeps a log is over: the last line of the log. `run_id`: of the run it made, `status`: of that.
+
+    `error` is the code of the error it ended with, `message` says it; both are None at exit code 0.
+    """
+
+    command: str
+    exit_code: int
+    seconds: float
+    run_id: str | None = None
+    status: str | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something worth a line that is neither progress nor a warning."""
 

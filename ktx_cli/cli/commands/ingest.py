@@ -19,6 +19,7 @@ from ktx_cli.cli.capturing import (
 )
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
+from ktx_cli.cli.unattended import LOG_FILE, NOTIFY, watch
 from ktx_cli.core.clock import RUN_ID
 from ktx_cli.core.errors import UsageError
 
@@ -44,9 +45,12 @@ def register(app: typer.Typer) -> None:
         max_usd: MAX_USD = None,
         max_tokens: MAX_TOKENS = None,
         wait: WAIT = None,
+        log_file: LOG_FILE = None,
+        notify: NOTIFY = None,
         run_id: Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_id)] = None,
     ) -> Result:
         """Read the connections and commit what changed, once. Without IDs: all of them. With texts: capture these."""
+        watch(session, log_file, notify)
         if text or file:
             if ids or no_llm:
                 raise UsageError(
