@@ -12,7 +12,6 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.ingest.ledger import LastFetch
     from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus
     from ktx_cli.jobs.readiness.status import Status
 
@@ -73,29 +72,27 @@ def _rows(facts: Status) -> list[tuple[str, str]]:
 
 
 def _databases(facts: Status) -> Table:
-    columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan", "age")
+    columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan")
     return Table(columns, tuple(_database(each) for each in facts.connections if each.is_database))
 
 
 def _database(each: ConnectionStatus) -> tuple[str, ...]:
     counts = each.counts
     found = ("not looked for", "") if each.joins is None else (str(each.joins), str(each.to_review))
-    last = each.last_scan.finished if each.last_scan else "never"
-    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, last, _age(each.age_seconds))
+    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, _ago(each.age_seconds))
 
 
 def _sources(facts: Status) -> Table:
     shown = [each for each in facts.connections if not each.is_database or each.last_fetch]
-    rows = [(each.id, each.driver, *_last_fetch(each.last_fetch), _fetch_age(each)) for each in shown]
-    return Table(("source", "driver", "kind", "files", "last fetch", "age"), tuple(rows))
+    rows = [(each.id, each.driver, *_last_fetch(each)) for each in shown]
+    return Table(("source", "driver", "kind", "files", "last fetch"), tuple(rows))
 
 
-def _last_fetch(fetch: LastFetch | None) -> tuple[str, str, str]:
-    return ("", "", "never") if fetch is None else (fetch.kind, f"{fetch.files:,}", fetch.finished)
-
-
-def _fetch_age(each: ConnectionStatus) -> str:
-    return "" if each.is_database else _age(each.age_seconds)
+def _last_fetch(each: ConnectionStatus) -> tuple[str, str, str]:
+    last = each.last_fetch
+    if last is None:
+        return "", "", "never"
+    return last.kind, f"{last.files:,}", _ago(each.fetch_age_seconds)
 
 
 def _runs(facts: Status) -> Table:
@@ -103,11 +100,11 @@ def _runs(facts: Status) -> Table:
     return Table(("last runs", "command", "status", "finished"), tuple(rows))
 
 
-def _age(seconds: int | None) -> str:
+def _ago(seconds: int | None) -> str:
     """Return how long ago something was, in the largest unit of which there are two."""
     if seconds is None:
-        return ""
+        return "never"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.context.scan.catalog import Manifest, ParsedCopies, load_manifest
+from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.shards import SUFFIXES
 from ktx_cli.context.search.index.signatures import hash_of, signatures_below
 from ktx_cli.core.errors import KtxError, ResultWarning
@@ -120,14 +121,13 @@ def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Count
     problems = [*manifest.problems, *overlays.warnings]
     relationships = None if manifest.problems else _relationships(layout, connection, problems)
     files = [file for files in overlays.files.values() for file in files]
-    own = [file.document for file in files if not file.is_overlay]
     entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
     disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
     counts = Counts(
         sources=len(manifest.tables),
-        columns=manifest.column_count + sum(len(_listed(each, "columns")) for each in own),
-        own_sources=len(own),
-        measures=sum(len(_listed(each, "measures")) for _, each in entries),
+        columns=len({(source, name) for source, each in entries for name in _names(each, "columns")}),
+        own_sources=sum(not file.is_overlay for file in files),
+        measures=len({(source, name) for source, each in entries for name in _names(each, "measures")}),
         joins=len(set(_joins(entries)) - disabled),
         relationships=relationships,
     )
@@ -161,7 +161,11 @@ def _edge(on: str, source: str) -> Edge:
 
 def _full(side: str, source: str) -> str:
     name = side.strip()
-    return name if "." in name else f"{source}.{name}"
+    return name if "." in name else f"{quoted(source)}.{name}"
+
+
+def _names(entry: Mapping[str, Any], key: str) -> Iterator[str]:
+    return (str(each.get("name")) for each in _listed(entry, key) if isinstance(each, dict))
 
 
 def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:

@@ -53,8 +53,14 @@ class ConnectionStatus:
     @property
     def age_seconds(self) -> int | None:
         """How long ago a database was scanned last, or a source fetched; None: never."""
-        last = self.last_scan if self.is_database else self.last_fetch
-        return None if last is None else seconds_since(last.finished, self.moment)
+        if not self.is_database:
+            return self.fetch_age_seconds
+        return None if self.last_scan is None else seconds_since(self.last_scan.finished, self.moment)
+
+    @property
+    def fetch_age_seconds(self) -> int | None:
+        """How long ago a source, or a database's query history, was fetched; None: never."""
+        return None if self.last_fetch is None else seconds_since(self.last_fetch.finished, self.moment)
 
     def to_json(self) -> dict[str, Any]:
         """Return the connection as it stands in the envelope."""

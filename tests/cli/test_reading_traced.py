@@ -1,0 +1,113 @@
+"""Reading commands, seen from the kernel: no file of the project or of its `.git` is opened for writing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+KTX = Path(sys.executable).with_name("ktx")
+
+COMMANDS = (
+    "status",
+    "status --fast --json",
+    "search refund",
+    "sl revenue",
+    "sl list",
+    "sl read orders",
+    "sl explain -m order_revenue.net_revenue",
+    "wiki card",
+    "wiki read cards",
+    "wiki lint",
+)
+COMPLETING = (("ktx sl read or", 3), ("ktx ingest w", 2), ("ktx st", 1))
+
+CHANGING = ("creat", "rename", "unlink", "mkdir", "rmdir", "link", "truncate", "chmod", "chown", "utime", "mknod")
+"""What the names of calls that change a file have in them; `open` is told by its flags."""
+FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_TMPFILE")
+CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)")
+PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<(?P<folder>[^>]*)>, )?"(?P<name>(?:[^"\\]|\\.)*)"')
+OPENED = re.compile(r"\d+<(?P<path>/[^>]*)>")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _strace() -> None:
+    if shutil.which("strace") is None:
+        assert not os.environ.get("CI"), "strace is missing"
+        pytest.skip("there is no strace")
+
+
+def bound() -> list[str]:
+    """Return what makes file permissions bind a command, root's too."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--bounding-set=-dac_override,-dac_read_search,-fowner"] if setpriv else []
+
+
+def written(script: str, folder: Path, log: Path) -> list[str]:
+    """Run a shell script in a folder and return the calls that would change a file there."""
+    trace = ("strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", "trace=%file,ftruncate,fchmod,fchown", "-o", str(log))
+    command = [*trace, *bound(), "sh", "-ec", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    lines = log.read_text("utf-8", "replace").splitlines()
+    assert len(lines) > 10, "the trace is empty"
+    return [line for line in lines if any(path == folder or folder in path.parents for path in changed(line, folder))]
+
+
+def changed(line: str, folder: Path) -> Iterator[Path]:
+    """Yield the paths that a traced call would change; the files of a database that a run works on are left out."""
+    call = CALL.match(line)
+    if call is None:
+        return
+    name, arguments = call["name"], call["arguments"]
+    opens = name.startswith("open") and FOR_WRITING.search(arguments) is not None
+    changes = any(word in name for word in CHANGING) and not name.startswith("readlink")
+    if not (opens or changes):
+        return
+    paths = [folder / (found["folder"] or "") / found["name"] for found in PATH.finditer(arguments)]
+    for path in paths or [Path(found["path"]) for found in OPENED.finditer(arguments)]:
+        if not path.name.endswith(("-wal", "-shm")):
+            yield Path(os.path.normpath(path))
+
+
+def test_the_trace_sees_what_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / "deep").mkdir(parents=True)
+    script = "cat /dev/null; cd deep; : > new; mv new ../moved; mkdir made; touch ../moved; rm ../moved; rmdir made"
+    seen = written(script, folder, tmp_path / "log")
+    calls = {line.split("(")[0].split()[-1].removesuffix("2").removesuffix("at") for line in seen}
+    assert {"open", "rename", "mkdir", "unlink", "rmdir"} <= calls
+    assert written("cat /dev/null > ../beside; cat ../beside", folder, tmp_path / "log") == []
+
+
+def completions(words: Sequence[tuple[str, int]]) -> Iterator[str]:
+    for line, at in words:
+        yield f"_KTX_COMPLETE=complete_bash COMP_WORDS={shlex.quote(line)} COMP_CWORD={at} {shlex.quote(str(KTX))}"
+
+
+def test_reading_opens_nothing_for_writing(demo_project: Path, tmp_path: Path) -> None:
+    """The project takes no writes either, where permissions bind: reading needs none."""
+    project = Path(shutil.copytree(demo_project, tmp_path / "project", symlinks=True))
+    page = project / "wiki" / "global" / "cards.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("---\nsummary: What a guest card is.\n---\n# Guest cards\n")
+    script = "\n".join([*(f"{shlex.quote(str(KTX))} {words}" for words in COMMANDS), *completions(COMPLETING)])
+    for path in (project, *project.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~0o222)
+    try:
+        seen = written(script, project, tmp_path / "log")
+    finally:
+        for path in (project, *project.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o755)
+    assert seen == []
