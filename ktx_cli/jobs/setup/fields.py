@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import listing
-from ktx_cli.jobs.setup.words import Word
+from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
 from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.drivers import model_of
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
 
 
 def declared(driver: str, dotted: str) -> Setting | None:
@@ -47,6 +47,38 @@ def fields_of(driver: str, given: Mapping[str, Any], words: tuple[Word, ...], *,
             )
         put(fields, key, typed(driver, key, value))
     return fields
+
+
+def ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a connection's fields in the one order they are written in, however they were answered: as they are asked.
+
+    What is not asked for comes behind, as the driver's settings have it, and unknown keys as they were given.
+    """
+    driver = fields["driver"]
+    if driver not in DRIVERS:
+        return dict(fields)
+    words = DATABASE_WORDS if driver in DATABASE_DRIVERS else SOURCE_WORDS
+    asked = ["driver", *(key for word in words if (key := key_of(word, driver)) is not None)]
+    return _ordered(model_of(driver), fields, asked)
+
+
+def _ordered(
+    block: type[Block] | None, fields: Mapping[str, Any], asked: Sequence[str], above: str = ""
+) -> dict[str, Any]:
+    declared = {} if block is None else settings_of(block)
+    known = [*declared]
+
+    def rank(key: str) -> tuple[int, int]:
+        dotted = f"{above}{key}."
+        first = next((place for place, each in enumerate(asked) if f"{each}.".startswith(dotted)), len(asked))
+        return first, known.index(key) if key in declared else len(known)
+
+    found = {}
+    for key in sorted(fields, key=rank):
+        value, below = fields[key], declared[key].block if key in declared else None
+        nested = isinstance(value, Mapping) and below is not None
+        found[key] = _ordered(below, value, asked, f"{above}{key}.") if nested else value
+    return found
 
 
 def put(fields: dict[str, Any], dotted: str, value: Any) -> None:

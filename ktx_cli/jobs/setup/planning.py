@@ -12,7 +12,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
 from ktx_cli.jobs.setup.detected.ids import free_id
-from ktx_cli.jobs.setup.fields import put
+from ktx_cli.jobs.setup.fields import ordered, put
 from ktx_cli.jobs.setup.keeping import literal_places
 from ktx_cli.jobs.setup.models import model_settings
 from ktx_cli.project import edit
@@ -67,10 +67,12 @@ def planned(answers: Answers, before: bytes | None, same: Same = operator.eq) ->
 
 def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
     found = model_settings(config, answer.backend, answer.models.get("default"), answer.provider)
-    for role, model in answer.models.items():
+    for role in answer.models:
         if role not in ROLES:
             raise UsageError(f"there is no role `{role}`", hint=f"roles: {', '.join(ROLES)}")
-        if role != "default" and config.llm.models.get(role) != model:
+    for role in ROLES:
+        model = answer.models.get(role)
+        if role != "default" and model is not None and config.llm.models.get(role) != model:
             found[f"llm.models.{role}"] = model
     if answer.descriptions is not None and answer.descriptions != config.scan.enrichment.mode:
         found["scan.enrichment.mode"] = answer.descriptions
@@ -105,9 +107,9 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
     config = load_config(Path(CONFIG_NAME), data=plan.text).config
     connection = answer.id or id_for(config, answer.fields, same)
     plan.connections.append(connection)
-    existing = config.connections.get(connection)
+    existing, fields = config.connections.get(connection), ordered(answer.fields)
     if existing is None:
-        plan.text = config_with_connection(plan.text, connection, answer.fields)
+        plan.text = config_with_connection(plan.text, connection, fields)
         return
     if existing.driver != answer.driver:
         kind = "database" if answer.driver in DATABASE_DRIVERS else "source"
@@ -115,7 +117,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
             f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`",
             hint=f"--{kind}-connection-id names another",
         )
-    for keys, value in _leaves(answer.fields):
+    for keys, value in _leaves(fields):
         plan.text = edit.set_value(plan.text, ("connections", connection, *keys), value, where=CONFIG_NAME)
     load_config(Path(CONFIG_NAME), data=plan.text)
 
@@ -135,14 +137,24 @@ def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.e
     telling = {"driver", *_ADDRESSES, *fields} - _CHANGEABLE
     for name, entry in config.connections.items():
         shown = entry.model_dump(by_alias=True)
-        if all(same(shown.get(key), fields.get(key)) for key in telling):
+        if all(_is_same(shown.get(key), fields.get(key), same) for key in telling):
             return name
     first = "warehouse" if fields["driver"] in DATABASE_DRIVERS else str(fields["driver"])
     return free_id(first, config.connections)
 
 
+def _is_same(configured: Any, given: Any, same: Same) -> bool:
+    """Say whether a setting is as answered; of a block what was answered of it."""
+    if isinstance(given, dict) and isinstance(configured, dict):
+        return all(_is_same(configured.get(key), value, same) for key, value in given.items())
+    return same(configured, given)
+
+
 _ADDRESSES: Final = {"url", "path", "host", "database"}
-_CHANGEABLE: Final = {"include", "exclude", "enabled_tables", "context", "password", "schemas"}
+_CHANGEABLE: Final = {
+    "include", "exclude", "enabled_tables", "context", "password",
+    "schemas", "schema_names", "dataset_ids", "databases",
+}  # fmt: skip
 
 
 def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:

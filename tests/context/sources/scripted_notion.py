@@ -57,6 +57,8 @@ class FakeNotion:
     def answer(self, asked: Any) -> Any:
         parts = asked.path.strip("/").split("/")[1:]
         known = {"pages": self.pages, "data_sources": self.sources, "databases": self.databases}
+        if parts == ["users", "me"]:
+            return {"object": "user", "name": "ktx reader"}
         if parts == ["search"]:
             wanted = self.pages if asked.body["filter"]["value"] == "page" else self.sources
             return self.part(list(wanted.values()), asked.body)
