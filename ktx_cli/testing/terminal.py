@@ -25,7 +25,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ktx_cli.testing.forks import Fork, Forks
 
 WAIT: Final = 20.0
 """Seconds within which what is waited for must come."""
@@ -71,7 +74,8 @@ class Terminal:
 
     A `dumb` one understands no escape sequence: each stands on the screen as `^[` and what follows it.
     It starts in `folder` (the current one) with `environ` (this process's), less `CI`, so that it may ask questions.
-    `stdout` names a file for its standard output, as `> FILE` does. Use as a context manager, or call `close`.
+    `stdout` names a file for its standard output, as `> FILE` does. `forks` starts it, which must be `ktx`, in a fork.
+    Use as a context manager, or call `close`.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Terminal:
         environ: Mapping[str, str] | None = None,
         folder: Path | None = None,
         stdout: Path | None = None,
+        forks: Forks | None = None,
     ) -> None:
         try:
             import pyte
@@ -100,28 +105,18 @@ class Terminal:
         self._terminal, other = os.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         try:
-            self._process = self._start(command, other, folder, _environ(environ, term), stdout)
+            self._process: subprocess.Popen[bytes] | Fork
+            variables = _environ(environ, term)
+            if forks is None:
+                self._process = _started(command, other, folder, variables, stdout)
+            else:
+                words, here = [str(word) for word in command[1:]], folder or Path.cwd()
+                self._process = forks.at_terminal(words, folder=here, environ=variables, terminal=os.ttyname(other))
         except BaseException:
             os.close(self._terminal)
             raise
         finally:
             os.close(other)
-
-    def _start(
-        self,
-        command: Sequence[str | Path],
-        terminal: int,
-        folder: Path | None,
-        environ: dict[str, str],
-        to: Path | None,
-    ) -> subprocess.Popen[bytes]:
-        with contextlib.ExitStack() as stack:
-            stdout = terminal if to is None else stack.enter_context(to.open("wb"))
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _OWN_TERMINAL, *map(str, command)],
-                stdin=terminal, stdout=stdout, stderr=terminal, cwd=folder, env=environ,
-                start_new_session=True,
-            )  # fmt: skip
 
     @property
     def pid(self) -> int:
@@ -207,16 +202,24 @@ class Terminal:
         self._process.kill()
         return self.wait()
 
+    def hang_up(self) -> int:
+        """Close the terminal under the program, as who closes its window does, and return its exit status."""
+        self._let_go()
+        return self._process.wait(WAIT)
+
     def close(self) -> int:
         """End what still runs, let go of the terminal, and return the exit status; harmless when called twice."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         status = self._process.wait()
+        self._let_go()
+        return status
+
+    def _let_go(self) -> None:
         if self._terminal >= 0:
             self._take_all()
             os.close(self._terminal)
             self._terminal, self._is_over = -1, True
-        return status
 
     def __enter__(self) -> Terminal:
         return self
@@ -258,6 +261,21 @@ class Terminal:
     def _error(self, problem: str) -> TerminalError:
         rule = "-" * self._screen.columns
         return TerminalError("\n".join((f"{problem}; the screen:", rule, *self._screen.shown(), rule)))
+
+
+def _started(
+    command: Sequence[str | Path], terminal: int, folder: Path | None, environ: dict[str, str], to: Path | None
+) -> subprocess.Popen[bytes]:
+    with contextlib.ExitStack() as stack:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _OWN_TERMINAL, *map(str, command)],
+            stdin=terminal,
+            stdout=terminal if to is None else stack.enter_context(to.open("wb")),
+            stderr=terminal,
+            cwd=folder,
+            env=environ,
+            start_new_session=True,
+        )
 
 
 def _environ(environ: Mapping[str, str] | None, term: str) -> dict[str, str]:

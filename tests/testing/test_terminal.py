@@ -199,6 +199,7 @@ ENDS: dict[str, tuple[Callable[[Terminal], object], int]] = {
     "interrupted": (lambda terminal: terminal.key("ctrl-c"), -signal.SIGINT),
     "told that nothing more comes": (lambda terminal: terminal.key("ctrl-d"), 0),
     "killed": (lambda terminal: terminal.kill(), -signal.SIGKILL),
+    "hung up": (lambda terminal: terminal.hang_up(), -signal.SIGHUP),
     "closed": (lambda terminal: terminal.close(), -signal.SIGKILL),
 }
 
