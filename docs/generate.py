@@ -16,12 +16,13 @@ NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n
 
 def pages() -> dict[str, str]:
     """Return path -> text of every generated file."""
-    from docs import calibration, mcp_tools, recording
+    from docs import calibration, checks, mcp_tools, recording
     from ktx_cli.project.config import docs, example, schema
 
     return {
         "docs/reference/cli.md": NOTE + cli_page(),
         "docs/reference/configuration.md": NOTE + docs.settings_table(),
+        "docs/reference/doctor.md": NOTE + checks.doctor_page(),
         "docs/reference/errors.md": NOTE + errors_page(),
         "docs/reference/events.md": NOTE + events_page(),
         "docs/reference/lint.md": NOTE + lint_page(),
@@ -29,7 +30,7 @@ def pages() -> dict[str, str]:
         "docs/reference/ktx.schema.json": json.dumps(schema.json_schema(), indent=1) + "\n",
         "docs/concepts/relationships.md": calibration.page(),
         "ktx.example.yaml": example.example_yaml(),
-        "README.md": recording.readme(),
+        **recording.pages(),
     }
 
 

@@ -17,6 +17,8 @@ from markdown_it import MarkdownIt
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core import errors, events
+from ktx_cli.jobs.linting.registry import RULES
+from ktx_cli.jobs.readiness.registry import CHECKS
 from ktx_cli.mcp.prompts import PROMPTS
 from ktx_cli.mcp.resources import TEMPLATES
 from ktx_cli.mcp.tools import TOOLS
@@ -179,6 +181,17 @@ def test_every_tool_resource_and_prompt_of_the_server() -> None:
     text = page("mcp-tools.md")
     assert missing_tools(text) == []
     assert missing_tools(text.replace("### `sl_query`", "### `sl_ask`")) == ["sl_query"]
+
+
+def missing_rows(text: str, names: list[str]) -> list[str]:
+    return [name for name in names if f"| `{name}` |" not in text]
+
+
+def test_every_check_of_doctor_and_every_code_of_lint() -> None:
+    doctor, lint = page("doctor.md"), page("lint.md")
+    assert missing_rows(doctor, [check.id for check in CHECKS]) == []
+    assert missing_rows(lint, [rule.code for rule in RULES]) == []
+    assert missing_rows(doctor.replace("| `lease` |", "| `leash` |"), ["git", "lease"]) == ["lease"]
 
 
 def wrong_words(text: str) -> list[str]:
