@@ -7,12 +7,10 @@ working files, and the definitions are compared. Times of files and of commits d
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ktx_cli.connectors.registry import dialect_of
-from ktx_cli.context.scan.shards import Shard, parse_shard
-from ktx_cli.context.semantic.loading.load import load_tree
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.graph import Graph
 from ktx_cli.context.wiki.model import Page
@@ -20,16 +18,17 @@ from ktx_cli.context.wiki.references import Kind, Reference, line_of
 from ktx_cli.context.wiki.resolving import Resolver
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing, one_line, plural, shell_words
+from ktx_cli.jobs.linting.earlier import EarlierLayers
 from ktx_cli.jobs.linting.model import Finding, Level
 from ktx_cli.jobs.linting.registry import PAGE_STALE, PAGE_SUBJECT_GONE
 from ktx_cli.jobs.linting.targets import Target, changes, part_of, targets_of
-from ktx_cli.jobs.semantic.layers import calendar_of
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import SEMANTIC_NAME, WIKI_NAME, Layout
 from ktx_cli.project.repository import Repository, TreeView
-from ktx_cli.project.repository.history import LastChange
+from ktx_cli.project.repository.history import History, LastChange
 
-_NO_DIALECT = ""
+Dated = tuple[Page, LastChange]
+"""A page with its last change."""
 
 
 @dataclass(slots=True)
@@ -73,66 +72,39 @@ def _compared(
     changed = history.last_changes(WIKI_NAME)
     dated = [(page, changed[page.path]) for page in pages if page.path in changed and _same(committed, page)]
     known = [(page, last) for page, last in dated if not last.cut_off]
-    states = history.states({last.commit for _, last in known}, SEMANTIC_NAME)
-    earlier = _Earlier(repository, config, states)
+    layers = EarlierLayers(repository, config)
     found = Stale()
-    for page, last in known:
-        if last.commit in states:
-            found.findings += _findings(graph, page, last, earlier.models(last.commit), models)
+    for group in _by_state(history, known):
+        names = {name for page, _ in group for each in layer_references(graph, page) for name in _names(each)}
+        then = layers.models(group[0][1].commit, names)
+        found.findings += [each for page, last in group for each in _findings(graph, page, last, then, models)]
     if len(known) < len(dated):
         why = f"the history of {plural(len(dated) - len(known), 'page')} is cut off in this shallow clone"
         found.warnings.append(_unknown(why, "git fetch --unshallow"))
     return found
 
 
+def _by_state(history: History, pages: Iterable[Dated]) -> Iterable[list[Dated]]:
+    """Return pages in groups for which the semantic layer was the same when they were committed."""
+    dated = list(pages)
+    states = history.states({last.commit for _, last in dated}, SEMANTIC_NAME)
+    groups: dict[str, list[Dated]] = defaultdict(list)
+    for page, last in dated:
+        if last.commit in states:
+            groups[states[last.commit]].append((page, last))
+    return groups.values()
+
+
+def _names(reference: Reference) -> list[str]:
+    """Return every name a reference may have of a source or a table, folded."""
+    parts = [part.strip('"').casefold() for part in reference.name.split(".")]
+    return [*parts, *(".".join(parts[:count]) for count in range(2, len(parts) + 1))]
+
+
 def _same(committed: TreeView, page: Page) -> bool:
     """Whether a page is as it was committed, but for the ends of its lines."""
     content = committed.read(page.path)
     return content is not None and content.replace(b"\r\n", b"\n") == page.text.encode().replace(b"\r\n", b"\n")
-
-
-@dataclass(slots=True)
-class _Earlier:
-    """The semantic layers of earlier commits; equal folders are read once. `states`: commit -> id of the folder."""
-
-    repository: Repository
-    config: KtxConfig
-    states: Mapping[str, str]
-    _models: dict[str, dict[str, Model]] = field(default_factory=dict)
-    _shards: dict[bytes, Shard] = field(default_factory=dict)
-
-    def models(self, commit: str) -> dict[str, Model]:
-        """Return the layers of a commit by connection."""
-        state = self.states[commit]
-        if state not in self._models:
-            tree = self.repository.tree(commit)
-            ids = dict.fromkeys(path.split("/")[1] for path in tree.blobs(SEMANTIC_NAME) if path.count("/") > 1)
-            self._models[state] = {each: self._model(tree, each) for each in ids}
-        return self._models[state]
-
-    def _model(self, tree: TreeView, connection: str) -> Model:
-        entry = self.config.connections.get(connection)
-        dialect = None if entry is None else dialect_of(entry.driver)
-        calendar = calendar_of(self.config)
-        return load_tree(_Files(tree), connection, dialect or _NO_DIALECT, calendar, parse=self._parsed)
-
-    def _parsed(self, content: bytes, where: str) -> Shard:
-        if content not in self._shards:
-            self._shards[content] = parse_shard(content, where)
-        return self._shards[content]
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """A commit in the shape of a tree of files."""
-
-    view: TreeView
-
-    def read(self, path: str) -> bytes | None:
-        return self.view.read(path)
-
-    def paths(self, prefix: str) -> list[str]:
-        return [path for path in self.view.blobs(prefix.rpartition("/")[0]) if path.startswith(prefix)]
 
 
 def _findings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -144,3 +145,62 @@ def test_one_connection_alone_has_the_pages_that_may_refer_to_it(committed: Proj
     assert [each.code for each in committed.found("KTX2")] == ["KTX201"]
     found = committed.lint("KTX2", connection="warehouse")
     assert (found.pages, found.findings) == (1, [])
+
+
+def test_a_project_below_the_top_of_its_repository(committed: Project, tmp_path: Path) -> None:
+    top = tmp_path / "mono"
+    shutil.copytree(committed.root, top / "analytics" / "ktx", ignore=shutil.ignore_patterns(".git"))
+    below = Project.__new__(Project)
+    below.root, below.layout = top / "analytics" / "ktx", type(committed.layout)(top / "analytics" / "ktx")
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    below.commit("all of it")
+    assert below.found("KTX2") == []
+    below.change(OVERLAY, "revenue, expr: sum(amount), desc", "revenue, expr: sum(2 * amount), desc")
+    assert [(each.code, each.place) for each in below.found("KTX2")] == [("KTX230", "wiki/global/revenue.md:3")]
+
+
+def test_another_connection_s_change_is_not_told_of_the_one_asked_for(committed: Project) -> None:
+    other = "semantic-layer/other/_schema/a.yaml"
+    committed.write(other, "tables:\n  people:\n    table: people\n    columns: [{name: age, type: number}]\n")
+    committed.write("wiki/global/people.md", "---\nsummary: People\n---\n\n`people.age` and `orders.status`.\n")
+    committed.commit("other")
+    committed.change(other, "type: number", "type: string")
+    assert [each.connection for each in committed.found("KTX23")] == ["other"]
+    assert committed.lint("KTX23", connection="warehouse").findings == []
+
+
+SALES = """\
+name: sales
+table: shop.orders
+grain: [id]
+inherits_columns_from: orders
+columns: [{name: id}, {name: amount}]
+"""
+AMOUNT = "{name: amount, type: number"
+
+
+@pytest.mark.parametrize(
+    ("reference", "stale"),
+    [
+        ("`orders.amount`", ["orders.amount"]),
+        ("`warehouse/orders.amount`", ["orders.amount"]),
+        ("`shop.orders`", ["orders", "sales"]),
+        ("`table:shop.orders`", ["orders", "sales"]),
+        ("`table:orders`", ["orders"]),
+        ("`source:orders`", ["orders"]),
+        ("`warehouse/source:orders`", ["orders"]),
+        ("`sales.amount`", ["sales.amount"]),
+        ("`table:shop.customers`", []),
+        ("`orders.status`", []),
+        ("`nothing.amount`", []),
+    ],
+)
+def test_however_a_page_names_it_a_change_is_found(committed: Project, reference: str, stale: list[str]) -> None:
+    """Also of what a source inherits, which is in a file that nobody names."""
+    committed.write("semantic-layer/warehouse/sales.yaml", SALES)
+    committed.write("wiki/global/page.md", f"---\nsummary: Page\n---\n\nAbout {reference}.\n")
+    committed.commit("page")
+    assert committed.found("KTX2") == []
+    committed.change(SHARD, AMOUNT, AMOUNT.replace("number", "string"))
+    found = [each for each in committed.found("KTX230") if each.path == "wiki/global/page.md"]
+    assert sorted(each.message.split("`")[1] for each in found) == stale
