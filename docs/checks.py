@@ -7,8 +7,8 @@ from typing import Final
 TOP: Final = """\
 # The checks of `ktx doctor`
 
-`ktx doctor` runs them side by side, each within its time, and prints what each found with the exact fix. `--only ID` and
-`--skip ID` choose; `--fix` mends what needs no decision; `--junit FILE` and `--github` write for CI.
+`ktx doctor` runs them side by side, each within its time, and prints what each found with the exact fix. `--only ID`
+and `--skip ID` choose; `--fix` mends what needs no decision; `--junit FILE` and `--github` write for CI.
 
 | level | means |
 |---|---|
@@ -19,8 +19,8 @@ TOP: Final = """\
 
 Exit 0 when nothing failed, 3 when only setup or authentication is missing, 2 when `ktx.yaml` cannot be read, else 1.
 
-*asks*: it opens databases, asks models, or starts programs. *status*: `ktx status` runs it too, and it decides whether a
-project is ready.
+*asks*: it opens databases, asks models, or starts programs. *status*: `ktx status` runs it too, and it decides whether
+a project is ready.
 """
 
 
