@@ -168,8 +168,7 @@ class Drift:
         names = [each.connection for each in drifted]
         what = plural(found, "breaking change" if breaking else "change")
         message = f"{what} since the last scan: {listing(f'connection `{name}`' for name in names)}"
-        hint = f"{shell_words('ktx', 'ingest', *names)} takes them over; correct what they break"
-        return KtxError(message, hint=hint, details=counts, code="drift")
+        return KtxError(message, hint=shell_words("ktx", "ingest", *names), details=counts, code="drift")
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
         message = f"looked at in part; left out: {listing((error.message for error in failed), 3)}"

@@ -185,4 +185,4 @@ def too_low(share: Share, wanted: float) -> Finding | None:
     if share.percent is None or share.described * 100 >= wanted * share.total:
         return None
     said = f"{share.shown} of tables, columns and measures have a description, {wanted:g}% are wanted"
-    return Finding(LOW_COVERAGE, Level.ERROR, said, "ktx lint --select KTX101,KTX102,KTX103 names what has none")
+    return Finding(LOW_COVERAGE, Level.ERROR, said, "ktx lint --select KTX101,KTX102,KTX103 --limit 0")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import plural, shell_words
 
 
 class Level(StrEnum):
@@ -146,7 +146,7 @@ class Linted:
         codes = self.by_code()
         return KtxError(
             f"the context has {' and '.join(bad)}",
-            hint="each finding says what helps; one code alone: ktx lint --select " + _worst(self.findings),
+            hint=shell_words("ktx", "lint", "--select", _worst(self.findings), "--limit", "0"),
             details={"counts": counts, "codes": codes},
             code="lint_problems",
         )

@@ -153,4 +153,4 @@ def _is_broken(model: Model, target: Target) -> bool:
 
 def _fix(target: Target, last: LastChange) -> str:
     seen = shell_words("git", "diff", last.commit[:10], "--", f"{SEMANTIC_NAME}/{target.connection}")
-    return f"{seen} shows it; correct the page and commit it (a page that is still right: with a line `reviewed: DATE`)"
+    return f"correct the page and commit it; what changed: {seen}"

@@ -81,7 +81,7 @@ def test_what_changed_is_told_with_the_command_that_shows_it(committed: Project)
     committed.change(OVERLAY, "revenue, expr: sum(amount), desc", "revenue, expr: sum(2 * amount), desc")
     (found,) = committed.found("KTX230")
     assert "expr was `sum(amount)`, is `sum(2 * amount)`" in found.message
-    assert found.fix.startswith(f"git diff {first} -- semantic-layer/warehouse shows it")
+    assert found.fix.endswith(f": git diff {first} -- semantic-layer/warehouse")
     assert found.place == "wiki/global/revenue.md:3"
     assert "+  - {name: revenue, expr: sum(2 * amount)" in committed.git(
         "diff", first, "--", "semantic-layer/warehouse"
