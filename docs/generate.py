@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +43,9 @@ def cli_page() -> str:
     from ktx_cli.cli.settings import COMMON_OPTIONS
 
     root = typer.main.get_command(app)
-    lines = ["# Commands", "", "Every command takes these options:", ""]
+    lines = ["# Commands", "", "| command | does |", "|---|---|"]
+    lines += [f"| {_linked(path)} | {_first_sentence(node.help or '')} |" for path, node in _leaves(root, "ktx")]
+    lines += ["", "Every command takes these options:", ""]
     lines += _options([p for p in root.params if p.name in COMMON_OPTIONS])
     for path, node in _leaves(root, "ktx"):
         lines += ["", f"## `{path}`", "", inspect.cleandoc(node.help or ""), ""]
@@ -52,6 +55,15 @@ def cli_page() -> str:
         lines += [f"* `{_metavar(a)}` {a.help or ''}".rstrip() for a in arguments]
         lines += _options([p for p in own if p.name != "help"])
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _linked(path: str) -> str:
+    return f"[`{path}`](#{path.replace(' ', '-')})"
+
+
+def _first_sentence(text: str) -> str:
+    first = inspect.cleandoc(text).partition("\n\n")[0]
+    return " ".join(re.split(r"(?<=\.)\s", first, maxsplit=1)[0].split()).replace("|", "\\|")
 
 
 def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:

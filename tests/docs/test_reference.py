@@ -131,7 +131,8 @@ def codes_in_source() -> dict[str, str]:
     """Return the code of every error the package raises -> where: `code=` of a call, `code = ` of a class."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "ktx_cli").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "Error" in text and re.search(r"\bcode ?=", text) else ():
             for value in _codes(node):
                 found.setdefault(value, path.relative_to(ROOT).as_posix())
     return found
