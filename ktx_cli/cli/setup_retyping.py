@@ -55,7 +55,7 @@ class Retyped:
             yield
         except KtxError as error:
             about = self._about(error)
-            if about is not None and error.code != "usage":
+            if about is not None and error.code != "usage" and not _is_for_the_hand(error):
                 begins = [*self.begins, *shown_words(llm_flags(self.values)), *other_words(self.values)]
                 error.hint = self._attempt(about, [*begins, *self._connection_words(about)]).hint_for(error)
             raise
@@ -87,7 +87,7 @@ class Retyped:
         try:
             yield
         except KtxError as error:
-            if error.hint and error.code != "usage":
+            if error.hint and error.code != "usage" and not _is_for_the_hand(error):
                 error.hint = f"{_SETTING.sub(self._in_file, error.hint)}; then: {self._again()}"
             raise
 
@@ -98,6 +98,11 @@ class Retyped:
 
     def _again(self) -> str:
         return shell_words(*self.begins, "--answers", self.values["answers"])
+
+
+def _is_for_the_hand(error: KtxError) -> bool:
+    """Say whether only an editor helps: what was typed is right, and cannot be placed in `ktx.yaml`."""
+    return (error.hint or "").startswith("edit ")
 
 
 def _flags(prefix: str, words: tuple[Word, ...], driver: str) -> dict[str, str]:
