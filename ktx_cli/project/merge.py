@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.edit import apply, diff, same_data
 from ktx_cli.project.merge_yaml import MergeConflictError, OnConflict, merge_data
 
 __all__ = ["Conflict", "MergeConflictError", "OnConflict", "TextMerge", "merge_data", "merge_file"]
@@ -78,7 +77,7 @@ def _merge_yaml(
     if by_lines is not None and _holds(by_lines, merged, path):
         return by_lines
     try:
-        return apply(theirs, diff(values[2], merged), where=path)
+        return _edited(theirs, values[2], merged, path)
     except ConfigError as error:
         return Conflict(path, "", f"the two changes cannot be put into one text ({error.message})")
 
@@ -130,7 +129,7 @@ def _merge_head(path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: 
                 each[key] = _as_sets(*lists)
     try:
         merged = merge_data(*values, on_conflict="raise")
-        return apply(theirs, diff(before, merged), where=path)
+        return _edited(theirs, before, merged, path)
     except MergeConflictError as conflict:
         return Conflict(path, conflict.where, conflict.reason)
     except ConfigError as error:
@@ -153,7 +152,15 @@ def _merge_lines(
     return Conflict(path, "", "both sides changed the same lines") if merged is None else merged
 
 
+def _edited(text: bytes, before: Any, after: Any, where: str) -> bytes:
+    from ktx_cli.project.edit import apply, diff  # whoever reads a repository merges nothing
+
+    return apply(text, diff(before, after), where=where)
+
+
 def _holds(text: bytes, wanted: Any, where: str) -> bool:
+    from ktx_cli.project.edit import same_data
+
     try:
         return same_data(yaml.load(text, where=where), wanted)
     except ConfigError:

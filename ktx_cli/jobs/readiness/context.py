@@ -36,7 +36,7 @@ def check_context(context: CheckContext) -> list[Finding]:
 
 def _repository(context: CheckContext) -> Repository | None:
     try:
-        return Repository.discover(context.project_dir)
+        return context.repository
     except KtxError:  # named by the check of the repository
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -52,10 +53,10 @@ class GitFacts:
         return ", ".join((*parts, changed or "nothing uncommitted"))
 
 
-def git_facts(project_dir: Path) -> GitFacts:
+def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
     """Ask git, which locks nothing and writes nothing; a repository it does not open is the `problem`."""
     try:
-        repository = Repository.discover(project_dir)
+        repository = discover()
         if repository is None:
             return GitFacts()
         found = repository.changes(PATHS)

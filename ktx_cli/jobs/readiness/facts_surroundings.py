@@ -61,6 +61,6 @@ def surroundings_of(context: CheckContext) -> Surroundings:
     return Surroundings(
         index_facts(context.layout, context.loaded.config),
         embedding_facts(context),
-        git_facts(context.project_dir),
+        git_facts(lambda: context.repository),
         client_facts(context.layout, context.environ),
     )

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.context.scan.catalog import Manifest, load_manifest
 from ktx_cli.project.config import LoadedConfig
 from ktx_cli.project.layout import Layout
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository import Repository
 
 
 class Level(StrEnum):
@@ -79,6 +82,13 @@ class CheckContext:
     def manifests(self) -> dict[str, Manifest]:
         """The manifest of every connection, read once however many checks ask."""
         return {name: load_manifest(self.layout, name) for name in self.loaded.config.connections}
+
+    @functools.cached_property
+    def repository(self) -> Repository | None:
+        """The repository around the project, asked for once however many checks need it; `KtxError` as `discover`."""
+        from ktx_cli.project.repository import Repository
+
+        return Repository.discover(self.project_dir)
 
     @property
     def project_dir(self) -> Path:

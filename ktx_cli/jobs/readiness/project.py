@@ -41,7 +41,7 @@ def check_databases(context: CheckContext) -> list[Finding]:
 def check_repository(context: CheckContext) -> list[Finding]:
     """The repository is in a state a run can commit to."""
     try:
-        repository = Repository.discover(context.project_dir)
+        repository = context.repository
         if repository is None:
             message = "not in a git repository; the first run creates one"
             return [Finding("repository", Level.WARN, message, shell_words("git", "-C", context.project_dir, "init"))]

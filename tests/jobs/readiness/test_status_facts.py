@@ -16,7 +16,7 @@ from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.readiness import counting
 from ktx_cli.jobs.readiness.counting import Counts, counted_by_runs, counts_of, keep_counts
 from ktx_cli.jobs.readiness.facts_embeddings import embedding_facts
-from ktx_cli.jobs.readiness.facts_git import git_facts
+from ktx_cli.jobs.readiness.facts_git import GitFacts, git_facts
 from ktx_cli.jobs.readiness.facts_index import index_facts, quick_signatures
 from ktx_cli.jobs.readiness.model import CheckContext
 from ktx_cli.jobs.readiness.registry import CHECKS
@@ -25,6 +25,7 @@ from ktx_cli.jobs.search import contents_of
 from ktx_cli.jobs.semantic.layers import load_layer
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.repository import Repository
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 
@@ -135,6 +136,10 @@ def test_the_index_beside_the_files(demo: Path) -> None:
     assert index_facts(layout, config).state == "missing"
 
 
+def facts_in(folder: Path) -> GitFacts:
+    return git_facts(lambda: Repository.discover(folder))
+
+
 def test_git_tells_the_branch_and_what_of_ktx_is_not_committed(shop: Path) -> None:
     def git(*words: str) -> None:
         identity = ("-c", "user.name=U", "-c", "user.email=u@example.com")
@@ -142,7 +147,7 @@ def test_git_tells_the_branch_and_what_of_ktx_is_not_committed(shop: Path) -> No
 
     git("add", "ktx.yaml")
     git("commit", "-m", "settings")
-    facts = git_facts(shop)
+    facts = facts_in(shop)
     assert (facts.branch, facts.upstream, facts.uncommitted) == ("main", None, ())
     git("branch", "base")
     git("branch", "--set-upstream-to=base")
@@ -151,21 +156,21 @@ def test_git_tells_the_branch_and_what_of_ktx_is_not_committed(shop: Path) -> No
     (shop / "wiki" / "global").mkdir(parents=True)
     (shop / "wiki" / "global" / "ä page.md").write_text("# A\n")
     (shop / "ktx.yaml").write_text((shop / "ktx.yaml").read_text() + "# mine\n")
-    facts = git_facts(shop)
+    facts = facts_in(shop)
     assert (facts.upstream, facts.ahead, facts.behind) == ("base", 1, 0)
     assert facts.uncommitted == ("ktx.yaml", "wiki/")
     assert facts.text == "on main, 1 commit ahead of base, 2 uncommitted: ktx.yaml, wiki/"
     git("checkout", "-q", "--detach")
-    assert git_facts(shop).branch is None
+    assert facts_in(shop).branch is None
 
 
 def test_git_in_a_folder_of_a_repository_names_paths_of_the_project(tmp_path: Path) -> None:
     project = tmp_path / "below"
     project.mkdir()
-    assert git_facts(project).text == "no repository yet"
+    assert facts_in(project).text == "no repository yet"
     subprocess.run(["git", "init", "-q", "-b", "trunk"], cwd=tmp_path, check=True)
     (project / "ktx.yaml").write_text("{}\n")
-    facts = git_facts(project)
+    facts = facts_in(project)
     assert (facts.branch, facts.top_level, facts.uncommitted) == ("trunk", tmp_path, ("ktx.yaml",))
 
 

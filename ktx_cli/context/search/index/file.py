@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from ktx_cli.context.search.index.connection import Connection, connect
 from ktx_cli.context.search.index.schema import create, is_current
-from ktx_cli.context.search.index.writing import count_up
 from ktx_cli.core.errors import StorageError
 from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
@@ -59,6 +58,8 @@ def changing(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     A damaged one, or one of another version, is begun anew. Where nothing was changed nothing is written, and where the
     block fails the file stays as it was. The caller holds the lease. Raises `StorageError`.
     """
+    from ktx_cli.context.search.index.writing import count_up  # who only reads an index needs nothing that makes one
+
     database, is_new = _loaded(path)
     try:
         before = database.total_changes
