@@ -83,14 +83,17 @@ class Shop:
         database.executescript(script)
         database.close()
 
-    def scan(self) -> None:
+    def connect(self, driver: str, url: str) -> None:
+        self.write("ktx.yaml", f"connections:\n  shop:\n    driver: {driver}\n    url: {url}\n")
+
+    def scan(self, driver: str = "sqlite") -> None:
         """Write what a structural scan would commit."""
         connector, scope = open_connection(self.config, "shop", project_dir=self.root, environ={})
         with connector:
             outcome = scan_connection(
                 *(connector, scope),
                 connection="shop",
-                driver="sqlite",
+                driver=driver,
                 base=WorkingFiles(self.root),
                 previous=None,
                 copies=ParsedCopies(self.layout, "shop"),
@@ -126,3 +129,9 @@ def _scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shop(_scanned: Path, tmp_path: Path) -> Shop:
     return Shop(Path(shutil.copytree(_scanned, tmp_path / "shop")))
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Shop:
+    """A project without a database yet."""
+    return Shop(tmp_path / "bare")
