@@ -43,7 +43,7 @@ class _Unattended:
         """Take from an event which run this is."""
         if isinstance(event, RunStarted):
             self.run_id = event.run_id
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, RunFinished) and event.run_id == self.run_id:
             self.status = event.status
 
     def told(self, result: Result) -> None:

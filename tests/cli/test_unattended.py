@@ -82,6 +82,8 @@ def test_a_run_that_finds_the_lease_taken_tells_who_has_it(ktx: Run, project: Pa
         answer = ktx("ingest", *OPTIONS)
     assert answer.code == 6
     assert facts_of(project) == f"6 busy |{project}"
+    ended = log_of(project)[-1]
+    assert (ended["exit_code"], ended["run_id"], ended["status"]) == (6, None, None), "no run has begun"
     assert json.loads((project / "told.json").read_text())["error"]["details"]["run_id"] == "other"
 
 
