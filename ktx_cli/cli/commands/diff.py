@@ -60,7 +60,8 @@ def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
         blocks.append(Table(("change", "is used by", "place"), uses))
     counts = found.counts()
     told = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
-    return [*blocks, Fields((("changes", told),))]
+    looked = any(each.error is None for each in found.connections)
+    return [*blocks, Fields((("changes", told),))] if looked else blocks
 
 
 def _values(change: Change) -> str:

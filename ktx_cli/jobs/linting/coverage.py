@@ -118,10 +118,10 @@ def undescribed(layer: Described) -> Iterator[Finding]:
         for measure in measures_of(source):
             if not layer.has_text(source, measure):
                 said = f"measure `{source.name}.{measure.name}` has no description"
-                yield _finding(layer, NO_MEASURE_TEXT, source, measure, said, "add description: there")
+                yield _finding(layer, NO_MEASURE_TEXT, source, measure, said, "add `description:` there")
     for source in sources:
         if not source.measures:
-            fix = f"add measures: in {own_file(layer.model.connection, source)}"
+            fix = f"add `measures:` in {own_file(layer.model.connection, source)}"
             yield _finding(layer, NO_MEASURE, source, source, f"table `{source.name}` has no measure", fix)
 
 
@@ -156,8 +156,8 @@ def _facts(layer: Described, source: Source) -> str:
 
 def _describing(layer: Described, source: Source) -> str:
     if not (source.generated and layer.by_model):
-        return "add description: there"
-    return f"add description: there, or let the model: {shell_words('ktx', 'ingest', layer.model.connection)}"
+        return "add `description:` there"
+    return f"add `description:` there, or let the model: {shell_words('ktx', 'ingest', layer.model.connection)}"
 
 
 def own_file(connection: str, source: Source) -> str:

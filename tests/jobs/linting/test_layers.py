@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ktx_cli.connectors.port import TableRef
+from ktx_cli.context.scan.knowledge import Knowledge, record_text
+from ktx_cli.context.scan.relationships.model import Edge, EdgeStatus
 from ktx_cli.jobs.semantic.validating import validate_layers
 from ktx_cli.project.config import load_config
 from tests.jobs.linting.conftest import Project
@@ -35,3 +38,20 @@ def test_the_error_counts_what_is_more_than_information(project: Project) -> Non
     assert error is not None
     assert (error.code, error.exit_code, error.message) == ("lint_problems", 1, "the context has 1 error")
     assert error.hint == "ktx lint --select KTX312 --limit 0"
+
+
+def test_found_joins_that_wait_are_counted(project: Project) -> None:
+    shop = [TableRef("shop", name) for name in ("orders", "customers")]
+    edges = (
+        Edge(shop[0], ("status",), shop[1], ("country",), EdgeStatus.REVIEW, 0.6, "perhaps"),
+        Edge(shop[0], ("amount",), shop[1], ("id",), EdgeStatus.REJECTED, 0.1, "no"),
+    )
+    record = "raw-sources/warehouse/live-database/relationships.json"
+    project.write(record, record_text(Knowledge(edges=edges)).decode())
+    (found,) = project.found("KTX340")
+    assert (found.level, found.path) == ("info", record)
+    assert found.message == "1 found join of `warehouse` waits for a decision"
+    assert found.fix == "ktx scan relationships warehouse --review"
+    project.write(record, "{")
+    assert project.found("KTX340") == []
+    assert [each.code for each in project.warnings] == ["relationships_unreadable"]
