@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -20,6 +21,10 @@ from ktx_cli.jobs.evals.model import Expectation
 
 Row = Sequence[Any]
 
+MOST_TOO_MANY: Final = 1_000
+"""How many rows more than expected an answer may have for them to be told apart; one with more is another answer."""
+
+_NULL, _NUMERIC, _TEXT, _NESTED = range(4)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:?\d\d)?|Z)?)?")
 _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
@@ -88,6 +93,8 @@ def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolera
         return None
     if in_order:
         return Difference("the rows are the expected ones in another order", answer.columns)
+    if len(answer.rows) > len(rows) + MOST_TOO_MANY:
+        return Difference(f"{plural(len(rows), 'row')} expected, the answer has {len(answer.rows):,}")
     return _told(answer.columns, *_unmatched(wanted, answer.rows, tolerance))
 
 
@@ -117,14 +124,25 @@ def _same_row(expected: Row, got: Row, tolerance: Decimal) -> bool:
 
 def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) -> tuple[list[Row], list[Row]]:
     """Return the rows of each side that no row of the other stands for."""
-    missing, left = [], list(got)
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for place, row in enumerate(got):
+        alike[_bucket(row, tolerance)].append(place)
+    missing, taken = [], set()
     for row in expected:
-        place = next((at for at, other in enumerate(left) if _same_row(row, other, tolerance)), None)
-        if place is None:
+        candidates = alike[_bucket(row, tolerance)]
+        found = next((place for place in candidates if _same_row(row, got[place], tolerance)), None)
+        if found is None:
             missing.append(row)
         else:
-            del left[place]
-    return missing, left
+            candidates.remove(found)
+            taken.add(found)
+    return missing, [row for place, row in enumerate(got) if place not in taken]
+
+
+def _bucket(row: Row, tolerance: Decimal) -> tuple[Any, ...]:
+    """Return what rows that are the same have in common; where numbers may differ, all but those."""
+    ranks = map(_rank, row)
+    return tuple(rank[:1] if tolerance and rank[0] in (_NUMERIC, _NESTED) else rank for rank in ranks)
 
 
 def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool:
@@ -169,14 +187,28 @@ def _sorted(rows: Sequence[Row]) -> list[Row]:
 
 
 def _rank(value: Any) -> tuple[int, Decimal, str]:
-    """Return a key that puts values that are the same beside each other, whatever they are."""
+    """Return a key to sort by, equal for values that are the same where no number may differ."""
     number = _number(value)
     if number is not None:
-        return 1, number, ""
+        return _NUMERIC, number, ""
     if isinstance(value, str):
         moment = _moment(value)
-        return 2, Decimal(0), value if moment is None else moment.isoformat()
-    return 0 if value is None else 3, Decimal(0), json.dumps(value, sort_keys=True, default=str)
+        return _TEXT, Decimal(0), value if moment is None else _utc(moment).isoformat()
+    return (_NULL if value is None else _NESTED), Decimal(0), "" if value is None else repr(_ranks(value))
+
+
+def _ranks(value: Any) -> Any:
+    """Return a nested value with the keys of its parts in their places."""
+    if isinstance(value, list):
+        return [_ranks(item) for item in value]
+    if isinstance(value, Mapping):
+        return [(key, _ranks(value[key])) for key in sorted(value)]
+    kind, number, text = _rank(value)
+    return kind, str(number.normalize()), text
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _said(value: Any) -> str:

@@ -6,9 +6,26 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ktx_cli.jobs.evals import comparing
 from ktx_cli.jobs.evals.comparing import Answer, Difference, difference, same_value
 from ktx_cli.jobs.evals.model import Expectation
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 3),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(["", "1", "1.0", "1.00", "x", "2025-01-01", "2025-01-01T00:00:00", "2025-01-01T00:00:00Z"]),
+        st.sampled_from(["2025-01-01T01:00:00+01:00", "NaN", "0", "-0", "1e0"]),
+        st.text(max_size=3),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("ab"), inner, max_size=2)),
+    max_leaves=4,
+)
 
 SAME = [
     (1, 1.0),
@@ -135,6 +152,42 @@ def test_rows_within_the_tolerance_are_found_whatever_their_order() -> None:
     expect = {"rows": [{"a": 10}, {"a": 10.4}], "tolerance": 0.5}
     assert found(expect, "a", (10.3,), (9.8,)) is None
     assert found(expect, "a", (10.3,), (9.2,)) is not None
+
+
+def test_moments_of_other_zones_are_found_whatever_their_order() -> None:
+    expect = {"columns": ["at"], "rows": [["2025-01-01T12:00:00Z"], ["2025-01-01T12:30:00Z"]]}
+    assert found(expect, "at", ("2025-01-01T13:30:00+01:00",), ("2025-01-01T11:00:00-01:00",)) is None
+
+
+def test_an_answer_of_many_rows_too_many_is_told_by_its_size() -> None:
+    rows = [(number, f"text {number}") for number in range(100_000)]
+    wrong = found({"rows": [{"a": 1, "b": "text 1"}]}, "a b", *rows)
+    assert wrong is not None and wrong.message == "1 row expected, the answer has 100,000"
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.25])
+def test_long_answers_are_told_apart(tolerance: float) -> None:
+    names = ["a", "b"]
+    expected = [[number, f"text {number}"] for number in range(20_000)]
+    got = [(number if number % 1000 else number + 1, f"text {number}") for number in reversed(range(20_000))]
+    wrong = found({"columns": names, "rows": expected, "tolerance": tolerance}, "a b", *got)
+    assert wrong is not None and wrong.message == "20 rows missing, 20 rows not expected"
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), max_size=6), st.randoms())
+def test_rows_are_the_same_in_any_order_and_missing_when_one_is_gone(rows: list[Any], chance: Any) -> None:
+    expect = {"columns": ["a", "b"], "rows": [list(row) for row in rows]}
+    shuffled = chance.sample(rows, len(rows))
+    assert found(expect, "a b", *shuffled) is None
+    if rows:
+        wrong = found(expect, "a b", *shuffled[1:])
+        assert wrong is not None and (len(wrong.missing), len(wrong.unexpected)) == (1, 0)
+
+
+@given(VALUES, VALUES)
+def test_values_that_are_the_same_sort_alike(one: Any, two: Any) -> None:
+    if same_value(one, two):
+        assert comparing._rank(one) == comparing._rank(two)
 
 
 def test_columns_of_one_name_stay_where_they_are() -> None:
