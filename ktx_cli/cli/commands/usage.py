@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option("--run", metavar="RUN", help="Of this run: its id, the id's beginning, `latest`.")
         ] = None,
     ) -> Result:
-        """Show tokens and cost of model calls. Costs are list prices, also where a subscription pays."""
+        """Show tokens and cost of model calls. Costs are list prices, also of calls in a local session."""
         from ktx_cli.jobs.models.usage import usage_report
 
         report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)
