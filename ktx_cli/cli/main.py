@@ -11,7 +11,7 @@ from typing import Final
 
 from ktx_cli.cli.streams import guard_standard_streams
 
-_COLLECT_EVERY: Final = (50_000, 20, 50)
+_COLLECT_EVERY: Final = (100_000, 20, 50)
 """How rarely unreachable cycles are looked for: nearly all a command makes lives as long as it does, and with Python's
 own thresholds a sixth of the time that imports take goes into looking through it."""
 

@@ -17,9 +17,9 @@ from ktx_cli.core.yaml_text import MAX_DEPTH
 _LONGEST_SIMPLE_KEY: Final = 1000
 """Characters; parsers look for the colon of a key within 1,024."""
 
-_NOT_PRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_NOT_PRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_TO_ESCAPE = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e\xa0-\u2027\u202a-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_TO_ESCAPE = re.compile(r"[\x00-\x1f\x22\x5c\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _UNSAFE_PLAIN = re.compile(r"^[-?:,\[\]{}#&*!|>'\"%@`~=\s]|^\.\.\.|^<<$|:(?:\s|$)|\s#|\s$")
 _UNSAFE_IN_FLOW = re.compile(r"[,\[\]{}:?#]")
