@@ -123,9 +123,11 @@ class _Tunnel(socketserver.StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with (
             contextlib.suppress(OSError, ssl.SSLError),
-            self.server.context.wrap_socket(self.connection, server_side=True) as inside,
+            # Shaken hands with inside the block: a client that hangs up before leaves no open socket then.
+            self.server.context.wrap_socket(self.connection, server_side=True, do_handshake_on_connect=False) as inside,
             socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
         ):
+            inside.do_handshake()
             outside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _join(inside, outside)
 

@@ -1,0 +1,241 @@
+"""What single checks of `ktx doctor` find, and that none of them stops the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import threading
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ktx_cli.connectors import registry as drivers
+from ktx_cli.connectors.port import ConnectionTest
+from ktx_cli.core.errors import KtxError, SecretError
+from ktx_cli.jobs.connections import probe_connection
+from ktx_cli.jobs.ingest.run import IngestRequest, ingest
+from ktx_cli.jobs.models.probing import ProbeResult
+from ktx_cli.jobs.privileges import reader_role
+from ktx_cli.jobs.readiness import backends, live, machine, references, storage
+from ktx_cli.jobs.readiness.doctor import diagnose
+from ktx_cli.jobs.readiness.model import Concern, Finding, Level
+from ktx_cli.jobs.readiness.registry import CHECKS
+from ktx_cli.jobs.readiness.running import Work, side_by_side
+from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.roles import ModelRef
+from ktx_cli.project.config import load_config
+from ktx_cli.testing.servers import MariaDBServer
+
+CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
+
+
+# -- side by side ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What work waits for that never ends; it is let go after the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_work_that_hangs_or_breaks_is_a_finding_and_stops_nothing_else(gate: threading.Event) -> None:
+    def hang() -> list[Finding]:
+        gate.wait()
+        return []
+
+    def refuse() -> list[Finding]:
+        raise SecretError("no secret", hint="export A=...")
+
+    def fail() -> list[Finding]:
+        raise KtxError("no", hint="ktx index")
+
+    def bug() -> list[Finding]:
+        raise ZeroDivisionError("oh")
+
+    well = Finding("well", Level.OK, "fine")
+    pieces = [("hang", hang), ("refuse", refuse), ("fail", fail), ("bug", bug), ("well", lambda: [well, well])]
+    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0) for name, run in pieces)
+    assert found == [
+        [Finding("hang", Level.FAIL, "no answer within 0.02 s")],
+        [Finding("refuse", Level.FAIL, "no secret", "export A=...", Concern.SETUP)],
+        [Finding("fail", Level.FAIL, "no", "ktx index")],
+        [Finding("bug", Level.FAIL, "the check itself failed: ZeroDivisionError: oh")],
+        [well, well],
+    ]
+
+
+def test_the_work_runs_at_the_same_time() -> None:
+    meeting = threading.Barrier(3)
+
+    def meet() -> list[Finding]:
+        meeting.wait(30)
+        return [Finding("a", Level.OK, "met")]
+
+    assert side_by_side(Work("a", meet, 60.0) for _ in range(3)) == [[Finding("a", Level.OK, "met")]] * 3
+
+
+def test_a_connection_that_hangs_keeps_no_other_from_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: threading.Event
+) -> None:
+    (tmp_path / "ktx.yaml").write_text(CONFIG + CONFIG.partition("\n")[2].replace("shop:", "slow:"))
+    (tmp_path / "shop.sqlite").touch()
+
+    def probe(config: object, connection: str, **given: object) -> ConnectionTest:
+        if connection == "slow":
+            gate.wait()
+        return ConnectionTest(1.0, "SQLite 3", 2, can_write=False)
+
+    monkeypatch.setattr(live, "probe_connection", probe)
+    monkeypatch.setattr(live, "SECONDS", 0.05)
+    found = {each.check: each.level for each in diagnose(tmp_path, {}, only=["connections"])}
+    assert found == {"connection:shop": Level.OK, "connection:slow": Level.FAIL}
+
+
+def test_ids_are_unique_and_status_asks_for_some_of_them() -> None:
+    ids = [check.id for check in CHECKS]
+    assert len(set(ids)) == len(ids)
+    assert {"secrets", "embeddings"} <= set(ids), "what the hints of `ktx status` name"
+
+
+# -- the machine -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("needed", "level", "says"),
+    [
+        (["rich>=1", "mcp>=99; extra == 'x'"], Level.OK, "all packages found"),
+        (["rich>=1", "no-such-package>=3"], Level.FAIL, "no-such-package"),
+        (["rich>=99"], Level.FAIL, "rich>=99 (here: "),
+        (None, Level.OK, "all packages found"),
+    ],
+)
+def test_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needed: list[str] | None, level: Level, says: str
+) -> None:
+    (tmp_path / "ktx.yaml").write_text("")
+    monkeypatch.setattr(machine.metadata, "requires", lambda name: needed)
+    (finding,) = diagnose(tmp_path, {}, only=["python"])
+    assert (finding.level, says in finding.message) == (level, True)
+    assert (finding.hint is None) is (level is Level.OK)
+
+
+def test_packages_of_a_tree_that_was_never_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(machine.metadata, "requires", unknown)
+    assert machine.check_python(SimpleNamespace())[0].level is Level.OK  # type: ignore[arg-type]
+
+
+def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "{driver: mysql, host: localhost, database: x}"
+    (tmp_path / "ktx.yaml").write_text(f"connections:\n  a: {entry}\n  b: {entry}\n")
+    monkeypatch.setattr(drivers, "is_installed", lambda package: False)
+    (finding,) = diagnose(tmp_path, {}, only=["extras"])
+    assert finding.message.endswith("`mysql` is not installed: `a`, `b` cannot be read")
+    assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[mysql]'", Concern.SETUP)
+    assert {each.concern for each in diagnose(tmp_path, {}, only=["connections"])} == {Concern.SETUP}
+
+
+@pytest.mark.parametrize(
+    ("free", "level"), [(10 << 30, Level.OK), (100 << 20, Level.WARN), (1 << 20, Level.FAIL), (0, Level.FAIL)]
+)
+def test_disks(shop_project: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: Level) -> None:
+    usage = shutil.disk_usage(shop_project)
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda folder: usage._replace(free=free))
+    found = diagnose(shop_project, {}, only=["disk"])
+    assert {each.level for each in found} == {level}
+    assert all((each.hint is None) is (level is Level.OK) for each in found)
+    (shop_project / ".ktx" / "cache").mkdir(parents=True)
+    cached = diagnose(shop_project, {}, only=["disk"])
+    wanted = None if level is Level.OK else f"rm -r {shop_project / '.ktx' / 'cache'}"
+    assert wanted in [each.hint for each in cached]
+
+
+# -- what people and agents read -------------------------------------------------------------------------------
+
+
+def test_of_many_dangling_references_the_first_are_told(shop_project: Path) -> None:
+    page = shop_project / "wiki" / "global" / "a.md"
+    page.parent.mkdir(parents=True)
+    refs = "".join(f"  - gone-{number:02}\n" for number in range(references.MOST + 5))
+    page.write_text(f"---\nsummary: A\nrefs:\n{refs}---\n")
+    found = diagnose(shop_project, {}, only=["wiki"])
+    assert len(found) == references.MOST + 1
+    assert (found[0].file, found[0].line, found[0].level) == ("wiki/global/a.md", 4, Level.WARN)
+    assert (found[-1].message, found[-1].hint) == ("5 more: ktx wiki lint lists them", "ktx wiki lint")
+
+
+def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None:
+    ingest(IngestRequest(shop_project, {}))
+    overlay = shop_project / "semantic-layer" / "shop" / "orders.yaml"
+    overlay.write_text("name: orders\nmeasures:\n  - name: total\n    expr: sum(nope)\n")
+    (finding,) = diagnose(shop_project, {}, only=["semantic"])
+    assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/shop/orders.yaml")
+    assert finding.message.startswith(f"{finding.file}:{finding.line}: ")
+    assert f"{finding.file} line {finding.line}" in (finding.hint or "")
+
+
+# -- models and roles ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ref", "code", "hint", "expected"),
+    [
+        (ModelRef("claude-code", "sonet"), "model", None, "ktx config set llm.models.default sonnet"),
+        (ModelRef("anthropic", "claude-opus-5-6"), "model", None, "ktx config set llm.models.default claude-opus-5-5"),
+        (ModelRef("gateway", "qwen3:8b"), "model", None, "ktx config set llm.models.default MODEL"),
+        (
+            ModelRef("gateway", "x"),
+            "connection",
+            None,
+            "check the network, the proxy and llm.provider.gateway.base_url",
+        ),
+        (ModelRef("claude-code", "sonnet"), "isolation", None, backends._AGAIN),
+        (ModelRef("claude-code", "sonnet"), "isolation", "claude update", "claude update"),
+    ],
+)
+def test_what_helps_a_model_that_does_not_answer(ref: ModelRef, code: str, hint: str | None, expected: str) -> None:
+    error = llm_error(code, backend=ref.backend, model=ref.model, hint=hint)
+    (finding,) = backends._probed(ProbeResult(ref, ("default",), error=error))
+    assert (finding.level, finding.hint) == (Level.FAIL, expected)
+
+
+@pytest.mark.parametrize(
+    ("entry", "statements"),
+    [
+        ("{driver: postgres, host: x}", "GRANT pg_read_all_data TO ktx_reader"),
+        (
+            "{driver: postgres, host: x, schemas: [mart, A]}",
+            'GRANT SELECT ON ALL TABLES IN SCHEMA "mart", "A" TO ktx_reader',
+        ),
+        ("{driver: mysql, host: x}", "GRANT SELECT, SHOW VIEW ON `shop`.* TO ktx_reader@'%'"),
+        ("{driver: sqlserver, host: x}", None),
+    ],
+)
+def test_a_role_that_may_only_select(tmp_path: Path, entry: str, statements: str | None) -> None:
+    (tmp_path / "ktx.yaml").write_text(f"connections:\n  a: {entry}\n")
+    database = load_config(tmp_path / "ktx.yaml").config.databases()["a"]
+    made = reader_role(database, ConnectionTest(1.0, "x", 1, database="shop"))
+    assert (made is None) if statements is None else made is not None and made.endswith(statements)
+
+
+@pytest.mark.mysql
+def test_the_role_it_names_is_one_that_may_only_select(tmp_path: Path, mariadb_server: MariaDBServer) -> None:
+    mariadb_server.create_database("doctor_roles", "CREATE TABLE a (id INT)")
+    (tmp_path / "ktx.yaml").write_text("connections:\n  my:\n    driver: mysql\n    url: env:MY_URL\n")
+    environ = {"MY_URL": mariadb_server.url("doctor_roles")}
+    (finding,) = diagnose(tmp_path, environ, only=["connections"])
+    assert (finding.level, "could write" in finding.message) == (Level.WARN, True)
+    statements = (finding.hint or "").partition(": ")[2].partition("; then: ")[0].replace("...", "made-up")
+    mariadb_server.execute("DROP USER IF EXISTS ktx_reader@'%'", *statements.split("; "))
+    reader = {"MY_URL": mariadb_server.url("doctor_roles", user="ktx_reader", password="made-up")}
+    config = load_config(tmp_path / "ktx.yaml").config
+    test = probe_connection(config, "my", project_dir=tmp_path, environ=reader)
+    assert (test.can_write, test.tables) == (False, 1)
+    assert dataclasses.replace(test).closed == ()
