@@ -84,7 +84,7 @@ def watch(session: Session, log_file: str | None, notify: str | None) -> None:
     if log_file is None and notify is None:
         return
     if notify is not None and not notify.strip():
-        raise UsageError("the command of --notify is empty", hint="--notify 'mail -s ktx me@example.com'")
+        raise UsageError("the command of --notify is empty", hint="--notify 'mail data@example.com'")
     known = _Unattended(session, notify)
     session.listeners.append(known.heard)
     session.concluding.append(known.told)
