@@ -195,6 +195,7 @@ _OTHERS: Final = (
     "build",
     "agents",
     "agents_scope",
+    "only",
     "keep_secrets",
     "no_test",
 )
@@ -230,7 +231,7 @@ def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[Con
 
     driver, connection = values[prefix], values[f"{prefix}_connection_id"]
     given = {word.name: value for word in words if (value := values[f"{prefix}_{_name(word)}"])}
-    other = dict(_set_fields(values[f"{prefix}_set"], f"--{prefix}-set"))
+    other = dict(_pairs(values[f"{prefix}_set"], f"--{prefix}-set", "sslmode=require"))
     scope = _scope(values) if prefix == "database" else {}
     if driver is None:
         if given or other or scope or connection:
@@ -238,7 +239,7 @@ def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[Con
         return ()
     _require_driver(driver, prefix)
     fields = fields_of(driver, given, tuple(words), flag=f"--{prefix}-") | scope
-    _merge(fields, other)
+    _merge(fields, other, prefix)
     return (ConnectionAnswer(fields, connection),)
 
 
@@ -270,18 +271,13 @@ def _scope(values: Values) -> dict[str, Any]:
     return found
 
 
-def _set_fields(pairs: Sequence[str] | None, flag: str) -> Iterator[tuple[str, Any]]:
-    from ktx_cli.core import yaml
+def _merge(fields: dict[str, Any], other: Mapping[str, str], prefix: str) -> None:
+    from ktx_cli.jobs.setup.fields import put, read_value
 
-    for key, value in _pairs(pairs, flag, "sslmode=require"):
-        yield key, yaml.load(value, where=f"{flag} {key}")
-
-
-def _merge(fields: dict[str, Any], other: Mapping[str, Any]) -> None:
-    from ktx_cli.jobs.setup.fields import put
-
-    for key, value in other.items():
-        put(fields, key, value)
+    for key, text in other.items():
+        if key == "driver":
+            raise UsageError(f"--{prefix}-set sets no driver", hint=f"--{prefix} {text}")
+        put(fields, key, read_value(fields["driver"], key, text, where=f"--{prefix}-set {key}"))
 
 
 def _pairs(given: Sequence[str] | None, flag: str, example: str) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,8 @@ from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
 
 _WORDS: Final = {"database": DATABASE_WORDS, "source": SOURCE_WORDS}
-_SETTING: Final = re.compile(r"(?:ktx config set )?connections\.([A-Za-z0-9_-]+)((?:\.[A-Za-z_]+)*)")
+_SETTING: Final = re.compile(r"connections\.([A-Za-z0-9_-]+)((?:\.[A-Za-z_]+)*)")
+_CHANGE: Final = re.compile(r"ktx config set (connections\.\S+)")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Retyped:
             yield
         except KtxError as error:
             if error.hint and error.code != "usage" and not _is_for_the_hand(error):
-                error.hint = f"{_SETTING.sub(self._in_file, error.hint)}; then: {self._again()}"
+                said = _SETTING.sub(self._in_file, _CHANGE.sub(r"set \1 to", error.hint))
+                error.hint = f"{said}; then: {self._again()}"
             raise
 
     def _in_file(self, found: re.Match[str]) -> str:
@@ -97,7 +99,7 @@ class Retyped:
         return f"{block}.{found[1]}{found[2]} in {self.values['answers']}"
 
     def _again(self) -> str:
-        return shell_words(*self.begins, "--answers", self.values["answers"])
+        return shell_words(*self.begins, "--answers", self.values["answers"], *other_words(self.values))
 
 
 def _is_for_the_hand(error: KtxError) -> bool:

@@ -141,8 +141,8 @@ def _register_add(commands: typer.Typer) -> None:
         no_test: Annotated[bool, typer.Option("--no-test", help="Save without connecting.")] = False,
     ) -> Result:
         """Test a connection and write it into ktx.yaml."""
-        from ktx_cli.core import yaml
         from ktx_cli.jobs.connections import SourceCheck, add_connection
+        from ktx_cli.jobs.setup.fields import put, read_value
         from ktx_cli.project.layout import Layout
 
         fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
@@ -151,7 +151,7 @@ def _register_add(commands: typer.Typer) -> None:
             key, equals, value = pair.partition("=")
             if not equals or not key:
                 raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
-            _put(fields, key, yaml.load(value, where=f"--set {key}"))
+            put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
         layout = Layout(session.require_project())
         begins = ["ktx", "connection", "add", *session.settings.project_words]
         flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
@@ -164,17 +164,6 @@ def _register_add(commands: typer.Typer) -> None:
         return Result(
             {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[f"ktx ingest {id}"]
         )
-
-
-def _put(fields: dict[str, Any], key: str, value: Any) -> None:
-    """Set a field; a key with dots names one inside another, as in `ktx config set`."""
-    *above, name = key.split(".")
-    for each in above:
-        inner = fields.setdefault(each, {})
-        if not isinstance(inner, dict):
-            raise UsageError(f"--set {key}: `{each}` is set to `{inner}` already", hint=f"leave --set {each} out")
-        fields = inner
-    fields[name] = value
 
 
 def _register_remove(commands: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,9 @@ from ktx_cli.jobs.setup.answers import (
     ModelAnswer,
 )
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS
+from ktx_cli.project.config.wording import errors_of
 from ktx_cli.project.files import read_bytes
+from ktx_cli.project.secrets import MASK
 
 
 class _Form(BaseModel):
@@ -45,7 +48,7 @@ class _Llm(_Form):
 class _Embeddings(_Form):
     backend: str | None = None
     model: str | None = None
-    dimensions: int | None = Field(None, gt=0)
+    dimensions: int | None = Field(None, gt=0, strict=True)
     api_key: str | None = None
     base_url: str | None = None
 
@@ -74,16 +77,31 @@ def load_answers(path: Path) -> Answers:
 
     Raises `UsageError` where there is no file, `ConfigError` where it says something that is no answer.
     """
-    text = read_bytes(path)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, and answers are in a file", hint="--answers FILE")
+    text = read_bytes(path.absolute())
     if text is None:
         raise UsageError(f"there is no file {path}", hint=f"write the answers into it, for example: {EXAMPLE}")
-    value = yaml.load(text, where=str(path)) or {}
+    value = _read(text, path)
     if not isinstance(value, dict):
         raise ConfigError(f"{path} is no mapping of answers", hint=f"for example: {EXAMPLE}")
     try:
         return _answers(_File.model_validate(value), path)
     except ValidationError as error:
         raise _refused(path, error) from None
+
+
+def _read(text: bytes, path: Path) -> Any:
+    """Return what the YAML says; what looks like an alias or a tag may be a secret that nobody quoted."""
+    try:
+        found = yaml.load(text, where=str(path))
+    except ConfigError as error:
+        said = error.message.removeprefix(str(path))
+        raise ConfigError(f"{path}{_NAME.sub(MASK, said)}", hint=_NAME.sub(MASK, error.hint or "")) from None
+    return {} if found is None else found
+
+
+_NAME: Final = re.compile(r"(?<=[*!&])[^\s',]+")
 
 
 def _answers(form: _File, path: Path) -> Answers:
@@ -107,10 +125,13 @@ def _connections(
         if driver not in drivers:
             where = f"`{block}.{name}.driver`"
             said = f"is `{driver}`" if driver else "is missing"
-            near = did_you_mean(str(driver), drivers)
-            known = f"one of {listing(drivers, len(drivers))}"
-            raise ConfigError(f"{path}: {where} {said}", hint=f"did you mean `{near}`? {known}" if near else known)
+            raise ConfigError(f"{path}: {where} {said}", hint=_near(str(driver), drivers))
         yield ConnectionAnswer(fields, name)
+
+
+def _near(word: str, known: tuple[str, ...]) -> str:
+    near = did_you_mean(word, known)
+    return f"did you mean `{near}`?" if near else f"one of {listing(known, len(known))}"
 
 
 def _refused(path: Path, error: ValidationError) -> ConfigError:
@@ -121,8 +142,9 @@ def _refused(path: Path, error: ValidationError) -> ConfigError:
     if first["type"] == "extra_forbidden":
         form = _FORMS.get(keys[0], _File) if len(keys) > 1 else _File
         known = tuple(form.model_fields)
-        near = did_you_mean(keys[-1], known)
-        hint = f"did you mean `{near}`?" if near else f"known: {listing(known, len(known))}"
-        return ConfigError(f"{path}: {where} is nothing setup asks for", hint=hint)
-    said = first["msg"][:1].lower() + first["msg"][1:]
-    return ConfigError(f"{path}: {where}: {said}", hint=f"for example: {EXAMPLE}")
+        return ConfigError(f"{path}: {where} is nothing setup asks for", hint=_near(keys[-1], known))
+    if first["type"] == "enum" and isinstance(first["input"], str):
+        choices = tuple(re.findall(r"'([^']*)'", first["ctx"]["expected"]))
+        return ConfigError(f"{path}: {where} cannot be `{first['input']}`", hint=_near(first["input"], choices))
+    issue = errors_of(error, {})[0]
+    return ConfigError(f"{path}: {issue.message}", hint=issue.hint or f"for example: {EXAMPLE}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
@@ -82,11 +83,20 @@ def _ordered(
 
 
 def put(fields: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key in nested mappings."""
+    """Set a dotted key in nested mappings; raises `UsageError` where a key above it is set to something else."""
     *above, name = dotted.split(".")
     for each in above:
-        fields = fields.setdefault(each, {})
+        inner = fields.setdefault(each, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"`{dotted}` has no place: `{each}` is no mapping", hint="leave one of the two out")
+        fields = inner
     fields[name] = value
+
+
+def read_value(driver: str, dotted: str, text: str, *, where: str) -> Any:
+    """Return the value of KEY=VALUE: a secret is the text as it stands, everything else YAML; raises `ConfigError`."""
+    setting = declared(driver, dotted) if driver in DRIVERS else None
+    return text if setting is not None and setting.secret else yaml.load(text, where=where)
 
 
 def typed(driver: str, dotted: str, value: Any) -> Any:

@@ -74,13 +74,14 @@ def usable_keyring() -> bool:
     return not isinstance(keyring.get_keyring(), keyring.backends.fail.Keyring)
 
 
-def literal_places(block: type[Block], fields: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the keys in a connection's fields under which a secret stands in clear."""
-    known, found = settings_of(block), []
+def literal_places(block: type[Block] | None, fields: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the keys in a connection's fields under which a secret stands in clear; of an unknown key by its name."""
+    known, found = {} if block is None else settings_of(block), []
     for key, value in fields.items():
         setting = known.get(key)
-        if isinstance(value, dict) and setting is not None and setting.block is not None:
-            found += literal_places(setting.block, value, (*above, key))
+        below = None if setting is None else setting.block
+        if isinstance(value, dict) and (setting is None or below is not None):
+            found += literal_places(below, value, (*above, key))
         elif isinstance(value, str) and _is_literal(setting, key, value):
             found.append((*above, key))
     return found

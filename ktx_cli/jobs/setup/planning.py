@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
 from ktx_cli.jobs.setup.detected.ids import free_id
-from ktx_cli.jobs.setup.fields import ordered, put
+from ktx_cli.jobs.setup.fields import ordered
 from ktx_cli.jobs.setup.keeping import literal_places
 from ktx_cli.jobs.setup.models import model_settings
 from ktx_cli.project import edit
@@ -21,7 +22,7 @@ from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.values import parse_cli_value
 from ktx_cli.project.layout import CONFIG_NAME
-from ktx_cli.project.secrets import is_reference
+from ktx_cli.project.secrets import has_password, is_reference, redact_url
 
 NEW_CONFIG: Final = b"""\
 # The settings of this ktx project. `ktx config schema` describes every setting.
@@ -66,6 +67,7 @@ def planned(answers: Answers, before: bytes | None, same: Same = operator.eq) ->
 
 
 def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
+    _require_no_password(answer.provider.get("base_url"))
     found = model_settings(config, answer.backend, answer.models.get("default"), answer.provider)
     for role in answer.models:
         if role not in ROLES:
@@ -79,11 +81,20 @@ def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
     return found
 
 
+def _require_no_password(address: str | None) -> None:
+    """Raise for an address with a password, of a setting that takes no reference: it would stand in clear."""
+    if address is not None and has_password(address):
+        says = f"the address {redact_url(address)} holds a password, which would stand in ktx.yaml"
+        raise UsageError(says, hint="give the address without it")
+
+
 def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str, Any]:
     now = config.ingest.embeddings
     backend = answer.backend or now.backend
     wanted: dict[str, Any] = {"backend": answer.backend, "model": answer.model, "dimensions": answer.dimensions}
     having: dict[str, Any] = {"backend": now.backend, "model": now.model, "dimensions": now.dimensions}
+    if backend == "sentence-transformers":
+        _require_no_password(answer.base_url)
     places = {"openai": ("openai.api_key", "openai.base_url"), "sentence-transformers": ("", _SERVER)}
     key, address = places.get(backend, ("", ""))
     for value, place, flag in ((answer.api_key, key, "api-key"), (answer.base_url, address, "base-url")):
@@ -165,6 +176,8 @@ def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
         llm = replace(llm, provider={**llm.provider, "api_key": keep(name, key)})
     if embeddings is not None and (key := embeddings.api_key) and not is_reference(key):
         embeddings = replace(embeddings, api_key=keep("embeddings-api-key", key))
+    if embeddings is not None and (address := embeddings.base_url) and has_password(address):
+        embeddings = replace(embeddings, base_url=keep("embeddings-base-url", address))
     connections = [_without_literals(answer, keep, name) for answer, name in zip(answers.connections, ids, strict=True)]
     databases = tuple(connections[: len(answers.databases)])
     sources = tuple(connections[len(answers.databases) :])
@@ -176,10 +189,8 @@ def _without_literals(answer: ConnectionAnswer, keep: Keep, connection: str) -> 
         return answer
     fields = _copied(answer.fields)
     for keys in literal_places(model_of(answer.driver), fields):
-        value: Any = fields
-        for key in keys:
-            value = value[key]
-        put(fields, ".".join(keys), keep(f"{connection}-{keys[-1].replace('_', '-')}", value))
+        holder: Any = functools.reduce(operator.getitem, keys[:-1], fields)
+        holder[keys[-1]] = keep(f"{connection}-{keys[-1].replace('_', '-')}", holder[keys[-1]])
     return ConnectionAnswer(fields, connection)
 
 
