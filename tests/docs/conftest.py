@@ -13,6 +13,7 @@ import pytest
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.company_agents import CompanyAgents
 from tests.docs.running import Page, ktx
 
 
@@ -33,11 +34,11 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def entered(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Path], None]]:
-    """Return a function that has a backend answer `ok`, through its real client, from then on."""
+    """Return a function that has a backend answer from then on, through its real client: `ok`, or what agents do."""
     with ExitStack() as stack:
 
         def enter(backend: str, project: Path) -> None:
-            model_server.play([says("ok")] * 50)
+            model_server.play(CompanyAgents() if backend == "agents" else [says("ok")] * 50)
             if backend == "signed-out":
                 monkeypatch.delenv("CLAUDE_CODE_OAUTH_TOKEN")
                 return
