@@ -184,6 +184,14 @@ def test_nothing_to_check_is_told_in_every_format(
     assert (shown.code, f"fail  {check}" in shown.out) == (code, True)
 
 
+def test_the_installed_program_ends_with_the_code_of_what_it_found(installed: Run, work: Path) -> None:
+    (work / "ktx.yaml").write_text("connections: [\n")
+    answer = installed("doctor", "--github")
+    assert answer.code == 2
+    assert [line for line in answer.out.splitlines() if line.startswith("::error file=ktx.yaml,line=")]
+    assert answer.err.startswith("error: ")
+
+
 # -- --fix -----------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +221,40 @@ def test_fix_mends_what_needs_no_decision_and_touches_nothing_else(ktx: Run, pro
     assert (answer.code, tree(project)) == (0, before)
     again = ktx("doctor", "--fix", "--json")
     assert again.data["repaired"] == []
+
+
+def test_a_damaged_state_database_makes_place_for_a_new_one(ktx: Run, project: Path) -> None:
+    (project / ".ktx" / "state.sqlite").write_bytes(b"no database" * 1000)
+    answer = ktx("doctor", "--only", "lease", "--json")
+    (finding,) = answer.data["findings"]
+    assert (answer.code, finding["level"], finding["fixable"]) == (1, "fail", True)
+    mended = ktx(*finding["hint"].split()[1:], "--json")
+    assert (mended.code, mended.data["counts"]["ok"]) == (0, 1)
+    assert "damaged" in mended.data["repaired"][0]["message"]
+    assert list((project / ".ktx").glob("state.sqlite.damaged-*")), "it is kept"
+
+
+def test_warnings_of_the_configuration_say_where(ktx: Run, project: Path) -> None:
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("scann: {}\nfoo: 1\n")
+    found = ktx("doctor", "--only", "config", "--json").data["findings"]
+    lines = (project / "ktx.yaml").read_text().splitlines()
+    assert [(each["file"], lines[each["line"] - 1]) for each in found] == [
+        ("ktx.yaml", "scann: {}"),
+        ("ktx.yaml", "foo: 1"),
+    ]
+    assert found[0]["hint"] == f"in ktx.yaml line {found[0]['line']}: did you mean `scan`?"
+    assert found[1]["hint"].startswith(f"in ktx.yaml line {found[1]['line']}: take it out; known here: ")
+
+
+def test_the_missing_key_of_a_backend_is_no_more_than_setup(ktx: Run, project: Path) -> None:
+    llm = (
+        "llm:\n  provider: {backend: anthropic, anthropic: {api_key: 'env:NOT_SET_ANYWHERE'}}\n  models: {default: m}\n"
+    )
+    (project / "ktx.yaml").write_text(f"{llm}connections: {{}}\n")
+    answer = ktx("doctor", "--only", "llm", "--only", "probe", "--json")
+    assert answer.code == 3
+    assert {each["hint"] for each in answer.data["findings"]} == {"export NOT_SET_ANYWHERE=..."}
 
 
 def test_what_cannot_be_mended_says_why(

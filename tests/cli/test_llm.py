@@ -304,7 +304,7 @@ def test_a_key_with_blanks_is_refused_before_anything_is_sent(
     monkeypatch.setenv("SCRIPTED_KEY", value)
     for args in (("llm", "ask", "x"), ("llm", "probe"), ("ingest",), ("doctor",)):
         answer = ktx(*args, "--debug")
-        assert answer.code == (1 if args == ("doctor",) else 2), answer
+        assert answer.code == (3 if args == ("doctor",) else 2), answer
         assert "llm.provider.gateway.api_key" in answer.out + answer.err
         assert "canary-key-1" not in answer.out + answer.err
     assert model_server.requests == []

@@ -22,6 +22,7 @@ PROGRAMS: Final = frozenset(
 """What a command of a fix begins with; else it is a program by its whole path."""
 
 _PARTS: Final = re.compile(r"[:;,] +(?:or:? +|then:? +(?:run:? +)?|for example:? +)?")
+_QUOTED: Final = re.compile(r"`([^`]+)`")
 _NEXT: Final = re.compile(r"; then:? (?:run:? )?")
 _SETTING: Final = re.compile(r"\b(?:connections\.[\w-]+|llm|ingest|scan)\.[\w.-]*\w")
 _SECRET: Final = re.compile(r"secret reference `[^`]*` of ([\w.-]*\w)")
@@ -63,7 +64,8 @@ def chained(hint: str) -> str | None:
 
 def command_in(hint: str) -> str | None:
     """Return the first command that stands in a sentence, None where there is none."""
-    return next((part for part in _PARTS.split(hint) if is_command(part)), None)
+    quoted = (part for part in _QUOTED.findall(hint) if " " in part)
+    return next((part for part in (*_PARTS.split(hint), *quoted) if is_command(part)), None)
 
 
 def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> str:

@@ -12,8 +12,9 @@ from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import did_you_mean, listing, plural, shell_words
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.jobs.readiness.models import AUTH_CODES, SESSION_HINT, ask_session, llm_facts
 from ktx_cli.jobs.readiness.models import CHECK as LLM
+from ktx_cli.jobs.readiness.models import SESSION_HINT, ask_session, llm_facts
+from ktx_cli.jobs.readiness.running import concern_of
 from ktx_cli.llm.prices import PRICES
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, OWN_DEFAULT
 from ktx_cli.project.config.llm import PromptCaching
@@ -73,8 +74,7 @@ def _probed(result: ProbeResult) -> list[Finding]:
     """Say whether a model answered and, of the local session, that the process was isolated."""
     check, error = f"{PROBE}:{result.ref}", result.error
     if error is not None:
-        concern = Concern.AUTH if error.code in AUTH_CODES else Concern.OTHER
-        return [Finding(check, Level.FAIL, error.message, _hint(result, error), concern)]
+        return [Finding(check, Level.FAIL, error.message, _hint(result, error), concern_of(error))]
     report = result.report
     assert report is not None
     model = f"{report.resolved_model} " if report.resolved_model else ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.jobs.readiness.models import AUTH_CODES
+from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.jobs.readiness.running import failed
 from ktx_cli.llm.embeddings import create_embedder
 
@@ -19,7 +18,5 @@ def check_embeddings(context: CheckContext) -> list[Finding]:
             return [Finding(CHECK, Level.SKIP, "no embeddings are configured: search goes by words")]
         (vector,) = embedder.embed(["revenue"])
     except KtxError as error:
-        if error.code in AUTH_CODES:
-            return [Finding(CHECK, Level.FAIL, error.message, error.hint, Concern.AUTH)]
         return [failed(CHECK, error)]
     return [Finding(CHECK, Level.OK, f"{embedder.model} makes vectors of {len(vector)} numbers")]

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import functools
 import json
+import sqlite3
 import time
 
 from ktx_cli.core.clock import new_run_id
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing, plural, shell_words
+from ktx_cli.jobs.readiness.advice import is_command
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.project.layout import CONFIG_NAME
 from ktx_cli.project.leases import current_holder, hold_lease
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.state import read_state
+from ktx_cli.project.state import open_for_writing, read_state
+from ktx_cli.project.state_damage import is_damage
 
 
 def check_config(context: CheckContext) -> list[Finding]:
     """`ktx.yaml` is valid; its warnings are named."""
-    findings = [Finding("config", Level.WARN, warning.message, warning.hint) for warning in context.loaded.warnings()]
+    findings = [_of_config(warning) for warning in context.loaded.warnings()]
     return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
+
+
+def _of_config(warning: ResultWarning) -> Finding:
+    """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
+    line, hint = warning.details.get("line"), warning.hint
+    if line and hint and not is_command(hint):
+        does = "take it out; " if hint.startswith("known here") else ""
+        hint = f"in {CONFIG_NAME} line {line}: {does}{hint}"
+    return Finding("config", Level.WARN, warning.message, hint, file=CONFIG_NAME, line=line)
 
 
 def check_databases(context: CheckContext) -> list[Finding]:
@@ -68,7 +81,7 @@ def check_lease(context: CheckContext) -> list[Finding]:
     try:
         holder = read_state(context.layout, current_holder)
     except KtxError as error:
-        return [Finding("lease", Level.FAIL, error.message, error.hint)]
+        return [_unreadable(context, error)]
     if holder is None:
         return [Finding("lease", Level.OK, "no run is at work")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
@@ -77,6 +90,21 @@ def check_lease(context: CheckContext) -> list[Finding]:
     message = f"a dead run left its lease, which the next run takes over: {who}"
     hint = "ktx doctor --fix --only lease"
     return [Finding("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
+
+
+def _unreadable(context: CheckContext, error: KtxError) -> Finding:
+    """Return the finding for a state database that cannot be read; a damaged one makes place for a new one."""
+    cause = error.__cause__
+    if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
+        return Finding("lease", Level.FAIL, error.message, error.hint)
+    hint = "ktx doctor --fix --only lease"
+    return Finding("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
+
+
+def _moved_aside(context: CheckContext) -> str:
+    told: list[ResultWarning] = []
+    with open_for_writing(context.layout, told.append):
+        return "; ".join(warning.message for warning in told) or "the state database can be used"
 
 
 def _given_back(context: CheckContext, who: str) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.readiness.model import Concern, Finding, Level
+from ktx_cli.jobs.readiness.models import AUTH_CODES
 
-SETUP_CODES = frozenset({"secret", "not_ready", "no_backend"})
-"""Errors that say that something is not set up."""
+SETUP_CODES = frozenset({"config", "no_backend", "not_ready", "not_supported", "secret"})
+"""Errors that say that something is not set up, or not as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,14 @@ def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
 
 def failed(name: str, error: KtxError) -> Finding:
     """Return the finding for an error that a check ended with."""
-    missing = error.code in SETUP_CODES or "package" in error.details
-    return Finding(name, Level.FAIL, error.message, error.hint, Concern.SETUP if missing else Concern.OTHER)
+    return Finding(name, Level.FAIL, error.message, error.hint, concern_of(error))
+
+
+def concern_of(error: KtxError) -> Concern:
+    """Return what an error is about: it decides the exit code of `ktx doctor`."""
+    if error.code in AUTH_CODES:
+        return Concern.AUTH
+    return Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
 
 
 class _Worker(threading.Thread):

@@ -56,6 +56,8 @@ def test_what_a_shell_could_run(text: str, expected: bool) -> None:
         ("correct KTX_CLAUDE_CLI_BIN, or remove it", "unset KTX_CLAUDE_CLI_BIN", None),
         ("as the tables' owner: GRANT SELECT ON a TO b", "as the tables' owner: GRANT SELECT ON a TO b", "broken"),
         ("point connections.pg at another database", "point connections.pg at another database", "broken"),
+        ("finish it with `git merge --continue`, or give up", "git merge --continue", None),
+        ("run `claude` and sign in with /login", "run `claude` and sign in with /login", "broken"),
         ("edit wiki/a.md", "edit wiki/a.md", "broken"),
     ],
 )
