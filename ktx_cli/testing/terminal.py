@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WAIT: Final = 20.0
 """Seconds within which what is waited for must come."""
 
-QUIET: Final = 0.05
+QUIET: Final = 0.02
 """Seconds without output, nothing of the program running, after which it has drawn all it had to."""
 
 SETTLE: Final = 1.0
