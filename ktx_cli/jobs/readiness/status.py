@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_mode
 from ktx_cli.jobs.readiness.context import check_context
 from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus, connection_statuses
 from ktx_cli.jobs.readiness.facts_surroundings import Surroundings, surroundings_of
-from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.readiness.model import TIME_LIMIT, CheckContext, Finding, Level
 from ktx_cli.jobs.readiness.models import CHECK as LLM
 from ktx_cli.jobs.readiness.models import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.readiness.profiles import check_profiles
 from ktx_cli.jobs.readiness.project import check_config, check_databases, check_lease, check_repository
+from ktx_cli.jobs.readiness.running import Work, side_by_side
 from ktx_cli.jobs.readiness.secrets import check_secrets
 from ktx_cli.jobs.readiness.storage import check_state
 from ktx_cli.project.config import load_config
@@ -169,17 +171,8 @@ def _beside(context: CheckContext) -> list[Finding]:
 
 
 def _run(checks: Mapping[str, Callable[[CheckContext], list[Finding]]], context: CheckContext) -> list[Finding]:
-    """Run checks one after another; one that raises is a failed finding."""
-    findings: list[Finding] = []
-    for name, check in checks.items():
-        try:
-            findings += check(context)
-        except KtxError as error:
-            findings.append(Finding(name, Level.FAIL, error.message, error.hint))
-        except Exception as error:  # noqa: BLE001 - a broken check is a finding, not the end of the others
-            message = f"the check itself failed: {type(error).__name__}: {error}"
-            findings.append(Finding(name, Level.FAIL, message, concern=Concern.OTHER))
-    return findings
+    work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
+    return [finding for found in side_by_side(work) for finding in found]
 
 
 class _Beside(Generic[Answer]):
