@@ -159,9 +159,14 @@ def test_escape_goes_back_and_what_was_answered_is_proposed(world: World, forks:
     assert made_in(world) == by_flags
 
 
-STOPS: dict[str, tuple[Callable[[Terminal], int | None], int]] = {
-    "killed": (lambda terminal: terminal.kill(), -signal.SIGKILL),
-    "interrupted": (lambda terminal: terminal.key("ctrl-c") or terminal.wait(), 130),
+def interrupted(terminal: Terminal) -> int:
+    terminal.key("ctrl-c")
+    return terminal.wait()
+
+
+STOPS: dict[str, tuple[Callable[[Terminal], int], int]] = {
+    "killed": (Terminal.kill, -signal.SIGKILL),
+    "interrupted": (interrupted, 130),
 }
 
 
