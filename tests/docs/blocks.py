@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"<!--\s*(not run|first|model|start|wrong):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
-RUN = ("console", "sh", "yaml", "python", "json", "sql")
+RUN = ("console", "sh", "yaml", "markdown", "python", "json", "sql")
 """The kinds that are run; a block of any other kind needs a reason."""
 
 

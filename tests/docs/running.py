@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import chdir, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from typer.testing import CliRunner
 
 from ktx_cli.core import yaml
 from ktx_cli.project.config import load_config
-from tests.docs.blocks import Block, wrong_form
+from tests.docs.blocks import ROOT, Block, wrong_form
 from tests.docs.sessions import Typed, difference, typed_in
 
 DEMO = "ktx-demo"
+TYPESCRIPT = ROOT / "tests" / "cli" / "fixtures" / "typescript_project"
 WAREHOUSE = "warehouse"
 
 
@@ -30,11 +32,12 @@ class Page:
         self.folder = folder
         self.here = folder
         self._demo, self._demo_output, self._entered = demo, demo_output, entered
-        self._started = self._empty = False
+        self._started = False
+        self._begins = DEMO
 
     def run(self, block: Block) -> Iterator[str]:
         """Run a block; yield each thing that is wrong with it."""
-        self._empty = self._empty or block.start == "empty"
+        self._begins = block.start or self._begins
         wrong = wrong_form(block)
         if wrong:
             yield wrong
@@ -50,9 +53,13 @@ class Page:
                 yield from getattr(self, f"_{block.kind}")(block)
 
     def _start(self) -> None:
-        if not self._started and not self._empty:
+        if not self._started and self._begins == DEMO:
             self._copy_demo(self.folder / DEMO)
             self.here = self.folder / DEMO
+        elif not self._started and self._begins == "typescript":
+            shutil.copytree(TYPESCRIPT, self.folder, dirs_exist_ok=True)
+            with closing(sqlite3.connect(self.folder / "ferries.db")) as database:
+                database.executescript((self.folder / "ferries.sql").read_text("utf-8"))
         self._started = True
 
     def _copy_demo(self, folder: Path) -> None:
@@ -115,6 +122,10 @@ class Page:
             code, printed = ktx("sl", "validate", "-c", connection)
             if bool(code) is not bool(block.wrong) or (block.wrong or "") not in printed:
                 yield f"{block.title} should be {'wrong: ' + block.wrong if block.wrong else 'valid'}:\n{printed}"
+
+    def _markdown(self, block: Block) -> Iterator[str]:
+        self._write(block)
+        yield from ()
 
     def _json(self, block: Block) -> Iterator[str]:
         json.loads(block.text)

@@ -184,6 +184,21 @@ def test_every_tool_resource_and_prompt_of_the_server() -> None:
     assert missing_tools(text.replace("### `sl_query`", "### `sl_ask`")) == ["sl_query"]
 
 
+def variables() -> set[str]:
+    """Return the variables of ktx's own that the package names."""
+    found = set()
+    for path in (ROOT / "ktx_cli").rglob("*.py"):
+        if "testing" not in path.parts:
+            found |= set(re.findall(r'"(_?KTX_[A-Z_]+)"', path.read_text("utf-8")))
+    return found - {"KTX_READER"}  # a role in examples
+
+
+def test_every_variable_of_the_environment() -> None:
+    text = page("cli-contract.md")
+    assert {"KTX_PROJECT_DIR", "KTX_MCP_TOKEN"} < variables()
+    assert {name for name in variables() if f"`{name}`" not in text} == set()
+
+
 def missing_rows(text: str, names: list[str]) -> list[str]:
     return [name for name in names if f"| `{name}` |" not in text]
 
