@@ -1,6 +1,6 @@
 """A command line of one command: what a process runs, without the registration of all the others.
 
-Half of the time a short command takes went into commands that it is not.
+A quarter of the time of a short command went into the commands that it is not.
 """
 
 from __future__ import annotations
