@@ -23,6 +23,9 @@ CLAUDE, PROBE = "claude", "probe"
 _AGAIN: Final = f"{shell_words(sys.executable)} -m pip install --force-reinstall claude-agent-sdk"
 """What puts the binary ktx was tested with in the place of one that is not isolated as it must be."""
 
+_NO_POLICY: Final = "ktx config set llm.provider.claude.allow_managed_policy false"
+"""What has ktx refuse to run with what an organisation brings along."""
+
 
 def check_settings(context: CheckContext) -> list[Finding]:
     """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
@@ -58,9 +61,12 @@ def check_probes(context: CheckContext) -> list[Finding]:
         if not distinct_models(config):
             return [Finding(PROBE, Level.SKIP, "no backend to probe")]
         probes = probe_models(context.layout, config, context.environ, command="ktx doctor", warn=warnings.append)
-        probes.store(context.layout)
     except KtxError as error:
         return [Finding(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+    try:
+        probes.store(context.layout)
+    except KtxError as error:  # what the models answered counts all the same
+        warnings.append(ResultWarning("probes_unkept", error.message, hint=error.hint))
     findings = [finding for result in probes.results for finding in _probed(result)]
     findings += [
         Finding(PROBE, Level.WARN, warning.message, warning.hint)
@@ -80,7 +86,8 @@ def _probed(result: ProbeResult) -> list[Finding]:
     model = f"{report.resolved_model} " if report.resolved_model else ""
     findings = [Finding(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
     if report.isolation:
-        findings.append(Finding(f"isolation:{result.ref}", Level.OK, _isolated(report.isolation)))
+        level = Level.WARN if report.isolation.get("foreign_hooks") else Level.OK
+        findings.append(Finding(f"isolation:{result.ref}", level, _isolated(report.isolation), _NO_POLICY))
     return findings
 
 

@@ -6,7 +6,7 @@ import functools
 from typing import Final
 
 from ktx_cli.connectors.port import ConnectionTest
-from ktx_cli.core.text import listing, plural
+from ktx_cli.core.text import listing, plural, shell_words
 from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.privileges import access_gap, reader_role
 from ktx_cli.jobs.readiness.advice import command_to_set
@@ -35,16 +35,20 @@ def check_connections(context: CheckContext) -> list[Finding]:
     """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
     config = context.loaded.config
     pieces = [
-        Work(_named(name), functools.partial(_database, context, name, entry), SECONDS)
+        Work(_named(name), functools.partial(_database, context, name, entry), SECONDS, _again(name))
         for name, entry in config.databases().items()
     ]
     pieces += [
-        Work(_named(name), functools.partial(_source, context, name), SECONDS)
+        Work(_named(name), functools.partial(_source, context, name), SECONDS, _again(name))
         for name in sorted(config.connections.keys() - config.databases().keys())
     ]
     return [each for found in side_by_side(pieces) for each in found] or [
         Finding(CHECK, Level.SKIP, "no connection to try")
     ]
+
+
+def _again(connection: str) -> str:
+    return shell_words("ktx", "connection", "test", connection)
 
 
 def _named(connection: str) -> str:

@@ -71,4 +71,7 @@ def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Find
 
     A check that raises or takes too long is a failed finding; the others are not affected.
     """
-    return side_by_side(Work(check.id, functools.partial(check.run, context), check.seconds) for check in checks)
+    return side_by_side(
+        Work(check.id, functools.partial(check.run, context), check.seconds, f"ktx doctor --only {check.id}")
+        for check in checks
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,17 +12,23 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.readiness.model import Concern, Finding, Level
 from ktx_cli.jobs.readiness.models import AUTH_CODES
 
+log = logging.getLogger(__name__)
+
 SETUP_CODES = frozenset({"config", "no_backend", "not_ready", "not_supported", "secret"})
 """Errors that say that something is not set up, or not as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A piece of work: what its findings are called where it makes none itself, and the seconds it may take."""
+    """A piece of work: what its findings are called where it makes none itself, and the seconds it may take.
+
+    `again`: the command that tries it once more.
+    """
 
     name: str
     run: Callable[[], list[Finding]]
     seconds: float
+    again: str | None = None
 
 
 def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
@@ -58,13 +65,16 @@ class _Worker(threading.Thread):
             self._findings = self._work.run()
         except KtxError as error:
             self._findings = [failed(self._work.name, error)]
-        except Exception as error:  # noqa: BLE001 - a broken check is a finding, not the end of the others
+        except Exception as error:
+            log.debug("the check %s failed", self._work.name, exc_info=error)
+            again = self._work.again and f"{self._work.again} --debug"
             message = f"the check itself failed: {type(error).__name__}: {error}"
-            self._findings = [Finding(self._work.name, Level.FAIL, message)]
+            self._findings = [Finding(self._work.name, Level.FAIL, message, again)]
 
     def outcome(self, started: float) -> list[Finding]:
         """Wait for what is left of the piece's time and return what it found."""
         self.join(max(0.0, started + self._work.seconds - monotonic()))
         if not self.is_alive():
             return self._findings
-        return [Finding(self._work.name, Level.FAIL, f"no answer within {self._work.seconds:g} s")]
+        message = f"no answer within {self._work.seconds:g} s"
+        return [Finding(self._work.name, Level.FAIL, message, self._work.again)]

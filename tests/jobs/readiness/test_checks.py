@@ -59,12 +59,12 @@ def test_work_that_hangs_or_breaks_is_a_finding_and_stops_nothing_else(gate: thr
 
     well = Finding("well", Level.OK, "fine")
     pieces = [("hang", hang), ("refuse", refuse), ("fail", fail), ("bug", bug), ("well", lambda: [well, well])]
-    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0) for name, run in pieces)
+    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0, "ktx again") for name, run in pieces)
     assert found == [
-        [Finding("hang", Level.FAIL, "no answer within 0.02 s")],
+        [Finding("hang", Level.FAIL, "no answer within 0.02 s", "ktx again")],
         [Finding("refuse", Level.FAIL, "no secret", "export A=...", Concern.SETUP)],
         [Finding("fail", Level.FAIL, "no", "ktx index")],
-        [Finding("bug", Level.FAIL, "the check itself failed: ZeroDivisionError: oh")],
+        [Finding("bug", Level.FAIL, "the check itself failed: ZeroDivisionError: oh", "ktx again --debug")],
         [well, well],
     ]
 
@@ -76,7 +76,7 @@ def test_the_work_runs_at_the_same_time() -> None:
         meeting.wait(30)
         return [Finding("a", Level.OK, "met")]
 
-    assert side_by_side(Work("a", meet, 60.0) for _ in range(3)) == [[Finding("a", Level.OK, "met")]] * 3
+    assert side_by_side(Work("a", meet, 60.0, "") for _ in range(3)) == [[Finding("a", Level.OK, "met")]] * 3
 
 
 def test_a_connection_that_hangs_keeps_no_other_from_its_answer(
