@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
     if keeping is Keeping.KEYRING:
         return _in_keyring(layout.root, name, secret)
     prepare_private_folder(layout)
+    if read_bytes(layout.private_gitignore) != b"*\n":  # a repository could bring one along that lets secrets in
+        write_atomic(layout.private_gitignore, b"*\n")
     try:
         layout.secrets.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -39,12 +42,18 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
 
 def _free(path: Path, secret: str) -> Path:
     """Return the path, or one beside it where another secret is kept there already: nothing is lost."""
-    for number in range(1, _MOST_NUMBERS):
-        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+    for name in _names(path.name):
+        candidate = path.with_name(name)
         kept = read_bytes(candidate)
         if kept is None or kept.rstrip(b"\r\n") == secret.encode():
             return candidate
     raise StorageError(f"there are too many secrets named {path}", hint=f"take away those in {path.parent} not in use")
+
+
+def _names(name: str) -> Iterator[str]:
+    """Yield the name, then others beside it."""
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, _MOST_NUMBERS))
 
 
 def _in_keyring(root: Path, name: str, secret: str) -> str:
@@ -55,6 +64,7 @@ def _in_keyring(root: Path, name: str, secret: str) -> str:
         raise NotReadyError("there is no package keyring", hint="pip install 'ktx-cli[keyring]'") from error
     service = f"ktx-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
     try:
+        name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))
         keyring.set_password(service, name, secret)
     except Exception as error:  # a backend raises whatever its system gives it
         raise NotReadyError(

@@ -145,10 +145,10 @@ def _leaves(fields: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tupl
 
 def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.eq) -> str:
     """Return the id of the connection that is to this very database or source, else a free one."""
-    telling = {"driver", *_ADDRESSES, *fields} - _CHANGEABLE
+    telling = sorted({*_ADDRESSES, *fields} - _CHANGEABLE)
     for name, entry in config.connections.items():
         shown = entry.model_dump(by_alias=True)
-        if all(_is_same(shown.get(key), fields.get(key), same) for key in telling):
+        if entry.driver == fields["driver"] and all(_is_same(shown.get(key), fields.get(key), same) for key in telling):
             return name
     first = "warehouse" if fields["driver"] in DATABASE_DRIVERS else str(fields["driver"])
     return free_id(first, config.connections)

@@ -178,7 +178,7 @@ def same_secret(request: SetupRequest) -> Any:
 
     def same(configured: Any, given: Any) -> bool:
         reference = SecretRef.parse(configured) if isinstance(configured, str) and configured != given else None
-        if reference is None or reference.kind == "keyring" or not isinstance(given, str):
+        if reference is None or not isinstance(given, str):
             return bool(configured == given)
         try:
             kept = resolve(configured, project_dir=request.project_dir, environ=request.environ, where="setup")

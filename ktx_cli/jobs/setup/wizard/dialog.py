@@ -61,20 +61,23 @@ class Dialog:
     def select(self, key: str, question: str, choices: Sequence[Choice], default: str | None = None) -> str:
         """Ask for one of the choices."""
         values = {choice.value: choice.line for choice in choices}
-        proposed = self._proposed(key, default)
-        ask = lambda: self.prompter.select(question, choices, proposed if proposed in values else default)  # noqa: E731
-        return str(self._answer(key, question, ask, lambda value: values.get(value), values.get))
+        before = self._proposed(key, default)
+        proposed = before if isinstance(before, str) and before in values else default
+        ask = lambda: self.prompter.select(question, choices, proposed)  # noqa: E731
+        known = lambda value: values.get(value) if isinstance(value, str) else None  # noqa: E731
+        return str(self._answer(key, question, ask, known, known))
 
     def several(self, key: str, question: str, choices: Sequence[Choice], chosen: Sequence[str] = ()) -> list[str]:
         """Ask for any of the choices."""
         values = {choice.value for choice in choices}
-        proposed = [each for each in self._proposed(key, list(chosen)) if each in values]
+        before = self._proposed(key, list(chosen))
+        proposed = [each for each in before if each in values] if isinstance(before, list) else list(chosen)
         return list(
             self._answer(
                 key,
                 question,
                 lambda: self.prompter.several(question, choices, proposed),
-                lambda value: value if set(value) <= values else None,
+                lambda value: value if isinstance(value, list) and set(value) <= values else None,
                 lambda value: ", ".join(value) or "none",
             )
         )

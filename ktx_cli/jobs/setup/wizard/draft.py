@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+from pathlib import Path
 from typing import Any
 
 from ktx_cli.jobs.setup.answers import Step
@@ -14,7 +17,8 @@ from ktx_cli.project.state import prepare_private_folder
 class Draft:
     """The answers by `step/question`, and the steps that are settled; no secret is in it, only references.
 
-    It is kept in `.ktx/setup.json` as soon as there is a project; what cannot be read counts as nothing.
+    It is kept in `.ktx/setup.json` as soon as there is a project; what cannot be read counts as nothing. So does a
+    draft that came from elsewhere: a repository or an archive could bring answers along that nobody here gave.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -59,18 +63,46 @@ class Draft:
         if not self._layout.config.exists():
             return
         prepare_private_folder(self._layout)
-        kept = {"answers": self.answers, "before": self.before, "settled": self.settled}
+        place = _place(self._layout)
+        kept = {"place": place, "answers": self.answers, "before": self.before, "settled": self.settled}
         write_atomic(self._layout.setup_draft, json.dumps(kept, indent=1).encode() + b"\n", mode=0o600)
 
 
 def _loaded(layout: Layout) -> dict[str, Any]:
-    text = read_bytes(layout.setup_draft)
-    try:
-        found = json.loads(text or b"{}")
-    except ValueError:
+    if not _is_own(layout.setup_draft):
         return {}
-    shaped = isinstance(found, dict) and all(
-        isinstance(found.get(key, kind()), kind)
-        for key, kind in (("answers", dict), ("before", dict), ("settled", list))
-    )
-    return found if shaped else {}
+    try:
+        found = json.loads(read_bytes(layout.setup_draft) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or found.get("place") != _place(layout):
+        return {}
+    settled = found.get("settled")
+    return {
+        "answers": _answered(found.get("answers")),
+        "before": _answered(found.get("before")),
+        "settled": [step for step in Step if step in settled] if isinstance(settled, list) else [],
+    }
+
+
+def _place(layout: Layout) -> int:
+    """Return what tells this `.ktx/` from every other: a file that was brought along cannot know it."""
+    return layout.private.stat().st_ino
+
+
+def _is_own(path: Path) -> bool:
+    """Say whether a regular file is there, of this user, that nobody else can write."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _answered(found: Any) -> dict[str, Any]:
+    """Return what can be answers to questions: texts, yes or no, lists of texts."""
+
+    def is_answer(value: Any) -> bool:
+        return isinstance(value, str | bool) or (isinstance(value, list) and all(isinstance(x, str) for x in value))
+
+    return {key: value for key, value in found.items() if is_answer(value)} if isinstance(found, dict) else {}

@@ -1,0 +1,315 @@
+"""The wizard as a person goes through it: straight, back, stopped anywhere, leaving things out, mending errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import CancelledError, StorageError
+from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.jobs.setup.wizard.asking import BackAsked
+from tests.context.sources.git_server import git
+from tests.jobs.setup.conftest import Person, Place, Wizard
+
+FULL: dict[str, Any] = {
+    "Which model backend?": "anthropic",
+    "Key (typed": "canary-key",
+    "Which models?": "each",
+    "Model": "claude-m",
+    "Search by meaning": "openai",
+    "Which database?": "other",
+    "Another database?": "none",
+    "Which kind of database?": "sqlite",
+    "File or folder": "shop.sqlite",
+    "Which context source": "other",
+    "Another context source?": "none",
+    "Which kind of context source?": "documents",
+    "Folder, relative": "handbook",
+    "Build the context?": "none",
+    "Which agent clients": ["codex"],
+}
+"""Something for every step; what is not here is answered as proposed."""
+
+EXPECTED = """\
+llm:
+  provider:
+    backend: anthropic
+    anthropic:
+      api_key: file:.ktx/secrets/llm-anthropic-api-key
+  models:
+    default: claude-m
+    triage: claude-haiku-5-5
+    candidateExtraction: claude-haiku-5-5
+scan:
+  enrichment:
+    mode: llm
+ingest:
+  embeddings:
+    backend: openai
+    model: claude-m
+    openai:
+      api_key: file:.ktx/secrets/embeddings-api-key
+connections:
+  warehouse:
+    driver: sqlite
+    path: shop.sqlite
+  documents:
+    driver: documents
+    path: handbook
+"""
+NOTHING = {"Which database?": "none", "Which context source": "none"}
+"""Every step left out: for the others that is what is proposed."""
+
+ALL_SET = "Everything is set up. What do you want to change?"
+WHAT_NOW = "What now?"
+
+
+def _config(folder: Path) -> str:
+    return (folder / "ktx.yaml").read_text()
+
+
+def _where(folder: Path, secret: str) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and secret.encode() in path.read_bytes():
+            yield path.relative_to(folder).as_posix()
+
+
+def test_straight(folder: Path, wizard: Wizard) -> None:
+    person = Person(FULL)
+    report = wizard(person)
+    assert report.created_project and report.changed and report.error is None
+    assert len(set(person.asked)) == len(person.asked) == 27
+    assert _config(folder).endswith(EXPECTED)
+    assert [*_where(folder, "canary")] == [".ktx/secrets/embeddings-api-key", ".ktx/secrets/llm-anthropic-api-key"]
+    assert not any("canary" in each for each in (*person.said, *map(str, person.proposed.values())))
+    assert (folder / ".ktx" / "setup.json").stat().st_mode & 0o777 == 0o600
+    assert git(folder, "show", f"{report.commit}:ktx.yaml") == _config(folder)
+    assert "canary" not in git(folder, "log", "--all", "-p", "--format=%B")
+    again, tip = Person(), git(folder, "rev-parse", "HEAD")
+    wizard(again)
+    assert (again.questions, git(folder, "rev-parse", "HEAD")) == ([ALL_SET], tip)
+    assert _config(folder).endswith(EXPECTED)
+
+
+def test_stopped_at_every_question(folder: Path, wizard: Wizard) -> None:
+    straight: list[Place] = []
+    for _ in range(60):
+        person = Person(FULL, before=_stop_at(lambda place: place not in straight))
+        try:
+            wizard(person)
+        except CancelledError as stopped:
+            assert stopped.hint == "ktx setup goes on where it was"
+            assert person.asked[:-1] == straight[-1:], "what was answered is asked again"
+            straight.append(person.asked[-1])
+        else:
+            break
+    assert (len(straight), len(set(straight))) == (27, 27)
+    assert _config(folder).endswith(EXPECTED)
+    assert [*_where(folder, "canary")] == [".ktx/secrets/embeddings-api-key", ".ktx/secrets/llm-anthropic-api-key"]
+
+
+def _stop_at(when: Callable[[Place], bool]) -> Callable[[Place], None]:
+    def stop(place: Place) -> None:
+        if when(place):
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def test_back_at_every_question(folder: Path, wizard: Wizard) -> None:
+    seen: set[Place] = set()
+
+    def go_back(place: Place) -> None:
+        if place not in seen and not place[1].startswith("Change "):
+            seen.add(place)
+            raise BackAsked
+
+    person = Person(FULL, before=go_back)
+    wizard(person)
+    assert len(seen) >= 27
+    assert _config(folder).endswith(EXPECTED)
+    assert person.proposed["Which model backend?"] == "anthropic", "what was taken back is proposed"
+    assert person.proposed["Which kind of database?"] == "sqlite"
+
+
+def test_back_and_another_answer(folder: Path, wizard: Wizard) -> None:
+    went: list[Place] = []
+
+    def go_back(place: Place) -> None:
+        if place[1].startswith("Which context source") and not went:
+            went.append(place)
+            raise BackAsked
+
+    script = {**FULL, "Another database?": ("none", "other", "none"), "What is the database": ("warehouse", "copy")}
+    wizard(Person(script, before=go_back))
+    assert EXPECTED.replace(
+        "  documents:", "  copy:\n    driver: sqlite\n    path: shop.sqlite\n  documents:"
+    ) in _config(folder)
+
+
+def test_everything_left_out(folder: Path, wizard: Wizard) -> None:
+    person = Person(NOTHING)
+    report = wizard(person)
+    assert _config(folder).endswith("llm:\n  provider:\n    backend: none\n")
+    assert report.next_steps == ["ktx setup --database sqlite --database-path data.sqlite"]
+    assert not (folder / ".ktx" / "secrets").exists()
+    again = Person()
+    wizard(again)
+    assert again.questions == [ALL_SET]
+    assert "4/7 Databases: left out" in again.said
+    more = Person({**FULL, ALL_SET: ("databases", "nothing")})
+    wizard(more)
+    assert _config(folder).endswith("connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
+
+
+OF_STEP = {
+    Step.LLM: (["scan"], 11),
+    Step.EMBEDDINGS: (["ingest"], 5),
+    Step.DATABASES: (["connections"], 6),
+    Step.SOURCES: (["connections"], 6),
+    Step.BUILD: ([], 1),
+    Step.AGENTS: ([], 2),
+}
+"""By step: the blocks that it adds to `ktx.yaml`, and how many questions there are, that of the project among them."""
+
+
+@pytest.mark.parametrize("step", OF_STEP)
+def test_one_step(folder: Path, wizard: Wizard, step: Step) -> None:
+    person = Person(FULL)
+    wizard(person, step)
+    blocks, questions = OF_STEP[step]
+    assert {*yaml.load(_config(folder), where="")} == {"llm", *blocks}
+    assert len(person.questions) == questions, person.questions
+    assert {place[0] for place in person.asked} <= {"1/7 Project", person.step}, person.asked
+
+
+def _broken(folder: Path) -> None:
+    (folder / "notes.sqlite").write_text("this is no database, whatever its name says")
+
+
+@pytest.mark.parametrize(
+    ("decides", "ends"),
+    [
+        (("change",), "warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"),
+        (("again", "again", "change"), "warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"),
+        (("leave",), "backend: none\n"),
+        (("again", "leave"), "backend: none\n"),
+    ],
+)
+def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...], ends: str) -> None:
+    _broken(folder)
+    script = {**FULL, "File or folder": ("notes.sqlite", "shop.sqlite"), WHAT_NOW: decides}
+    person = Person(script)
+    before = []
+    person.before = lambda place: before.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
+    wizard(person, Step.DATABASES)
+    assert _config(folder).endswith(ends)
+    assert all("notes" not in text for text in before) and len(before) == len(decides)
+    assert any("notes.sqlite" in said and "not" in said for said in person.said)
+    if "change" in decides:
+        assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
+
+
+def test_a_wrong_secret_is_asked_for_again(folder: Path, wizard: Wizard) -> None:
+    parts = {"Host": "127.0.0.1", "Port": "1", "Database (": "d", "Database": "d", "User": "u"}
+    script = {
+        **FULL, "Which kind of database?": ("postgres", "sqlite"), **parts, "Password": "canary-pw", WHAT_NOW: "change"
+    }  # fmt: skip
+    person = Person(script)
+    wizard(person, Step.DATABASES)
+    assert [*_where(folder, "canary-pw")] == [".ktx/secrets/warehouse-password"]
+    assert not any("canary" in said for said in person.said)
+    assert "canary" not in (folder / ".ktx" / "setup.json").read_text()
+
+
+DAMAGED = [
+    b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"settled": 5}',
+    b'{"place": PLACE, "answers": [], "before": 5, "settled": {"llm": 1}}',
+    b'{"place": PLACE, "settled": [[], {}, "nothing"]}',
+    b'{"place": PLACE, "answers": {"llm/backend": ["anthropic"], "databases/which": 5, "build/build": {"a": 1}}}',
+    b'{"place": PLACE, "answers": {"llm/backend": "gone", "agents/targets": "codex", "sources/which": []}}',
+    b'{"place": PLACE, "before": {"llm/backend": "gone", "agents/targets": ["gone"], "databases/which": ["x"]}}',
+]  # fmt: skip
+
+
+@pytest.mark.table("draft", DAMAGED)
+def test_a_damaged_draft_counts_as_nothing(folder: Path, wizard: Wizard, draft: bytes) -> None:
+    private = folder / ".ktx"
+    private.mkdir(exist_ok=True)
+    (folder / "ktx.yaml").write_text("llm: {provider: {backend: none}}\n")
+    (private / "setup.json").write_bytes(draft.replace(b"PLACE", str(private.stat().st_ino).encode()))
+    (private / "setup.json").chmod(0o600)
+    person = Person(NOTHING)
+    wizard(person)
+    assert len(set(person.asked)) == len(person.asked) == 5, person.asked
+
+
+EVIL = {
+    "answers": {
+        "llm/backend": "gateway", "llm/base-url": "http://evil.example", "llm/api-key": "env:ANTHROPIC_API_KEY",
+        "llm/models": "one", "llm/model": "m", "llm/descriptions": True, "agents/targets": ["codex"],
+    },
+    "before": {"embeddings/base-url": "http://evil.example"},
+    "settled": ["databases", "sources", "build"],
+}  # fmt: skip
+
+
+def _as_file(draft: Path, other: Path) -> None:
+    draft.write_text(json.dumps(EVIL))
+
+
+def _of_another_place(draft: Path, other: Path) -> None:
+    draft.write_text(json.dumps({**EVIL, "place": other.parent.stat().st_ino}))
+
+
+def _writable_by_others(draft: Path, other: Path) -> None:
+    draft.write_text(json.dumps({**EVIL, "place": draft.parent.stat().st_ino}))
+    draft.chmod(0o666)
+
+
+@pytest.mark.parametrize("plant", [_as_file, _of_another_place, _writable_by_others])
+def test_a_draft_that_came_along_is_not_trusted(
+    folder: Path, wizard: Wizard, plant: Callable[[Path, Path], None]
+) -> None:
+    (folder / ".ktx").mkdir()
+    (folder / "ktx.yaml").write_text("llm: {provider: {backend: none}}\n")
+    plant(folder / ".ktx" / "setup.json", folder / "handbook" / "setup.json")
+    person = Person(NOTHING)
+    wizard(person)
+    assert len(person.asked) == 5, person.asked
+    assert "evil" not in _config(folder) + str(person.proposed)
+    assert not (folder / ".codex").exists()
+
+
+def test_a_draft_that_is_a_link_is_neither_read_nor_written(folder: Path, wizard: Wizard) -> None:
+    (folder / ".ktx").mkdir()
+    (folder / "ktx.yaml").write_text("llm: {provider: {backend: none}}\n")
+    target = folder / "theirs.json"
+    target.write_text(json.dumps({**EVIL, "place": (folder / ".ktx").stat().st_ino}))
+    (folder / ".ktx" / "setup.json").symlink_to(target)
+    before = target.read_text()
+    with pytest.raises(StorageError, match="is a symbolic link"):
+        wizard(Person(NOTHING))
+    assert (target.read_text(), (folder / ".codex").exists()) == (before, False)
+
+
+def test_no_project_is_wanted(folder: Path, wizard: Wizard) -> None:
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(CancelledError, match="nothing was made"):
+        wizard(Person({"Make a ktx project": False}))
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_file_written_by_hand_keeps_its_form(folder: Path, wizard: Wizard) -> None:
+    text = "# mine\r\nllm:   { provider: {backend: none} }  # for now\r\nconnections:\r\n\r\n  # none yet\r\n"
+    (folder / "ktx.yaml").write_bytes(text.encode())
+    wizard(Person(FULL))
+    after = (folder / "ktx.yaml").read_bytes().decode()
+    assert after.startswith("# mine\r\nllm:   { provider: {backend: anthropic, anthropic: {api_key: ")
+    assert "}  # for now\r\nconnections:\r\n" in after and "\r\n  # none yet\r\n" in after
+    assert after.count("\n") == after.count("\r\n")
