@@ -32,10 +32,10 @@ def open_prompter(session: Session) -> Prompter:
 
 
 def told(text: str, kind: Kind) -> str:
-    """Return something told, wrapped to the terminal's width; a command in a hint stays in one line."""
+    """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied."""
     width = max(shutil.get_terminal_size().columns - 1, 40)
     mark = _MARKS[kind]
-    if kind == "hint" and text.startswith("ktx "):
+    if kind == "hint":
         return mark + text
     return textwrap.fill(
         text,

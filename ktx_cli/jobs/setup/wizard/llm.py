@@ -122,8 +122,12 @@ def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
 
 
 def _told(models: Mapping[str, str]) -> str:
-    others = [f"{model} for {role}" for role, model in models.items() if role != "default"]
-    return "; ".join([f"{models['default']} for all" if not others else models["default"], *others])
+    """Return the models in a line: `sonnet; haiku for triage, candidateExtraction`."""
+    others = dict.fromkeys(model for role, model in models.items() if role != "default")
+    roles = {other: ", ".join(role for role, model in models.items() if model == other) for other in others}
+    if not roles:
+        return f"{models['default']} for all"
+    return "; ".join([models["default"], *(f"{model} for {named}" for model, named in roles.items())])
 
 
 def _model(work: Work, key: str, question: str, offer: ModelOffer, default: str) -> str:

@@ -54,9 +54,8 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
             if not dialog.questions:
                 _offer_changes(work)
     except KeyboardInterrupt:
-        raise CancelledError(
-            "setup was stopped; what was answered is kept", hint="ktx setup goes on where it was"
-        ) from None
+        kept = "what was answered is kept" if layout.config.exists() else "nothing was saved"
+        raise CancelledError(f"setup was stopped; {kept}", hint="ktx setup") from None
     work.report.has_connections = bool(work.config.connections)
     return work.report
 
@@ -83,7 +82,7 @@ def _title(work: Work, step: Step) -> None:
     """Tell where the person is, and what is set up of it."""
     said = known(work, step) if work.layout.config.exists() else ""
     if not said and step in work.dialog.draft.settled:
-        said = "left out"
+        said = "none"
     title = f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}"
     work.prompter.say(f"{title}: {said}" if said else title, "title")
 
@@ -106,6 +105,7 @@ def _settled(work: Work, step: Step) -> bool:
         if step is Step.PROJECT:
             draft.forget(step, propose=False)
         else:
+            work.discard_secrets()
             draft.settle(step)
         return True
 

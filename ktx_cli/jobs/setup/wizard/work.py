@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.keeping import keep_secret
 from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
 from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
 from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import Layout
 
 Found = TypeVar("Found")
+_SETTING: Final = re.compile(r"(?:ktx config set |ktx connection test )?connections\.[A-Za-z0-9_-]+(?:\.[A-Za-z_]+)*")
+"""What a hint calls a setting that is not in `ktx.yaml` yet."""
 
 
 class AgainError(Exception):
@@ -30,12 +33,14 @@ class LeftOutError(Exception):
 
 @dataclass(slots=True)
 class Work:
-    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled."""
+    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled.
+    `kept`: references to the secrets that were typed."""
 
     request: SetupRequest
     dialog: Dialog
     report: SetupReport
     revisited: bool = False
+    kept: list[str] = field(default_factory=list)
     _looked: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -75,8 +80,26 @@ class Work:
         self._looked.pop(what, None)
 
     def keeper(self, name: str) -> Callable[[str], str]:
-        """Return what keeps a secret under a name, in a file of the project."""
-        return functools.partial(keep_secret, self.layout, name, keeping=self.request.answers.keeping)
+        """Return what keeps a secret under a name, in a file of the project, in place of one that was refused."""
+
+        def keep(secret: str) -> str:
+            self.discard_secrets(name)
+            self.kept.append(keep_secret(self.layout, name, secret, self.request.answers.keeping))
+            return self.kept[-1]
+
+        return keep
+
+    def discard_secrets(self, name: str = "") -> None:
+        """Take away the secrets that were kept in this step under a name (or any) and that `ktx.yaml` does not name."""
+        draft, step = self.dialog.draft, f"{self.dialog.step}/"
+        told = [
+            value for found in (draft.answers, draft.before) for key, value in found.items() if key.startswith(step)
+        ]
+        used = read_bytes(self.layout.config) or b""
+        for reference in {*self.kept, *(value for value in told if isinstance(value, str))}:
+            path = self.root / reference.removeprefix("file:")
+            if path.parent == self.layout.secrets and path.name.startswith(name) and reference.encode() not in used:
+                path.unlink(missing_ok=True)
 
     def changes(self, what: str) -> bool:
         """Say whether what is set up is to be changed: only somebody who came back to the step is asked."""
@@ -102,9 +125,12 @@ class Work:
 
     def decide(self, error: KtxError) -> None:
         """Tell an error and return where the person wants the same again; raises as `save`."""
+        if isinstance(error, CancelledError):
+            raise KeyboardInterrupt
         self.prompter.say(error.message, "bad")
-        if error.hint:
-            self.prompter.say(error.hint, "hint")
+        hint = _SETTING.sub("the answers", error.hint or "")
+        if hint and not hint.startswith("the answers"):
+            self.prompter.say(hint, "hint")
         choices = [
             Choice("change", "Change the answers"),
             Choice("again", "Try again with the same answers"),
