@@ -5,6 +5,7 @@ Run alone, with `-s`, it prints the matrix.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +15,13 @@ from xml.etree import ElementTree
 import pytest
 
 from ktx_cli.jobs.readiness import doctor
+from ktx_cli.jobs.readiness.advice import is_command
+from ktx_cli.llm.errors import AUTH_HINT
 from tests.cli.doctor_situations import SITUATIONS, Situation, World
 
 Run = Callable[..., Any]
 REPORT = "report.xml"
+DONE_BY_HAND = r"(as an administrator|run as a superuser): [A-Z]{5,} |in \S+ line \d+: |correct line \d+ of /"
 HEADER = ("situation", "check", "level", "exit", "text", "json", "junit", "github", "fix", "fix carried out")
 
 
@@ -93,6 +97,14 @@ def told_by_github(out: str, situation: Situation, fix: str) -> None:
     assert line.endswith(f"%0Afix: {fix.replace('%', '%25')}")
 
 
+def can_be_done(finding: dict[str, Any]) -> bool:
+    """Whether what is not well comes with a command, a statement for a database, or an edit; and no command is lost."""
+    hint = finding["hint"] or ""
+    if finding["level"] in ("ok", "skip"):
+        return True
+    return is_command(hint) or hint == AUTH_HINT or re.match(DONE_BY_HAND, hint) is not None
+
+
 @pytest.mark.parametrize(
     "situation",
     [pytest.param(each, id=each.name, marks=[pytest.mark.postgres] if each.server else []) for each in SITUATIONS],
@@ -104,6 +116,7 @@ def test_what_ci_sees(situation: Situation, world: World, matrix: list[tuple[str
         remembered(patch)
         as_json = world.ktx("doctor", "--json", "--junit", REPORT)
         as_text, as_github = world.ktx("doctor"), world.ktx("doctor", "--github")
+    assert [each for each in as_json.data["findings"] if not can_be_done(each)] == []
     assert (as_json.code, as_text.code, as_github.code) == (situation.code,) * 3, as_json
     told_by_json(as_json.data, situation, fix)
     told_by_text(as_text.out, situation, fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from importlib import metadata
@@ -19,15 +20,21 @@ from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.models.probing import ProbeResult
 from ktx_cli.jobs.privileges import reader_role
-from ktx_cli.jobs.readiness import backends, live, machine, references, storage
-from ktx_cli.jobs.readiness.doctor import diagnose
+from ktx_cli.jobs.readiness import backends, live, machine, references, serving, storage
+from ktx_cli.jobs.readiness.doctor import diagnose, examine
 from ktx_cli.jobs.readiness.model import Concern, Finding, Level
 from ktx_cli.jobs.readiness.registry import CHECKS
 from ktx_cli.jobs.readiness.running import Work, side_by_side
+from ktx_cli.jobs.serving.lifecycle import ServerStatus
+from ktx_cli.jobs.serving.settings import ServedFolder, ServerSettings
+from ktx_cli.jobs.serving.state import state_of_this_process
 from ktx_cli.llm.errors import llm_error
 from ktx_cli.llm.roles import ModelRef
 from ktx_cli.project.config import load_config
-from ktx_cli.testing.servers import MariaDBServer
+from ktx_cli.testing.servers import MariaDBServer, free_port
+from tests.llm.embeddings.test_backends import Server, small_model
+
+SET = "ktx config set ingest.embeddings"
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 
@@ -239,3 +246,110 @@ def test_the_role_it_names_is_one_that_may_only_select(tmp_path: Path, mariadb_s
     test = probe_connection(config, "my", project_dir=tmp_path, environ=reader)
     assert (test.can_write, test.tables) == (False, 1)
     assert dataclasses.replace(test).closed == ()
+
+
+# -- embeddings and the index ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back what keeps the libraries of models off the network; the checks switch it on."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        monkeypatch.setenv(name, "")
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_model_that_makes_vectors_and_an_index_that_lacks_them(shop_project: Path) -> None:
+    ingest(IngestRequest(shop_project, {}))
+    assert diagnose(shop_project, {}, only=["index"])[0].level is Level.OK
+    small_model(shop_project / "model")
+    config = shop_project / "ktx.yaml"
+    config.write_text(config.read_text() + "ingest:\n  embeddings: {backend: model2vec, model: model}\n")
+    (made,) = diagnose(shop_project, {}, only=["embeddings"])
+    assert (made.level, made.message) == (Level.OK, "model2vec:model makes vectors of 3 numbers")
+    (lacks,) = diagnose(shop_project, {}, only=["index"])
+    assert (lacks.level, lacks.message, lacks.hint) == (Level.WARN, "the index has no vectors", "ktx index")
+    mended = examine(shop_project, {}, only=["index"], fix=True)
+    assert [each.level for each in mended.findings] == [Level.OK], mended
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "concern", "hint"),
+    [
+        (200, {"data": [{"index": 0, "embedding": [1.0, 2.0]}]}, Concern.OTHER, f"{SET}.dimensions 2"),
+        (401, {}, Concern.AUTH, "export THE_KEY=..."),
+        (404, {}, Concern.OTHER, f"{SET}.model MODEL"),
+        (400, {}, Concern.OTHER, f"{SET}.openai.base_url URL"),
+    ],
+)
+def test_a_server_of_embeddings_that_does_not_do(
+    tmp_path: Path, status: int, answer: object, concern: Concern, hint: str
+) -> None:
+    server = Server()
+    server.answers = [(status, answer)]
+    openai = f"{{base_url: '{server.url}', api_key: 'env:THE_KEY'}}"
+    (tmp_path / "ktx.yaml").write_text(
+        f"ingest:\n  embeddings: {{backend: openai, dimensions: 3, openai: {openai}}}\n"
+        "  rateLimit: {retry: {maxAttempts: 1}}\n"
+    )
+    try:
+        (finding,) = diagnose(tmp_path, {"THE_KEY": "made-up"}, only=["embeddings"])
+    finally:
+        server.stop()
+    assert (finding.level, finding.concern, finding.hint) == (Level.FAIL, concern, hint)
+
+
+# -- the server for agents, the history of queries -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "alive", "level", "hint"),
+    [
+        ("stopped", None, False, Level.OK, None),
+        ("running", None, True, Level.OK, None),
+        ("running", "the audit log fails: disk full", True, Level.WARN, "ktx mcp logs"),
+        ("stale", "its process 9 lives, and does not answer", True, Level.WARN, "ktx mcp stop && ktx mcp start"),
+        ("stale", "its process 9 is gone", False, Level.WARN, "ktx mcp stop"),
+    ],
+)
+def test_the_server_for_agents(
+    shop_project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
+    problem: str | None,
+    alive: bool,
+    level: Level,
+    hint: str | None,
+) -> None:
+    settings = ServerSettings((ServedFolder("", str(shop_project)),))
+    state = state_of_this_process("x", settings, free_port(), token_required=False)
+    state = state if alive else dataclasses.replace(state, process_start="another")
+    told = ServerStatus(status, None if status == "stopped" else state, problem=problem)
+    monkeypatch.setattr(serving, "server_status", lambda layout: told)
+    (finding,) = diagnose(shop_project, {}, only=["mcp"])
+    assert (finding.level, finding.hint) == (level, hint)
+    assert (finding.repair is None) is alive or status == "stopped"
+    assert problem is None or problem in finding.message
+
+
+def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        settings = ServerSettings((ServedFolder("", str(shop_project)),))
+        state = state_of_this_process("x", settings, other.getsockname()[1], token_required=False)
+        dead = dataclasses.replace(state, process_start="another")
+        monkeypatch.setattr(serving, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone"))
+        (finding,) = diagnose(shop_project, {}, only=["mcp"])
+    assert f"another program has its port {state.port}" in finding.message
+    assert finding.hint == "ktx mcp stop && ktx mcp start --port 0"
+
+
+def test_a_history_of_queries_is_read_as_a_run_reads_it(shop_project: Path) -> None:
+    config = shop_project / "ktx.yaml"
+    history = "    context: {queryHistory: {enabled: true, file: queries.sql}}\n"
+    config.write_text(config.read_text() + history)
+    (missing,) = diagnose(shop_project, {}, only=["history"])
+    assert (missing.check, missing.level, missing.concern) == ("history:shop", Level.FAIL, Concern.SETUP)
+    assert missing.hint
+    (shop_project / "queries.sql").write_text("SELECT id FROM orders;\n")
+    (found,) = diagnose(shop_project, {}, only=["history"])
+    assert (found.level, found.message) == (Level.OK, "queries.sql can be read")
