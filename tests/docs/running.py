@@ -119,7 +119,7 @@ class Page:
         self._write(block)
         if block.title.startswith("semantic-layer/"):
             connection = block.title.split("/")[1]
-            code, printed = ktx("sl", "validate", "-c", connection)
+            code, printed = ktx("sl", "validate", "-c", connection, "--data" if block.wrong else "--no-data")
             if bool(code) is not bool(block.wrong) or (block.wrong or "") not in printed:
                 yield f"{block.title} should be {'wrong: ' + block.wrong if block.wrong else 'valid'}:\n{printed}"
 
