@@ -25,7 +25,7 @@ from tests.context.sources.web_site import serve_site
 
 Run = Callable[..., Any]
 Fields = dict[str, Any]
-PEM = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0LWtleQ==\n-----END PRIVATE KEY-----"
+PEM = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0LWtleQ==\n-----END PRIVATE KEY-----\n"
 SECRETS = {"METABASE_KEY": KEY, "LOOKER_SECRET": SECRET, "NOTION_TOKEN": TOKEN, "CONFLUENCE_TOKEN": TOKEN}
 """The variables that the rows of sources name, and what is in them: given in clear here."""
 

@@ -23,9 +23,11 @@ _MOST_NUMBERS: Final = 1000
 def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
     """Keep a secret under a name of its own and return the reference to it; the same secret again, the same reference.
 
+    The end of its last line is no part of it: a key in PEM comes with one.
     Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
     """
     remember(secret)
+    secret = secret.rstrip("\r\n")
     if keeping is Keeping.KEYRING:
         return _in_keyring(layout.root, name, secret)
     prepare_private_folder(layout)

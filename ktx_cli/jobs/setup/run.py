@@ -184,7 +184,7 @@ def same_secret(request: SetupRequest) -> Any:
             kept = resolve(configured, project_dir=request.project_dir, environ=request.environ, where="setup")
         except SecretError:
             return False
-        return kept == given
+        return kept == given.rstrip("\r\n")
 
     return same
 
