@@ -287,6 +287,19 @@ def test_the_users_own_changes_to_agent_files_are_no_matter_of_fix(ktx: Run, pro
     assert mine.read_text() == "mine"
 
 
+def test_which_project_a_client_serves_is_no_matter_of_fix(ktx: Run, project: Path) -> None:
+    """A manifest could have come with a repository: it must not turn the user's own entry to this project."""
+    assert ktx("agents", "install", "--target", "cursor", "--scope", "user").code == 0
+    moved = project.with_name("moved")
+    project.rename(moved)
+    given = ("--project-dir", str(moved), "--json")
+    answer = ktx("doctor", "--fix", "--only", "agents", *given)
+    (finding,) = answer.data["findings"]
+    assert (finding["level"], finding["fixable"], answer.data["repaired"]) == ("warn", False, [])
+    assert f"it serves {project}, and this project is {moved}" in finding["message"]
+    assert finding["hint"].endswith("--target cursor --scope user")
+
+
 def test_a_program_that_is_not_on_path_is_put_there_by_the_fix(
     ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

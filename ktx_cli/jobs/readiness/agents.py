@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, shell_words
-from ktx_cli.jobs.agents.entries import words_of
+from ktx_cli.jobs.agents.entries import folder_of, words_of
 from ktx_cli.jobs.agents.installing import Wanted, install
 from ktx_cli.jobs.agents.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
 from ktx_cli.jobs.agents.manifest import Install, load_manifest
@@ -36,7 +38,9 @@ def _finding(context: CheckContext, state: State, recorded: Install | None) -> F
         folder = shell_words(installed_program(context.environ).parent)
         return Finding(check, Level.WARN, message, f'export PATH={folder}:"$PATH"')
     if state.state == STALE and _starts_a_program(recorded):
-        return Finding(check, Level.WARN, message, again, repair=_again(context, state))
+        # which project an entry of the user's serves is for the user to say: the manifest could come with a repository
+        repair = None if _serves_another(context, recorded) else _again(context, state)
+        return Finding(check, Level.WARN, message, again, repair=repair)
     if state.state in (STALE, CHANGED):
         return Finding(check, Level.WARN, message, f"{shell_words('ktx', 'agents', 'uninstall', *words)} && {again}")
     return Finding(check, Level.WARN, message, f"correct {state.path}" if state.path else again)
@@ -46,6 +50,12 @@ def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
     """Whether an entry names `ktx` alone, as shared files do, and PATH has none."""
     words = [] if recorded is None or recorded.entry is None else words_of(recorded.entry.value)
     return words[:1] == [NAME] and found_program(context.environ) is None
+
+
+def _serves_another(context: CheckContext, recorded: Install | None) -> bool:
+    entry = None if recorded is None else recorded.entry
+    folder = None if entry is None else folder_of(entry.value)
+    return folder is not None and Path(folder) != context.project_dir
 
 
 def _starts_a_program(recorded: Install | None) -> bool:
