@@ -90,9 +90,7 @@ def asks_for_more(work: Work) -> bool:
 
 def ask_for_another(work: Work) -> NoReturn:
     """Begin the step again for the next connection; a wizard that is stopped goes on there too."""
-    work.dialog.draft.forget(work.dialog.step, propose=False)
-    work.dialog.mark("more")
-    raise AgainError
+    work.begin_again(propose=False)
 
 
 def _ask_driver(work: Work, kind: Kind) -> str:
@@ -121,7 +119,7 @@ def _require_package(work: Work, driver: str) -> None:
     if chosen == "leave":
         raise LeftOutError
     if chosen == "other":
-        work.dialog.draft.forget(work.dialog.step, propose=False)
+        work.begin_again(propose=False)
     raise AgainError
 
 

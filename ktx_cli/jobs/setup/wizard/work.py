@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.setup.answers import Answers
@@ -138,10 +138,15 @@ class Work:
         ]
         chosen = self.prompter.select("What now?", choices, "change")
         if chosen == "change":
-            self.dialog.draft.forget(self.dialog.step, propose=True)
-            raise AgainError
+            self.begin_again(propose=True)
         if chosen == "leave":
             raise LeftOutError
+
+    def begin_again(self, *, propose: bool) -> NoReturn:
+        """Ask the questions of the step anew, noting that somebody is amid it: it is not settled by what it has."""
+        self.dialog.draft.forget(self.dialog.step, propose=propose)
+        self.dialog.mark("more")
+        raise AgainError
 
     def _add(self, done: SetupReport) -> None:
         mine = self.report

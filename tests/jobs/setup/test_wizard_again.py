@@ -1,0 +1,74 @@
+"""What a step does when its answers are to be changed: it asks again, also where some of it is settled already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.jobs.setup.answers import Step
+from tests.jobs.setup.conftest import Person, Wizard
+
+KINDS = {
+    "Which database?": "other",
+    "Which kind of database?": ("sqlite", "sqlite"),
+    "File or folder": ("shop.sqlite", "notes.sqlite", "more.sqlite"),
+    "Another database?": ("other", "other", "none"),
+    "What now?": "change",
+}
+
+
+@pytest.mark.parametrize("only", [(), (Step.DATABASES,)])
+def test_a_second_database_that_fails_is_asked_for_again(folder: Path, wizard: Wizard, only: tuple[Step, ...]) -> None:
+    (folder / "notes.sqlite").write_text("this is no database, whatever its name says")
+    (folder / "more.sqlite").write_bytes((folder / "shop.sqlite").read_bytes())
+    person = Person(KINDS)
+    wizard(person, *only)
+    assert person.questions.count("File or folder, relative to the project") == 3
+    assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
+    said = (folder / "ktx.yaml").read_text()
+    assert "path: shop.sqlite" in said and "path: more.sqlite" in said and "notes" not in said
+
+
+def test_another_driver_than_one_without_its_package(
+    folder: Path, wizard: Wizard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ktx_cli.jobs.setup.wizard.connecting.missing_package",
+        lambda driver: "pip install x" if driver == "snowflake" else None,
+    )
+    (folder / "more.sqlite").write_bytes((folder / "shop.sqlite").read_bytes())
+    script = {
+        **KINDS,
+        "Which kind of database?": ("sqlite", "snowflake", "sqlite"),
+        "File or folder": ("shop.sqlite", "more.sqlite"),
+        "What now?": "other",
+    }
+    wizard(Person(script))
+    assert "path: more.sqlite" in (folder / "ktx.yaml").read_text()
+
+
+@pytest.mark.parametrize(("decides", "asked"), [("again", 1), ("change", 2)])
+def test_agent_clients_that_could_not_be_written_are_tried_again(
+    folder: Path, wizard: Wizard, decides: str, asked: int
+) -> None:
+    (folder / ".mcp.json").write_text("{ not JSON")
+    (folder / ".cursor").mkdir()
+    script = {
+        **KINDS,
+        "Another database?": "none",
+        "Which agent clients": ["claude-code", "cursor"],
+        "What now?": decides,
+    }
+    person = Person(script)
+
+    def mended(place: tuple[str, str]) -> None:
+        if place[1] == "What now?":
+            (folder / ".mcp.json").write_text("{}")
+            script["Which agent clients"] = ["claude-code"]
+
+    person.before = mended
+    wizard(person)
+    assert person.questions.count("Which agent clients get this project?") == asked
+    assert "ktx" in json.loads((folder / ".mcp.json").read_text())["mcpServers"]
