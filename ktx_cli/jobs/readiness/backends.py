@@ -67,7 +67,8 @@ def check_probes(context: CheckContext) -> list[Finding]:
         probes.store(context.layout)
     except KtxError as error:  # what the models answered counts all the same
         warnings.append(ResultWarning("probes_unkept", error.message, hint=error.hint))
-    findings = [finding for result in probes.results for finding in _probed(result)]
+    backend = config.llm.provider.backend
+    findings = [finding for result in probes.results for finding in _probed(result, backend)]
     findings += [
         Finding(PROBE, Level.WARN, warning.message, warning.hint)
         for warning in warnings
@@ -76,18 +77,18 @@ def check_probes(context: CheckContext) -> list[Finding]:
     return findings
 
 
-def _probed(result: ProbeResult) -> list[Finding]:
-    """Say whether a model answered and, of the local session, that the process was isolated."""
+def _probed(result: ProbeResult, backend: str) -> list[Finding]:
+    """Say whether a model answered and, of the local session, that the process was isolated; `backend`: the default."""
     check, error = f"{PROBE}:{result.ref}", result.error
     if error is not None:
-        return [Finding(check, Level.FAIL, error.message, _hint(result, error), concern_of(error))]
+        return [Finding(check, Level.FAIL, error.message, _hint(result, error, backend), concern_of(error))]
     report = result.report
     assert report is not None
     model = f"{report.resolved_model} " if report.resolved_model else ""
     findings = [Finding(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
     if report.isolation:
-        level = Level.WARN if report.isolation.get("foreign_hooks") else Level.OK
-        findings.append(Finding(f"isolation:{result.ref}", level, _isolated(report.isolation), _NO_POLICY))
+        level, hint = (Level.WARN, _NO_POLICY) if report.isolation.get("foreign_hooks") else (Level.OK, None)
+        findings.append(Finding(f"isolation:{result.ref}", level, _isolated(report.isolation), hint))
     return findings
 
 
@@ -101,7 +102,7 @@ def _isolated(told: Mapping[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _hint(result: ProbeResult, error: KtxError) -> str | None:
+def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     """Return what helps: of a wrong model the command with one there is, of a foreign binary how to replace it."""
     if error.code == "isolation" and error.hint in (None, "ktx doctor"):
         return _AGAIN
@@ -109,9 +110,12 @@ def _hint(result: ProbeResult, error: KtxError) -> str | None:
         return "check the network, the proxy and llm.provider.gateway.base_url"
     if error.code != "model":
         return error.hint
-    own = OWN_DEFAULT.get(result.ref.backend)
-    near = own or did_you_mean(result.ref.model, PRICES)
-    return error.hint.removesuffix("MODEL") + near if near and error.hint else error.hint
+    near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)
+    if near in (None, result.ref.model) or error.hint is None:
+        return error.hint
+    return error.hint.removesuffix("MODEL") + (
+        near if result.ref.backend == backend else f"{result.ref.backend}:{near}"
+    )
 
 
 def check_claude(context: CheckContext) -> list[Finding]:
@@ -137,5 +141,5 @@ def check_claude(context: CheckContext) -> list[Finding]:
         allowed = config.llm.provider.claude.allow_managed_policy
         managed = managed_error(files, backend=used[0])
         level = Level.WARN if allowed else Level.FAIL
-        findings.append(Finding(CLAUDE, level, managed.message, None if allowed else managed.hint, Concern.AUTH))
+        findings.append(Finding(CLAUDE, level, managed.message, _NO_POLICY if allowed else managed.hint, Concern.AUTH))
     return findings

@@ -6,6 +6,8 @@ import functools
 import json
 import sqlite3
 import time
+from pathlib import Path
+from typing import Final
 
 from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import KtxError, ResultWarning
@@ -15,8 +17,12 @@ from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project.layout import CONFIG_NAME
 from ktx_cli.project.leases import current_holder, hold_lease
 from ktx_cli.project.repository import Repository
+from ktx_cli.project.repository.lock import index_path
 from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.project.state_damage import is_damage
+
+OLD_SECONDS: Final = 600.0
+"""Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
 
 
 def check_config(context: CheckContext) -> list[Finding]:
@@ -65,10 +71,24 @@ def check_repository(context: CheckContext) -> list[Finding]:
             return [Finding("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))]
         repository.check_writable()
         head = repository.head()
+        held = _old_lock(repository) if context.live else None
     except KtxError as error:
         return [Finding("repository", Level.FAIL, error.message, error.hint)]
+    if held is not None:
+        message = f"{held} is there for more than {OLD_SECONDS / 60:.0f} minutes: its git command waits, or is gone"
+        return [Finding("repository", Level.WARN, message, shell_words("rm", held))]
     where = "a folder of the repository" if repository.layout.is_host else "its own repository"
     return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
+
+
+def _old_lock(repository: Repository) -> Path | None:
+    """Return the lock of the index that is no run's and older than git commands take; whose it is, a person knows."""
+    index = index_path(repository.layout)
+    lock = index.with_name(f"{index.name}.lock")
+    try:
+        return lock if time.time() - lock.lstat().st_mtime > OLD_SECONDS else None
+    except FileNotFoundError:
+        return None
 
 
 def _recovered(repository: Repository) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import socket
 import threading
@@ -164,6 +165,17 @@ def test_disks(shop_project: Path, monkeypatch: pytest.MonkeyPatch, free: int, l
     assert wanted in [each.hint for each in cached]
 
 
+def test_a_lock_of_git_is_named_when_it_is_old(shop_project: Path) -> None:
+    """Doctor does not take it away: whether that command still runs, a person knows."""
+    ingest(IngestRequest(shop_project, {}))
+    lock = shop_project / ".git" / "index.lock"
+    lock.touch()
+    assert diagnose(shop_project, {}, only=["repository"])[0].level is Level.OK
+    os.utime(lock, (0, 0))
+    (finding,) = diagnose(shop_project, {}, only=["repository"])
+    assert (finding.level, finding.hint, finding.repair) == (Level.WARN, f"rm {lock}", None)
+
+
 # -- what people and agents read -------------------------------------------------------------------------------
 
 
@@ -196,6 +208,8 @@ def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None
     [
         (ModelRef("claude-code", "sonet"), "model", None, "ktx config set llm.models.default sonnet"),
         (ModelRef("anthropic", "claude-opus-5-6"), "model", None, "ktx config set llm.models.default claude-opus-5-5"),
+        (ModelRef("claude-cli", "haikoo"), "model", None, "ktx config set llm.models.default claude-cli:sonnet"),
+        (ModelRef("claude-code", "sonnet"), "model", None, "ktx config set llm.models.default MODEL"),
         (ModelRef("gateway", "qwen3:8b"), "model", None, "ktx config set llm.models.default MODEL"),
         (
             ModelRef("gateway", "x"),
@@ -209,7 +223,8 @@ def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None
 )
 def test_what_helps_a_model_that_does_not_answer(ref: ModelRef, code: str, hint: str | None, expected: str) -> None:
     error = llm_error(code, backend=ref.backend, model=ref.model, hint=hint)
-    (finding,) = backends._probed(ProbeResult(ref, ("default",), error=error))
+    default = "anthropic" if ref.backend == "claude-cli" else ref.backend
+    (finding,) = backends._probed(ProbeResult(ref, ("default",), error=error), default)
     assert (finding.level, finding.hint) == (Level.FAIL, expected)
 
 
