@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
     Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
     """
     remember(secret)
-    secret = secret.rstrip("\r\n")
+    name, secret = _safe(name), secret.rstrip("\r\n")
     if keeping is Keeping.KEYRING:
         return _in_keyring(layout.root, name, secret)
     prepare_private_folder(layout)
@@ -39,7 +40,29 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
         raise storage_error(layout.secrets, error, "create") from error
     path = _free(layout.secrets / name, secret)
     write_atomic(path, secret.encode() + b"\n", mode=0o600)
+    return _to_file(layout, path)
+
+
+def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
+    """Return the reference that `keep_secret` would return, and write nothing; a keyring is not asked what is in it."""
+    remember(secret)
+    name = _safe(name)
+    if keeping is Keeping.KEYRING:
+        return f"keyring:{_service(layout.root)}/{name}"
+    return _to_file(layout, _free(layout.secrets / name, secret.rstrip("\r\n")))
+
+
+def _to_file(layout: Layout, path: Path) -> str:
     return f"file:{path.relative_to(layout.root).as_posix()}"
+
+
+def _service(root: Path) -> str:
+    return f"ktx-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def _safe(name: str) -> str:
+    """Return a name of one file: a key that nobody knows may hold anything."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100]
 
 
 def _free(path: Path, secret: str) -> Path:
@@ -64,7 +87,7 @@ def _in_keyring(root: Path, name: str, secret: str) -> str:
         import keyring.errors
     except ImportError as error:
         raise NotReadyError("there is no package keyring", hint="pip install 'ktx-cli[keyring]'") from error
-    service = f"ktx-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+    service = _service(root)
     try:
         name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))
         keyring.set_password(service, name, secret)

@@ -11,8 +11,9 @@ from typing import Any
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.setup.answers import Answers, Build
+from ktx_cli.jobs.setup.keeping import reference_to
 from ktx_cli.jobs.setup.planning import kept, planned
-from ktx_cli.jobs.setup.run import SetupRequest, require_folder, same_secret
+from ktx_cli.jobs.setup.run import SetupRequest, existing_folder, require_folder, same_secret
 from ktx_cli.llm.roles import NO_BACKEND
 from ktx_cli.project.config import load_config
 from ktx_cli.project.config.checks import values_of
@@ -50,9 +51,8 @@ def preview(request: SetupRequest) -> Preview:
     secrets: list[str] = []
 
     def keep(name: str, secret: str) -> str:
-        remember(secret)
         secrets.append(name)
-        return f"{request.answers.keeping}:{'.ktx/secrets/' if request.answers.keeping == 'file' else 'ktx/'}{name}"
+        return reference_to(layout, name, secret, request.answers.keeping)
 
     shown = planned(kept(request.answers, keep, plan.connections), before).text
     loaded = load_config(layout.config, data=shown)
@@ -69,7 +69,7 @@ def _steps(
     answers = request.answers
     if before is None:
         yield "project", f"make {CONFIG_NAME} in {layout.root}"
-        if Repository.discover(layout.root) is None:
+        if Repository.discover(existing_folder(layout.root)) is None:
             yield "git", f"make a repository in {layout.root}"
     tried = list(_tried(answers)) if request.test else []
     if tried:

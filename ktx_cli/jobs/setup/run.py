@@ -141,9 +141,8 @@ def _test(request: SetupRequest, layout: Layout, config: KtxConfig, report: Setu
     if answers.embeddings is not None:
         report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
     if answers.llm is not None and _about_a_model(answers.llm):
-        existing = next(folder for folder in (layout.root, *layout.root.parents) if folder.is_dir())
         report.probes = require_models(
-            Layout(existing),
+            Layout(existing_folder(layout.root)),
             config,
             request.environ,
             command="ktx setup",
@@ -165,6 +164,11 @@ def naming(connection: str, config: KtxConfig) -> Iterator[None]:
 
 def _about_a_model(answer: ModelAnswer) -> bool:
     return answer.backend is not None or bool(answer.models) or bool(answer.provider)
+
+
+def existing_folder(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that is there."""
+    return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
 def require_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ktx_cli.core.errors import NotReadyError, StorageError
 from ktx_cli.jobs.setup import keeping
 from ktx_cli.jobs.setup.answers import Keeping
-from ktx_cli.jobs.setup.keeping import keep_secret, literal_places, usable_keyring
+from ktx_cli.jobs.setup.keeping import keep_secret, literal_places, reference_to, usable_keyring
 from ktx_cli.project.config.drivers import model_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.secrets import mask, resolve
@@ -205,3 +205,19 @@ PLACES: list[tuple[str, dict[str, Any], list[tuple[str, ...]]]] = [
 @pytest.mark.table(("driver", "fields", "expected"), PLACES)
 def test_where_a_secret_stands_in_clear(driver: str, fields: dict[str, Any], expected: list[tuple[str, ...]]) -> None:
     assert literal_places(model_of(driver), fields) == expected
+
+
+@pytest.mark.parametrize("name", ["w-../../../evil-token", "w-/etc/token", "w-a\nb", "w-" + "x" * 500])
+def test_a_name_is_that_of_one_file_here(layout: Layout, name: str) -> None:
+    reference = keep_secret(layout, name, SECRET, Keeping.FILE)
+    assert _resolved(layout, reference) == SECRET
+    assert [path.parent for path in layout.root.rglob("*") if path.is_file() and SECRET in path.read_text()] == [
+        layout.secrets
+    ]
+
+
+@pytest.mark.parametrize("how", Keeping)
+def test_the_reference_is_known_before(layout: Layout, ring: Ring, how: Keeping) -> None:
+    expected = reference_to(layout, "pg-password", SECRET, how)
+    assert list(layout.root.iterdir()) == []
+    assert _keep(layout, how=how) == expected
