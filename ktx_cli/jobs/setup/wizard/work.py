@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from ktx_cli.core.errors import CancelledError, KtxError
-from ktx_cli.jobs.setup.answers import Answers
-from ktx_cli.jobs.setup.keeping import keep_secret
+from ktx_cli.jobs.setup.answers import Answers, Keeping
+from ktx_cli.jobs.setup.keeping import keep_secret, usable_keyring
 from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
 from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
@@ -84,10 +84,20 @@ class Work:
 
         def keep(secret: str) -> str:
             self.discard_secrets(name)
-            self.kept.append(keep_secret(self.layout, name, secret, self.request.answers.keeping))
+            self.kept.append(keep_secret(self.layout, name, secret, self._keeping()))
             return self.kept[-1]
 
         return keep
+
+    def _keeping(self) -> Keeping:
+        """Return where secrets go; where there is a keyring the person is asked, once."""
+        if self.request.answers.keeping is Keeping.KEYRING or not usable_keyring():
+            return self.request.answers.keeping
+        choices = [
+            Choice(Keeping.FILE, "A file of this project that git ignores and only you can read"),
+            Choice(Keeping.KEYRING, "The keyring of this system"),
+        ]
+        return Keeping(self.looked("keeping", lambda: self.prompter.select("Where are secrets kept?", choices, None)))
 
     def discard_secrets(self, name: str = "") -> None:
         """Take away the secrets that were kept in this step under a name (or any) and that `ktx.yaml` does not name."""
