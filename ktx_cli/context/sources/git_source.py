@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,9 @@ _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 Wanted = Callable[[str], int]
 """Takes a path and returns how many bytes of it may be read at most; 0: it is not wanted."""
+
+Lack = Callable[[str, Iterable[str]], ConfigError | None]
+"""Takes a place and the paths in it, and returns what is wrong where what a source needs is not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +62,39 @@ def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted) -> Snapsh
     Raises `ConfigError` for settings that lead nowhere, `RepositoryUnreachableError`, `RepositoryDeniedError`,
     `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
     """
-    root = context.layout.root
-    if origin.folder:
-        return _from_folder(_below(root / Path(origin.folder).expanduser(), origin), context, wanted, origin)
-    address = parse_address(origin.url or "", base=root, where=f"`{origin.where}.{origin.url_key}`")
-    if address.path is not None and not _is_repository(address.path):
-        return _from_folder(_below(address.path, origin), context, wanted, origin)
-    return _from_repository(address, origin, context, wanted)
+    folder = _folder(origin, context)
+    if folder is not None:
+        return _from_folder(folder, context, wanted, origin)
+    return _from_repository(_address(origin, context), origin, context, wanted)
 
 
-def check_files(origin: Origin, context: FetchContext) -> str:
-    """Return in one line where the files are, reading none; raises as `fetch_files`."""
-    root = context.layout.root
-    if origin.folder:
-        return f"folder {_below(root / Path(origin.folder).expanduser(), origin)}"
-    address = parse_address(origin.url or "", base=root, where=f"`{origin.where}.{origin.url_key}`")
-    if address.path is not None and not _is_repository(address.path):
-        return f"folder {_below(address.path, origin)}"
+def check_files(origin: Origin, context: FetchContext, lack: Lack | None = None) -> str:
+    """Return in one line where the files are, reading none; raises as `fetch_files`.
+
+    Of a folder on disk the names are looked at: what they lack is raised.
+    """
+    folder = _folder(origin, context)
+    if folder is not None:
+        error = lack and lack(str(folder), (path for path, _ in _walk(folder)))
+        if error:
+            raise error
+        return f"folder {folder}"
+    address = _address(origin, context)
     inner_path(origin.path, origin.where)
     branch, commit = look_at(_remote(address, origin, context), context.environ)
     return f"{address.url} ({branch}, {commit[:10]})"
+
+
+def _folder(origin: Origin, context: FetchContext) -> Path | None:
+    """Return the folder on disk that is read, None where it is a repository."""
+    if origin.folder:
+        return _below(context.layout.root / Path(origin.folder).expanduser(), origin)
+    path = _address(origin, context).path
+    return None if path is None or _is_repository(path) else _below(path, origin)
+
+
+def _address(origin: Origin, context: FetchContext) -> Address:
+    return parse_address(origin.url or "", base=context.layout.root, where=f"`{origin.where}.{origin.url_key}`")
 
 
 def _is_repository(path: Path) -> bool:

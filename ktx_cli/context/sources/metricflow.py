@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
@@ -24,12 +25,18 @@ class MetricFlowSource(DbtSource):
         """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
         origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _wanted)
-        if not snapshot.files:
-            raise ConfigError(
-                f"there are no MetricFlow definitions at {snapshot.origin}: no YAML file",
-                hint=f"set {origin.where}.path to the folder of the definitions",
-            )
+        lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
+        if lack is not None:
+            raise lack
         return snapshot
+
+    def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
+        if any(map(_wanted, paths)):
+            return None
+        return ConfigError(
+            f"there are no MetricFlow definitions at {place}: no YAML file",
+            hint=f"set {origin.where}.path to the folder of the definitions",
+        )
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         repository = entry.metricflow

@@ -124,6 +124,24 @@ def test_a_folder_without_anything_of_the_kind(driver: str, repository: Reposito
     assert ".path" in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml"])
+def test_the_check_of_a_folder_says_what_a_fetch_would(driver: str, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    folder = tmp_path / "folder"
+    for name in ("dbt", "look", "metrics"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "README.md").write_text("# Why")
+    source, configured = source_for(driver), entry(driver, str(folder))
+    with pytest.raises(ConfigError) as fetched:
+        source.fetch(configured, context(tmp_path))
+    with pytest.raises(ConfigError) as checked:
+        source.check(configured, context(tmp_path))  # type: ignore[attr-defined]
+    assert (checked.value.message, checked.value.hint) == (fetched.value.message, fetched.value.hint)
+    for name in ("dbt/dbt_project.yml", "look/shop.model.lkml", "metrics/metrics.yml"):
+        (folder / name).write_text("name: acme")
+    assert source.check(configured, context(tmp_path)).startswith(f"folder {folder}")  # type: ignore[attr-defined]
+
+
 def test_the_branch_of_lookml_counts_where_it_is_written(repository: Repository, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no branch `main`"):
         source_for("lookml").fetch(entry("lookml", str(repository.folder), branch="main"), context(tmp_path))

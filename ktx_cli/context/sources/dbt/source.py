@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -47,17 +48,25 @@ class DbtSource:
         """
         origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _wanted)
-        if not any(path.endswith(_READ[:2]) for path in snapshot.files):
-            key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
-            raise ConfigError(
-                f"there is no dbt project at {snapshot.origin}: no YAML file",
-                hint=f"set {origin.where}.{key} to the folder of dbt_project.yml",
-            )
+        lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
+        if lack is not None:
+            raise lack
         return _with_reduced(snapshot, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """See `Checked`."""
-        return check_files(self._origin(entry, context), context)
+        origin = self._origin(entry, context)
+        return check_files(origin, context, functools.partial(self._lack, entry, origin))
+
+    def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
+        """Return what is wrong where no YAML is among the files."""
+        if any(_wanted(path) and path.endswith(_READ[:2]) for path in paths):
+            return None
+        key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
+        return ConfigError(
+            f"there is no dbt project at {place}: no YAML file",
+            hint=f"set {origin.where}.{key} to the folder of dbt_project.yml",
+        )
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         return Origin(

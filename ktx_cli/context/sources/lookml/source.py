@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -40,6 +41,16 @@ class _Groups:
     foreign: dict[str, str] = field(default_factory=dict)
 
 
+def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
+    """Return what is wrong where no LookML is among the files."""
+    if any(map(is_lookml, paths)):
+        return None
+    return ConfigError(
+        f"there is no LookML at {place}: no .lkml file",
+        hint=f"set {origin.where}.path to the folder of the models",
+    )
+
+
 class LookMlSource:
     """A repository of LookML."""
 
@@ -51,16 +62,15 @@ class LookMlSource:
         """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none."""
         origin = _origin(entry, context)
         snapshot = fetch_files(origin, context, lambda path: MAX_BYTES if is_lookml(path) else 0)
-        if not snapshot.files:
-            raise ConfigError(
-                f"there is no LookML at {snapshot.origin}: no .lkml file",
-                hint=f"set {origin.where}.path to the folder of the models",
-            )
+        lack = _lack(origin, snapshot.origin, snapshot.files)
+        if lack is not None:
+            raise lack
         return snapshot
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """See `Checked`."""
-        return check_files(_origin(entry, context), context)
+        origin = _origin(entry, context)
+        return check_files(origin, context, functools.partial(_lack, origin))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write views and explores to the files of the connection that has the tables of a Looker connection."""
