@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ktx_cli.core.text import shell_words
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
 
@@ -24,6 +25,7 @@ MINIMUM: Final = (2, 1, 248)
 """The first version that takes prompts as they are: without that, `@path` in a prompt reads a file."""
 
 VERSION_SECONDS: Final = 20.0
+_SETTING: Final = "llm.provider.claude.cli_path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,17 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
     """Return the binary to run; raises `LlmError` when there is none, or it is too old.
 
     The order: `llm.provider.claude.cli_path`, `KTX_CLAUDE_CLI_BIN`, the one bundled with claude-agent-sdk, PATH. A
-    binary that is named and does not work is an error, never a reason to take the next.
+    binary that is named and does not work is an error, never a reason to take the next; so is one in the project that
+    its settings name, for `ktx status` would run whatever a shared repository brings along.
     """
     for origin, path in candidates(cli_path=cli_path, project_dir=project_dir, environ=environ):
         if not (path.is_file() and os.access(path, os.X_OK)):
             hint = f"correct {origin}, or remove it"
             raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
+        if origin == _SETTING and _came_along(path, project_dir):
+            message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
+            again = shell_words("ktx", "config", "set", _SETTING, "~/.local/bin/claude")
+            raise _unusable(backend, message, again)
         bundled = path == bundled_binary()
         version = _version(str(path), path.stat().st_mtime_ns, backend, bundled)
         if version < MINIMUM:
@@ -69,7 +76,7 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
     """Return what the lookup may take, best first, with the place that names it."""
     found: list[tuple[str, Path]] = []
     if cli_path:
-        found.append(("llm.provider.claude.cli_path", project_dir / Path(cli_path).expanduser()))
+        found.append((_SETTING, project_dir / Path(cli_path).expanduser()))
     if environ.get(OVERRIDE):
         found.append((OVERRIDE, project_dir / Path(environ[OVERRIDE]).expanduser()))
     bundled = bundled_binary()
@@ -79,6 +86,13 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
     if on_path:
         found.append(("PATH", Path(on_path).absolute()))
     return found
+
+
+def _came_along(path: Path, project_dir: Path) -> bool:
+    """Whether a program lies in the project or in the repository around it, so that its author may have written it."""
+    project = project_dir.resolve()
+    top = next((folder for folder in (project, *project.parents) if os.path.lexists(folder / ".git")), project)
+    return path.resolve().is_relative_to(top)
 
 
 def bundled_binary() -> Path | None:

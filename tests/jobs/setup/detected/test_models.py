@@ -89,7 +89,8 @@ def test_a_broken_binary_is_an_offer_with_a_problem(script: str | None, message:
     if script is not None:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
-    (offer,) = model_offers(config(cli_path=str(path)), project_dir=tmp_path, environ={"PATH": "/usr/bin:/bin"})
+    project = tmp_path / "project"
+    (offer,) = model_offers(config(cli_path=str(path)), project_dir=project, environ={"PATH": "/usr/bin:/bin"})
     assert offer.problem is not None
     assert message in offer.problem.message
     assert offer.problem.hint

@@ -32,7 +32,10 @@ def claude(version: str = "2.1.329 (Claude Code)", help_text: str = "--restricte
     return f'case "$1" in --version) echo "{version}";; --help) echo "{help_text}";; esac\n'
 
 
-def find(project: Path, *, cli_path: str | None = None, **environ: str) -> ClaudeBinary:
+def find(folder: Path, *, cli_path: str | None = None, **environ: str) -> ClaudeBinary:
+    """Look from a project in a folder: what lies in the project itself is not run because its settings name it."""
+    project = folder / "project"
+    project.mkdir(exist_ok=True, parents=True)
     return find_claude(cli_path=cli_path, project_dir=project, environ=environ, backend="claude-code")
 
 
@@ -69,9 +72,29 @@ def test_a_relative_setting_is_relative_to_the_project_and_one_with_a_tilde_to_h
 ) -> None:
     path = program(claude())
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert find(tmp_path, cli_path="programs/claude").path == path
+    assert find(tmp_path, cli_path="../programs/claude").path.samefile(path)
     assert find(tmp_path / "elsewhere", cli_path="~/programs/claude").path == path
-    assert find(tmp_path, **{OVERRIDE: "programs/claude"}).path == path
+    assert find(tmp_path, **{OVERRIDE: "../programs/claude"}).path.samefile(path)
+
+
+@pytest.mark.parametrize("place", ["claude", "../tools/claude", "link"])
+def test_a_program_that_came_with_the_project_is_run_only_where_the_environment_names_it(
+    place: str, tmp_path: Path
+) -> None:
+    """Else `ktx status` in a fresh clone would run it."""
+    project, ran = tmp_path / "clone" / "project", tmp_path / "ran"
+    tools = tmp_path / "clone" / "tools"
+    for folder in (tmp_path / "clone" / ".git", project, tools):
+        folder.mkdir(parents=True)
+    for path in (project / "claude", tools / "claude"):
+        path.write_text(f"#!/bin/sh\ntouch {ran}\n{claude()}")
+        path.chmod(0o755)
+    (project / "link").symlink_to("../tools/claude")
+    with pytest.raises(LlmError, match="lies in the project"):
+        find_claude(cli_path=place, project_dir=project, environ={}, backend="claude-code")
+    assert not ran.exists()
+    named = find_claude(cli_path=None, project_dir=project, environ={OVERRIDE: place}, backend="claude-code")
+    assert (named.origin, ran.exists()) == (OVERRIDE, True)
 
 
 def test_a_relative_folder_of_path_gives_an_absolute_program(

@@ -21,7 +21,7 @@ Program = Callable[..., Path]
 def session(environ: Mapping[str, str], folder: Path, *, cli_path: Path | None = None) -> LocalSession:
     claude = {} if cli_path is None else {"cli_path": str(cli_path)}
     config = KtxConfig.model_validate({"llm": {"provider": {"backend": "claude-code", "claude": claude}}})
-    return asyncio.run(local_session("claude-code", config, project_dir=folder, environ=environ))
+    return asyncio.run(local_session("claude-code", config, project_dir=folder / "project", environ=environ))
 
 
 def failed(environ: Mapping[str, str], folder: Path, *, cli_path: Path | None = None) -> LlmError:
