@@ -209,3 +209,71 @@ def test_help_names_the_backends_there_are(ktx: Run) -> None:
 def test_next_is_ingest_where_there_is_something_to_read(ktx: Run, project: Path) -> None:
     said = ktx("setup", "--no-input", "--llm-backend", "none").err
     assert "next: ktx ingest" in said and "--database" not in said
+
+
+def test_nothing_is_asked_with_json_even_in_a_terminal(ktx: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asks(*args: Any) -> None:
+        raise AssertionError("the wizard began")
+
+    monkeypatch.setattr("ktx_cli.cli.prompting.open_prompter", asks)
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda self: True)
+    monkeypatch.delenv("CI", raising=False)
+    assert ktx("setup", "--json").code == 0
+    assert ktx("setup", "--no-input").code == 0
+    assert ktx("setup", "--llm-backend", "none").code == 0
+    assert ktx("setup", "--print-plan").code == 0
+    with monkeypatch.context() as patch:
+        patch.setenv("CI", "true")
+        assert ktx("setup").code == 0
+    assert ktx("setup").code == 1, "in a terminal and without flags it asks"
+
+
+QUESTIONS = {
+    "project": {"make": "--project-dir"},
+    "llm": {
+        "backend": "--llm-backend", "models": "--llm-model", "model": "--llm-model", "descriptions": "--descriptions",
+        "change": "--llm-backend",
+    },
+    "embeddings": {
+        "backend": "--embeddings", "api-key": "--embedding-api-key", "base-url": "--embedding-base-url",
+        "model": "--embedding-model",
+    },
+    "connecting": {
+        "which": "--database", "driver": "--database", "id": "--database-connection-id", "address": "--database-url",
+    },
+    "databases": {"scope": "--include", "schemas": "--include", "include": "--include", "history": "--query-history"},
+    "build": {"build": "--build"},
+    "agents": {"targets": "--agents"},
+    "work": {"change": "--only"},
+}  # fmt: skip
+"""The flag for each question that the wizard's source asks by a name of its own, by module."""
+
+
+def test_every_question_has_a_visible_flag(ktx: Run) -> None:
+    import ast
+    from importlib.resources import files
+
+    from ktx_cli.jobs.setup.words import ASKED
+    from ktx_cli.llm.choosing import CHOOSABLE
+    from ktx_cli.project.config.drivers import DATABASE_DRIVERS
+
+    said = ktx("setup", "--help").out
+    asked: dict[str, set[str]] = {}
+    for path in files("ktx_cli.jobs.setup.wizard").iterdir():
+        if not path.name.endswith(".py") or path.name == "dialog.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                is_question = node.func.attr in ("select", "several", "text", "secret", "confirm")
+                if is_question and "dialog" in ast.unparse(node.func.value) and isinstance(node.args[0], ast.Constant):
+                    asked.setdefault(path.name.removesuffix(".py"), set()).add(node.args[0].value)
+    for module, keys in asked.items():
+        assert keys <= set(QUESTIONS[module]), f"{module}: which flag answers these?"
+    flags = {flag for keys in QUESTIONS.values() for flag in keys.values()} | {"--source", "--source-connection-id"}
+    for driver, words in ASKED.items():
+        prefix = "database" if driver in DATABASE_DRIVERS else "source"
+        flags |= {f"--{prefix}-{word.rstrip('!')}" for word in words}
+    flags |= {f"--llm-{each.field.replace('_', '-')}" for backend in CHOOSABLE.values() for each in backend.questions}
+    assert [
+        flag for flag in sorted(flags | {"--llm-role"}) if f"  {flag} " not in said and f"{flag}/" not in said
+    ] == []

@@ -1,0 +1,90 @@
+"""`ktx setup` of the model and of the embeddings: by flags and by a file, and what a probe that fails leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.testing.model_script import UNAUTHORIZED, says
+from ktx_cli.testing.model_server import ModelServer
+from tests.cli.test_setup_drivers import tree
+from tests.llm.embeddings.test_backends import Server
+
+Run = Callable[..., Any]
+VECTOR = {"data": [{"index": 0, "embedding": [0.1, 0.2, 0.3]}]}
+
+
+@pytest.fixture
+def vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr("ktx_cli.llm.embeddings.http.wait", lambda seconds: None)
+    server = Server()
+    server.answers = [(200, VECTOR)]
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def both(model_server: ModelServer, vectors: Server) -> tuple[str, list[str]]:
+    """The same answers as a file and as flags; the keys are given in clear."""
+    text = f"""
+llm: {{backend: gateway, model: m, models: {{repair: r}}, api_key: canary-key, base_url: {model_server.url}}}
+embeddings: {{backend: openai, model: e, dimensions: 3, api_key: canary-vectors, base_url: {vectors.url}}}
+"""
+    flags = [
+        "--llm-backend", "gateway", "--llm-role", "repair=r", "--llm-model", "m", "--llm-api-key", "canary-key",
+        "--llm-base-url", model_server.url, "--embeddings", "openai", "--embedding-model", "e",
+        "--embedding-dimensions", "3", "--embedding-api-key", "canary-vectors", "--embedding-base-url", vectors.url,
+    ]  # fmt: skip
+    return text, flags
+
+
+def test_both_ways_tried_for_real(
+    ktx: Run, work: Path, both: tuple[str, list[str]], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.play(lambda _: says("ready"))
+    text, flags = both
+    (work / "answers.yaml").write_text(text)
+    ways = {"by-flags": flags, "by-file": ["--answers", "../answers.yaml"]}
+    for name, typed in ways.items():
+        (work / name).mkdir()
+        monkeypatch.chdir(work / name)
+        answer = ktx("setup", *typed, "--json", "--debug")
+        assert answer.code == 0, answer
+        assert answer.data["embeddings"]["dimensions"] == 3
+        assert {each["ok"] for each in answer.data["probes"]} == {True} and len(answer.data["probes"]) == 2
+        assert "canary" not in answer.out + answer.err
+    made = tree(work / "by-flags")
+    assert made == tree(work / "by-file")
+    for typed in ways.values():
+        again = ktx("setup", *typed, "--json")
+        assert (again.code, again.data["changed"]) == (0, False)
+    assert tree(work / "by-file") == made
+
+
+@pytest.mark.parametrize("which", ["the model", "the embeddings", "the length"])
+def test_a_probe_that_fails_saves_nothing(
+    ktx: Run, work: Path, both: tuple[str, list[str]], model_server: ModelServer, vectors: Server, which: str
+) -> None:
+    model_server.play(lambda _: UNAUTHORIZED if which == "the model" else says("ready"))
+    if which == "the embeddings":
+        vectors.answers = [(401, {"error": {"message": "no such key: canary-vectors"}})]
+    if which == "the length":
+        vectors.answers = [(200, {"data": [{"index": 0, "embedding": [0.1, 0.2]}]})]
+    answer = ktx("setup", *both[1], "--json", "--debug")
+    expected = (1, "execution") if which == "the length" else (3, "auth")
+    assert (answer.code, answer.envelope["error"]["code"]) == expected
+    assert answer.envelope["error"]["hint"]
+    assert "canary" not in answer.out + answer.err
+    assert list(work.iterdir()) == []
+
+
+def test_a_probe_that_fails_changes_nothing_that_is_there(
+    ktx: Run, project: Path, both: tuple[str, list[str]], model_server: ModelServer
+) -> None:
+    model_server.play(lambda _: UNAUTHORIZED)
+    before = tree(project)
+    assert ktx("setup", *both[1]).code == 3
+    assert tree(project) == before
