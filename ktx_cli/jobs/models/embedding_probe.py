@@ -43,7 +43,7 @@ def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
     wanted = config.ingest.embeddings.dimensions
     if wanted is not None and len(vector) != wanted:
         raise ConfigError(
-            f"the vectors of {embedder.model} have {len(vector)} numbers, not {wanted} (`ingest.embeddings.dimensions`)",
+            f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured",
             hint=f"ktx config set ingest.embeddings.dimensions {len(vector)}",
         )
     return EmbeddingReport(embedder.model, len(vector), (monotonic() - started) * 1000)
