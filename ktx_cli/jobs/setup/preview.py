@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.errors import ConfigError, ResultWarning
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.setup.answers import Answers, Build
 from ktx_cli.jobs.setup.keeping import reference_to
 from ktx_cli.jobs.setup.planning import kept, planned
 from ktx_cli.jobs.setup.run import SetupRequest, existing_folder, require_folder, same_secret
 from ktx_cli.llm.roles import NO_BACKEND
+from ktx_cli.project import edit
 from ktx_cli.project.config import load_config
 from ktx_cli.project.config.checks import values_of
 from ktx_cli.project.config.masking import is_literal_secret
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import CONFIG_NAME, Layout
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.secrets import mask, redact_url, remember
+from ktx_cli.project.secrets import MASK, mask, redact_url, remember
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,6 @@ def preview(request: SetupRequest) -> Preview:
 
     shown = planned(kept(request.answers, keep, plan.connections), before).text
     loaded = load_config(layout.config, data=shown)
-    for _, declared, value in values_of(loaded.config):
-        if isinstance(value, str) and is_literal_secret(declared, "", value):
-            remember(value)
     steps = tuple(_steps(request, layout, before, shown, secrets))
     return Preview(layout.root, steps, _diff(before or b"", shown), loaded.warnings())
 
@@ -93,6 +92,18 @@ def _tried(answers: Answers) -> Iterator[str]:
 
 
 def _diff(before: bytes, after: bytes) -> tuple[str, ...]:
-    old, new = before.decode("utf-8", "replace").splitlines(), after.decode("utf-8", "replace").splitlines()
+    old, new = (_without_secrets(text).decode("utf-8", "replace").splitlines() for text in (before, after))
     lines = difflib.unified_diff(old, new, CONFIG_NAME, f"{CONFIG_NAME} (planned)", lineterm="")
     return tuple(redact_url(mask(line)) for line in lines)
+
+
+def _without_secrets(text: bytes) -> bytes:
+    """Return the text of `ktx.yaml` with the secrets masked that stand in clear in it, however they are written."""
+    config = load_config(Path(CONFIG_NAME), data=text).config
+    for keys, declared, value in values_of(config):
+        if isinstance(value, str) and is_literal_secret(declared, keys[-1], value):
+            for line in value.splitlines():
+                remember(line)
+            with contextlib.suppress(ConfigError):  # where it cannot be placed its lines are masked
+                text = edit.set_value(text, keys, MASK, where=CONFIG_NAME)
+    return text.replace(f'"{MASK}"'.encode(), MASK.encode())

@@ -150,3 +150,38 @@ def test_a_file_in_place_of_the_folder(request_for: Request, folder: Path) -> No
 def test_nothing_to_do(request_for: Request, folder: Path) -> None:
     (folder / "ktx.yaml").write_text("llm: {provider: {backend: none}}\n")
     assert preview(request_for(Answers())) == Preview(folder, (), ())
+
+
+CLEAR = """\
+connections:
+  pg: {driver: postgres, host: h, database: d, password: "canary \\"of old"}
+  sf:
+    driver: snowflake
+    private_key: |
+      -----BEGIN PRIVATE KEY-----
+      canary-line
+      -----END PRIVATE KEY-----
+    account: a
+    password: canary
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ConnectionAnswer({"driver": "postgres", "password": "env:NEW"}, "pg"),
+        ConnectionAnswer({"driver": "snowflake", "account": "b"}, "sf"),
+        ConnectionAnswer({"driver": "snowflake", "password": "env:NEW"}, "sf"),
+    ],
+    ids=lambda answer: f"{answer.id} {list(answer.fields)[-1]}",
+)
+def test_secrets_that_stand_there_are_in_no_line_of_the_difference(
+    answer: ConnectionAnswer, request_for: Request, folder: Path
+) -> None:
+    """Not in a line that goes, and not in those around it; several lines of a key neither."""
+    folder.mkdir(exist_ok=True)
+    (folder / "ktx.yaml").write_text(CLEAR)
+    plan = preview(request_for(Answers(databases=(answer,))))
+    told = "\n".join(plan.diff)
+    assert "env:NEW" in told or "account: b" in told
+    assert "canary" not in told and "PRIVATE KEY" not in told
