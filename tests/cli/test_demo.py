@@ -67,6 +67,8 @@ def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(
     assert "before: there is no measure `customer_value.accounts`" in demo_output
     assert ["segment", "accounts", "active_customers", "active_share"] in rows
     assert "ktx setup --llm-backend claude-code && ktx ingest dbt handbook" in demo_output
+    steps = [line for line in demo_output.splitlines() if line.startswith("next: ")]
+    assert len(steps) == 5 and all(step.startswith("next: cd ktx-demo && ") for step in steps)
     place = ("--project-dir", "ktx-demo", "--json")
     by_activity = ktx("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active", *place)
     assert len(by_activity.data["rows"]) == 2

@@ -66,7 +66,7 @@ def register(app: typer.Typer) -> None:
             f"{here} && ktx sl query -m order_revenue.net_revenue -d customer_value.is_active",
             f"{here} && ktx search guest card",
             f"{here} && ktx scan relationships",
-            "less semantic-layer/warehouse/*.yaml",
+            f"{here} && less semantic-layer/warehouse/*.yaml",
             f"{here} && ktx setup --llm-backend claude-code && ktx ingest dbt handbook",
         ]
         return Result(report.to_json(), blocks, next_steps=steps)
