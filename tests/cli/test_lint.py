@@ -69,6 +69,12 @@ def test_how_it_ends(ktx: Run, layer: Path, options: tuple[str, ...], code: int)
     assert ktx("lint", *options).code == code
 
 
+def test_the_hint_of_low_coverage_lists_what_has_no_description(ktx: Run, layer: Path) -> None:
+    hint = ktx("lint", "--select", "KTX1", "--min-coverage", "90", "--json").error["hint"].split()
+    assert hint[:2] == ["ktx", "lint"]
+    assert "without a description" in ktx(*hint[1:]).out
+
+
 def test_the_envelope_has_every_finding_with_code_place_and_fix(ktx: Run, layer: Path) -> None:
     page(layer, "Sum of `orders.amuont`.")
     answer = ktx("lint", "--json", "--limit", "1")

@@ -146,12 +146,18 @@ class Linted:
         codes = self.by_code()
         return KtxError(
             f"the context has {' and '.join(bad)}",
-            hint=shell_words("ktx", "lint", "--select", _worst(self.findings), "--limit", "0"),
+            hint=_command_for(_worst(self.findings)),
             details={"counts": counts, "codes": codes},
             code="lint_problems",
         )
 
 
-def _worst(findings: Iterable[Finding]) -> str:
-    ordered = sorted(findings, key=lambda each: list(Level).index(each.level))
-    return next(each.code for each in ordered)
+def _worst(findings: Iterable[Finding]) -> Finding:
+    return min(findings, key=lambda each: list(Level).index(each.level))
+
+
+def _command_for(finding: Finding) -> str:
+    """Return the command that lists findings like this; one that sums others up names its own."""
+    if finding.fix.startswith("ktx lint "):
+        return finding.fix
+    return shell_words("ktx", "lint", "--select", finding.code, "--limit", "0")
