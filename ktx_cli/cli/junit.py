@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 from xml.etree import ElementTree
 
+from ktx_cli.core.errors import UsageError
+from ktx_cli.project.files import storage_error
+
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 """What a document of XML 1.0 cannot hold, or is asked not to: control characters, lone surrogates, no characters."""
+
+_HEAD: Final = 1_000
+"""Bytes of a file that are looked at."""
 
 _ELEMENTS: Final = {"fail": "failure", "error": "error", "skip": "skipped"}
 
@@ -39,6 +46,21 @@ def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
         _write(written, case)
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def require_report(path: Path) -> None:
+    """Raise `UsageError` where something is at a path that no report of JUnit was: nothing of anybody's is replaced."""
+    try:
+        if not path.exists() or path.is_dir():  # that nothing can be written there is told when it is tried
+            return
+        if path.is_file():
+            with path.open("rb") as stream:
+                head = stream.read(_HEAD)
+            if not head.strip() or b"<testsuite" in head:
+                return
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+    raise UsageError(f"{path} is there and is no report of JUnit", hint="choose another file: --junit ktx-junit.xml")
 
 
 _COUNTED: Final = (("failures", "fail"), ("errors", "error"), ("skipped", "skip"))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -54,3 +58,22 @@ def test_texts_of_any_kind_come_back(text: str, read: str) -> None:
 def test_no_case_is_a_report_too_and_the_same_cases_the_same_bytes() -> None:
     assert ElementTree.fromstring(junit_xml("empty", ()))[0].get("tests") == "0"
     assert junit_xml("again", CASES) == junit_xml("again", CASES)
+
+
+@pytest.mark.parametrize("words", [("doctor", "--only", "git"), ("eval",)], ids=lambda words: words[0])
+def test_a_report_takes_the_place_of_no_other_file(
+    ktx: Callable[..., Any], project: Path, words: tuple[str, ...]
+) -> None:
+    """Of a pipe or a device neither: in a container ktx may well be root."""
+    (project / "link").symlink_to("ktx.yaml")
+    os.mkfifo(project / "pipe")
+    before = (project / "ktx.yaml").read_bytes()
+    for name in ("ktx.yaml", "link", "pipe"):
+        answer = ktx(*words, "--junit", name, "--json")
+        assert (answer.code, answer.envelope["error"]["code"]) == (2, "usage"), name
+    assert (project / "ktx.yaml").read_bytes() == before
+    assert (project / "pipe").is_fifo() and (project / "link").is_symlink()
+    (project / "empty.xml").touch()
+    for name in ("empty.xml", "new/report.xml", "new/report.xml"):
+        assert ktx(*words, "--junit", name).code == 0
+        assert ElementTree.parse(project / name).getroot().tag == "testsuites"

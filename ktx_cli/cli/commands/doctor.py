@@ -46,8 +46,11 @@ def register(app: typer.Typer) -> None:
         """
         if list_:
             return _listed()
+        from ktx_cli.cli.junit import require_report
         from ktx_cli.jobs.readiness.doctor import verdict
 
+        if junit is not None:
+            require_report(junit)
         found = _examined(session, only or (), skip or (), fix)
         error = verdict(found, strict=strict)
         if junit is not None:

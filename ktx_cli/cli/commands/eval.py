@@ -51,10 +51,13 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
+        from ktx_cli.cli.junit import require_report
         from ktx_cli.jobs.evals.run import EvalRequest, run_evals
         from ktx_cli.project.config import load_config
         from ktx_cli.project.layout import Layout
 
+        if junit is not None:
+            require_report(current_folder() / junit)
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)
         session.warn(*loaded.warnings())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,9 @@ from ktx_cli.project.files import storage_error
 
 _LONGEST: Final = 100_000
 """Bytes of a first line that are looked at."""
+
+_BEGINS: Final = b'{"at": "'
+"""What every line begins with; a full disk, or a kill, leaves half of one."""
 
 
 class CommandLog:
@@ -37,6 +41,8 @@ class CommandLog:
         self._lock = threading.Lock()
         try:
             self._lines.write(b"")
+            if not _ends_in_a_line(path):
+                self._lines.write(b"\n")
         except OSError as error:
             raise storage_error(path, error) from error
 
@@ -78,5 +84,15 @@ def _is_log(path: Path) -> bool:
     try:
         document = json.loads(line)
     except ValueError:
-        return False
+        head = line.rstrip(b"\n")[: len(_BEGINS)]
+        return bool(head) and _BEGINS.startswith(head)
     return isinstance(document, dict) and {"at", "event"} <= document.keys()
+
+
+def _ends_in_a_line(path: Path) -> bool:
+    """Whether what comes next begins a line of its own."""
+    with path.open("rb") as stream:
+        if stream.seek(0, os.SEEK_END) == 0:
+            return True
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"

@@ -81,6 +81,18 @@ def test_a_folder_a_pipe_and_a_link_are_no_logs(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.parametrize("left", ['{"a', '{"at": "2026-01-02T03:0', '{"at": "x", "event": "' + "long" * 30_000])
+def test_half_a_line_that_a_full_disk_left_bars_no_run_for_ever(tmp_path: Path, left: str) -> None:
+    (tmp_path / "log").write_text(left)
+    for _ in range(2):
+        log = CommandLog(tmp_path / "log")
+        log.emit(ENDED)
+        log.close()
+    first, *others = (tmp_path / "log").read_text().splitlines()
+    assert first == left
+    assert [json.loads(line)["event"] for line in others] == ["command_finished"] * 2
+
+
 def test_an_empty_file_becomes_one(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     CommandLog(tmp_path / "log").emit(ENDED)
