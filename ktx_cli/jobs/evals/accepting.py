@@ -43,6 +43,11 @@ def _is_small(result: CaseResult, answer: Answer, warn: Callable[[ResultWarning]
 
 def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     file = layout.root / path
+    if layout.evals.is_symlink():
+        raise ConfigError(
+            f"{layout.evals} is a link, which ktx does not write through",
+            hint=f"{shell_words('rm', layout.evals)} && {shell_words('mkdir', layout.evals)}",
+        )
     if file.is_symlink():
         raise ConfigError(
             f"{path} is a link, which ktx does not write through",

@@ -66,9 +66,14 @@ def _safe(name: str) -> str:
 
 
 def _free(path: Path, secret: str) -> Path:
-    """Return the path, or one beside it where another secret is kept there already: nothing is lost."""
+    """Return the path, or one beside it where another secret is kept there already: nothing is lost.
+
+    A link is left alone: one that came with a repository is tracked, and what took its place would be committed.
+    """
     for name in _names(path.name):
         candidate = path.with_name(name)
+        if candidate.is_symlink():
+            continue
         kept = read_bytes(candidate)
         if kept is None or kept.rstrip(b"\r\n") == secret.encode():
             return candidate

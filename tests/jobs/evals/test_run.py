@@ -177,6 +177,18 @@ def test_more_rows_than_anybody_reviews_are_not_accepted(project: Path, monkeypa
     assert [each.hint for each in warnings] == ["narrow it, or write into evals/shop.yaml:1: expect: {rows: 3}"]
 
 
+def test_nothing_is_written_through_a_folder_that_is_a_link(project: Path) -> None:
+    """It could have come with the repository, and lead anywhere."""
+    path = write(project, "cases: [{id: a, sql: SELECT 1 AS x}]\n")
+    results = evaluated(project).results
+    path.parent.rename(project / "elsewhere")
+    path.parent.symlink_to("elsewhere")
+    with pytest.raises(ConfigError, match="is a link") as caught:
+        accepting.accept(Layout(project), results, lambda warning: None)
+    assert caught.value.hint == f"rm {path.parent} && mkdir {path.parent}"
+    assert "expect" not in path.read_text()
+
+
 def test_a_file_that_was_edited_meanwhile_or_is_a_link_is_left_alone(project: Path) -> None:
     path = write(project, "cases: [{id: a, sql: SELECT 1 AS x}]\n")
     results = evaluated(project).results

@@ -90,12 +90,17 @@ def test_nothing_is_written_through_a_link(layout: Layout, tmp_path: Path, name:
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_link_in_place_of_a_secret_is_left_alone(layout: Layout, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["theirs", SECRET, None], ids=["another's", "the same", "nothing"])
+def test_a_link_in_place_of_a_secret_is_left_alone(layout: Layout, tmp_path: Path, content: str | None) -> None:
+    """One that leads nowhere too: it could be tracked, and the secret in its place would be committed."""
     layout.secrets.mkdir(parents=True)
-    (tmp_path / "public.txt").write_text("theirs\n")
+    if content is not None:
+        (tmp_path / "public.txt").write_text(f"{content}\n")
     (layout.secrets / "pg-password").symlink_to(tmp_path / "public.txt")
     assert _keep(layout) == "file:.ktx/secrets/pg-password-2"
-    assert (tmp_path / "public.txt").read_text() == "theirs\n"
+    assert (layout.secrets / "pg-password").is_symlink()
+    if content is not None:
+        assert (tmp_path / "public.txt").read_text() == f"{content}\n"
 
 
 def test_what_lets_secrets_into_git_is_set_right(layout: Layout) -> None:
