@@ -70,7 +70,7 @@ def test_how_it_ends(ktx: Run, layer: Path, options: tuple[str, ...], code: int)
 
 
 def test_the_hint_of_low_coverage_lists_what_has_no_description(ktx: Run, layer: Path) -> None:
-    hint = ktx("lint", "--select", "KTX1", "--min-coverage", "90", "--json").error["hint"].split()
+    hint = ktx("lint", "--select", "KTX1", "--min-coverage", "90", "--json").envelope["error"]["hint"].split()
     assert hint[:2] == ["ktx", "lint"]
     assert "without a description" in ktx(*hint[1:]).out
 
