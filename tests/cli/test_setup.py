@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.jobs.setup.conftest import Ring
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
@@ -59,6 +62,20 @@ def test_edits_of_the_user_are_saved_into_but_not_committed(ktx: Run, project: P
     assert "half-finished" in config.read_text()
 
 
+def test_the_hint_commits_a_file_that_git_does_not_know_and_nothing_else(ktx: Run, shop: Path, git: Git) -> None:
+    git(shop.parent, "init", "-q")
+    git(shop.parent, "config", "user.name", "User")
+    git(shop.parent, "config", "user.email", "user@example.com")
+    (shop.parent / "ktx.yaml").write_text("# by hand\n")
+    (shop.parent / "mine.txt").write_text("staged, not finished")
+    git(shop.parent, "add", "mine.txt")
+    answer = ktx("setup", "--no-input", *SQLITE, "--json")
+    warning = next(each for each in answer.envelope["warnings"] if each["code"] == "config_not_committed")
+    done = subprocess.run(warning["hint"], shell=True, cwd=shop.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert git(shop.parent, "show", "--format=", "--name-only", "HEAD").split() == ["ktx.yaml"]
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "says"),
     [
@@ -98,6 +115,24 @@ def test_a_secret_in_the_url_is_kept_apart(ktx: Run, work: Path, git: Git) -> No
     assert "canary-pw" not in git(work, "log", "--all", "-p", "--format=%H")
     assert ktx("setup", *flags).data["changed"] is False
     assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_secret_in_the_keyring(ktx: Run, work: Path) -> None:
+    import keyring
+
+    before, ring = keyring.get_keyring(), Ring()
+    keyring.set_keyring(ring)
+    url = "postgresql://u:canary-pw@127.0.0.1:1/x"
+    flags = ("--database", "postgres", "--database-url", url, "--keep-secrets", "keyring", "--no-test", "--json")
+    try:
+        first, again = ktx("setup", *flags), ktx("setup", *flags)
+    finally:
+        keyring.set_keyring(before)
+    assert (first.code, again.code, again.data["changed"], again.data["connection"]) == (0, 0, False, "warehouse")
+    assert list(ring.kept.values()) == [url]
+    assert "url: keyring:ktx-" in (work / "ktx.yaml").read_text()
+    assert "canary" not in first.out + first.err + again.out + again.err
+    assert not (work / ".ktx" / "secrets").exists()
 
 
 def test_the_same_flags_again_change_nothing(ktx: Run, project: Path) -> None:

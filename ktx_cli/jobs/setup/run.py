@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.core.clock import new_run_id
@@ -233,7 +233,7 @@ def _save(request: SetupRequest, layout: Layout, plan: Planned, report: SetupRep
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
-            _save_only(layout, text, report, "it has changes of yours", "git diff ktx.yaml; commit it when you like")
+            _save_only(layout, text, report, "it has changes of yours", _COMMIT)
 
 
 def _with_kept_secrets(request: SetupRequest, layout: Layout, plan: Planned, before: bytes | None) -> bytes:
@@ -265,6 +265,10 @@ def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hi
             hint=hint,
         )
     )
+
+
+_COMMIT: Final = f"git add {CONFIG_NAME} && git commit -m '{CONFIG_NAME}' -- {CONFIG_NAME}"
+"""Commits the file and nothing else that is staged, also where git does not know it yet."""
 
 
 def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
