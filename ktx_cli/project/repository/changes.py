@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ktx_cli.project.git import Git
+from ktx_cli.project.repository.config import read_config
 from ktx_cli.project.repository.model import RepositoryLayout
 from ktx_cli.project.repository.paths import decode, encode
 
@@ -29,7 +30,8 @@ class Changes:
 def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> Changes:
     """Return the branch, and which of some files and folders are not as the last commit has them, new ones too.
 
-    A new folder is named, not what is in it. Paths are relative to the project. The index is not refreshed.
+    A new folder is named, not what is in it. Paths are relative to the project. The index is not refreshed, and no
+    filter is run, which could write: a file behind one that was touched counts as changed.
     """
     options = (
         "--porcelain=v2",
@@ -39,7 +41,8 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
         "--untracked-files=normal",
         "--ignore-submodules=all",
     )
-    said = git.read("status", *options, "--", *(encode(f"{layout.prefix}{path}") for path in paths))
+    names = (encode(f"{layout.prefix}{path}") for path in paths)
+    said = git.read("status", *options, "--", *names, variables=_without_filters(git))
     facts: dict[str, str] = {}
     found: list[str] = []
     for line in said.out.split(b"\0"):
@@ -58,3 +61,17 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
         behind=-int(behind) if behind else None,
         uncommitted=tuple(sorted(found)),
     )
+
+
+def _without_filters(git: Git) -> dict[str, str]:
+    """Return the variables with which git runs no filter driver of anybody's."""
+    filters = sorted(read_config(git).filters())
+    settings = [
+        (f"filter.{name}.{key}", value)
+        for name in filters
+        for key, value in (("clean", ""), ("process", ""), ("required", "false"))
+    ]
+    found = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found

@@ -47,7 +47,9 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
         _check_nowhere(project, said.code, said.err)
         return None
     git_dir, common_dir, object_format, bare, inside = _lines(said.out, 5, project)
-    if bare == "true" or inside != "true":
+    # A folder that is itself laid out as a git directory can come with a clone: its settings are not the user's.
+    planted = project.is_relative_to(git_dir)
+    if bare == "true" or inside != "true" or planted:
         layout = RepositoryLayout(
             project, Path(git_dir), "", Path(git_dir), Path(common_dir), object_format, is_bare=True
         )
