@@ -8,7 +8,7 @@ from typing import Final
 
 from ktx_cli.core.errors import ConfigError, SecretError
 from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.secrets import SecretRef, resolve
+from ktx_cli.project.secrets import SecretRef, is_variable, resolve
 
 PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "anthropic": {"api_key": "api_key", "base_url": "base_url"},
@@ -72,7 +72,7 @@ def _sendable(key: str, configured: str, where: str) -> str:
     reference = SecretRef.parse(configured)
     source = f"the secret `{reference}` of {where}" if reference else f"the secret of {where}"
     again = f"correct {reference}" if reference else f"ktx config set {where} env:NAME"
-    if reference and reference.kind == "env":
+    if reference and reference.kind == "env" and is_variable(reference.name):
         again = f"export {reference.name}=..."
     raise SecretError(f"{source} {problem}", hint=f"{again}, with the key alone", details={"setting": where})
 

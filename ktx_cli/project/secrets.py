@@ -25,6 +25,7 @@ _KNOWN: Final[set[str]] = set()
 """The secrets this process has resolved."""
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_PARAMETER = re.compile(
     r"(?P<key>(?:^|[?&;\s])(?:ssl|api|access|auth|client|private)?[_-]?(?:password|passwd|pwd|passphrase|token|secret|key)=)"
@@ -127,6 +128,11 @@ def secret_path(reference: SecretRef, project_dir: Path) -> Path:
         return project_dir / reference.name
 
 
+def is_variable(name: str) -> bool:
+    """Say whether a shell can have a variable of this name: what else stands after `env:` is not for a command."""
+    return _NAME.fullmatch(name) is not None
+
+
 def variable_named(value: str) -> str | None:
     """Return NAME when a value is `$NAME` or `${NAME}`, or has a `${NAME}` in it: ktx replaces none of them."""
     whole = _VARIABLE.fullmatch(value.strip())
@@ -182,10 +188,11 @@ def _error(reference: SecretRef, where: str, problem: str, hint: str) -> SecretE
 
 def _from_environment(reference: SecretRef, environ: Mapping[str, str], where: str) -> str:
     value = environ.get(reference.name)
+    hint = f"export {reference.name}=..." if is_variable(reference.name) else f"write `{_EXAMPLES['env']}`"
     if value is None:
-        raise _error(reference, where, "names a variable that is not set", f"export {reference.name}=...")
+        raise _error(reference, where, "names a variable that is not set", hint)
     if not value.strip():
-        raise _error(reference, where, "names a variable that is empty", f"export {reference.name}=...")
+        raise _error(reference, where, "names a variable that is empty", hint)
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.readiness.model import Finding, Level
-from ktx_cli.project.secrets import SecretRef, secret_path
+from ktx_cli.project.secrets import SecretRef, is_variable, secret_path
 
 PROGRAMS: Final = frozenset(
     {
@@ -33,12 +33,17 @@ _VARIABLE: Final = re.compile(r"correct ([A-Z][A-Z0-9_]+), or remove it")
 def typed(finding: Finding, settings: Mapping[str, Any], project_dir: Path) -> Finding:
     """Return a finding whose hint is a command, where its hint holds one or names a setting; `settings`: of `ktx.yaml`.
 
-    A hint that is neither stays: an edit, or a statement for a database.
+    A hint that is neither stays: an edit, or a statement for a database. So does every hint about a line of a file: it
+    may quote a name out of it, or out of a database, and a table can be called as a command is.
     """
     hint = finding.hint
-    if hint is None or finding.level in (Level.OK, Level.SKIP) or is_command(hint) or _STATEMENT.search(hint):
+    if hint is None or finding.level in (Level.OK, Level.SKIP) or finding.line is not None:
         return finding
-    command = chained(hint) or command_in(hint) or _command_for(finding.message, hint, settings, project_dir)
+    if is_command(hint) or _STATEMENT.search(hint):
+        return finding
+    for_secret = _SECRET.search(finding.message)  # its hint may have a path out of ktx.yaml
+    found = None if for_secret else chained(hint) or command_in(hint)
+    command = found or _command_for(finding.message, hint, settings, project_dir)
     if command is None:
         return finding
     told = finding.message if chained(hint) else f"{finding.message} ({hint})"
@@ -76,8 +81,10 @@ def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> 
     reference = SecretRef.parse(value) if isinstance(value, str) else None
     if reference is None:
         return shell_words("ktx", "config", "set", key, key.rpartition(".")[2].upper())
-    if reference.kind == "env":
+    if reference.kind == "env" and is_variable(reference.name):
         return f"export {reference.name}=..."
+    if reference.kind == "env":
+        return shell_words("ktx", "config", "set", key, "env:NAME")
     if reference.kind == "file":
         return _command_to_write(secret_path(reference, project_dir))
     service, _, name = reference.name.rpartition("/")
