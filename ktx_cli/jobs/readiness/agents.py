@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, shell_words
-from ktx_cli.jobs.agents.entries import folder_of, words_of
+from ktx_cli.jobs.agents.configuration import read_configuration
+from ktx_cli.jobs.agents.entries import is_of, words_of
 from ktx_cli.jobs.agents.installing import Wanted, install
 from ktx_cli.jobs.agents.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
 from ktx_cli.jobs.agents.manifest import Install, load_manifest
 from ktx_cli.jobs.agents.program import NAME, found_program, installed_program
-from ktx_cli.jobs.agents.targets import Where
+from ktx_cli.jobs.agents.staging import Staging
+from ktx_cli.jobs.agents.targets import Scope, Where
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level, Repair
 from ktx_cli.llm.backends.claude.host import secret_names
 
@@ -38,8 +38,7 @@ def _finding(context: CheckContext, state: State, recorded: Install | None) -> F
         folder = shell_words(installed_program(context.environ).parent)
         return Finding(check, Level.WARN, message, f'export PATH={folder}:"$PATH"')
     if state.state == STALE and _starts_a_program(recorded):
-        # which project an entry of the user's serves is for the user to say: the manifest could come with a repository
-        repair = None if _serves_another(context, recorded) else _again(context, state)
+        repair = _again(context, state) if _is_there(context, state, recorded) else None
         return Finding(check, Level.WARN, message, again, repair=repair)
     if state.state in (STALE, CHANGED):
         return Finding(check, Level.WARN, message, f"{shell_words('ktx', 'agents', 'uninstall', *words)} && {again}")
@@ -52,10 +51,21 @@ def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
     return words[:1] == [NAME] and found_program(context.environ) is None
 
 
-def _serves_another(context: CheckContext, recorded: Install | None) -> bool:
-    entry = None if recorded is None else recorded.entry
-    folder = None if entry is None else folder_of(entry.value)
-    return folder is not None and Path(folder) != context.project_dir
+def _is_there(context: CheckContext, state: State, recorded: Install | None) -> bool:
+    """Whether the client's own file has this project: of files outside the project the manifest proves nothing.
+
+    It could come with a repository, and which projects this user's clients serve is for the user to say.
+    """
+    if state.scope is Scope.PROJECT:
+        return True
+    where = Where(context.project_dir, context.environ)
+    try:
+        configuration = read_configuration(state.target, state.scope, where, Staging(where.project))
+        if configuration is None:
+            return recorded is not None and recorded.entry is None
+        return any(is_of(each, state.scope, where.project) for each in configuration.entries.values())
+    except KtxError:  # a file that cannot be read has nothing of ours
+        return False
 
 
 def _starts_a_program(recorded: Install | None) -> bool:
