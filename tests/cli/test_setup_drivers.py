@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.jobs.setup.fields import key_of
-from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS
+from ktx_cli.jobs.setup.words import ASKED, BY_ADDRESS, DATABASE_WORDS, SOURCE_WORDS
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS
 from tests.cli.source_row import World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
@@ -226,6 +226,44 @@ def _move_beside(place: Path, fields: Fields) -> None:
 def test_what_cannot_run_here(driver: str, same_both_ways: Run, place: Path) -> None:
     same_both_ways({"driver": driver, **ELSEWHERE[driver]}, "--no-test")
     assert "canary" not in (place / "flags" / "ktx.yaml").read_text()
+
+
+def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
+    """Return flags for a driver with a secret in clear, with or without what else the driver needs."""
+    prefix, words = ("database", DATABASE_WORDS) if driver in DATABASE_DRIVERS else ("source", SOURCE_WORDS)
+    asked = {name.rstrip("!") for name in ASKED[driver] if name.endswith("!") and needed}
+    value = "postgresql://u:canary-pw@h/d".replace("postgresql", driver) if secret == "url" else "canary-in-clear"
+    others = {
+        word.name: "https://bi.example.com" if word.name == "url" else "x" for word in words if word.name in asked
+    }
+    typed = [f"--{prefix}", driver]
+    for name, text in {**({} if secret == "url" else others), secret: value}.items():
+        typed += [f"--{prefix}-{name}", text]
+    return typed
+
+
+SECRET_WORDS = [
+    (driver, word.name)
+    for driver in DRIVERS
+    for word in (DATABASE_WORDS if driver in DATABASE_DRIVERS else SOURCE_WORDS)
+    if word.secret and key_of(word, driver) is not None and not (word.name == "url" and driver not in BY_ADDRESS)
+]
+
+
+def test_no_secret_of_any_driver_gets_out(ktx: Run, work: Path, git: Run) -> None:
+    said, kept = "", 0
+    for driver, word in SECRET_WORDS:
+        for needed in (False, True):
+            answer = ktx("setup", *_typed(driver, word, needed=needed), "--no-test", "--debug", "--json")
+            said += answer.out + answer.err
+            assert answer.code == 0 if needed else answer.code in (0, 2), answer
+        plan = ktx("setup", *_typed(driver, word, needed=True), "--print-plan", "--debug")
+        said, kept = said + plan.out + plan.err, kept + 1
+    assert kept > 20 and "canary" not in said
+    assert "canary" not in (work / "ktx.yaml").read_text()
+    assert "canary" not in git(work, "log", "--all", "-p", "--format=%B")
+    holding = [path for path in work.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    assert {path.parent for path in holding} == {work / ".ktx" / "secrets"}
 
 
 def test_every_driver_is_here() -> None:

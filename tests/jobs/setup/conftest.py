@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import keyring
+import keyring.backend
 import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
@@ -84,7 +86,7 @@ class Person:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """A machine that shows nothing: no key, no gateway, nobody signed in to Claude Code; return its variables."""
+    """A machine that shows nothing: no key, no gateway, no keyring, no session of Claude Code; return its variables."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "KTX_")):
             monkeypatch.delenv(name)
@@ -92,6 +94,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", ())
+
+    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.work.usable_keyring", lambda: False)
 
     async def nobody(*args: Any, **options: Any) -> Any:
         raise llm_error("auth", backend="claude-code")
@@ -124,3 +128,33 @@ def wizard(folder: Path, machine: dict[str, str]) -> Wizard:
         return run_wizard(request, person, only)
 
     return run
+
+
+class Ring(keyring.backend.KeyringBackend):
+    """A keyring in memory."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], str] = {}
+        self.error: Exception | None = None
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def ring() -> Iterator[Ring]:
+    before, made = keyring.get_keyring(), Ring()
+    keyring.set_keyring(made)
+    yield made
+    keyring.set_keyring(before)

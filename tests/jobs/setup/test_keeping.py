@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keyring
-import keyring.backend
 import keyring.errors
 import pytest
 
@@ -21,6 +19,7 @@ from ktx_cli.jobs.setup.keeping import keep_secret, literal_places, reference_to
 from ktx_cli.project.config.drivers import model_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.secrets import mask, resolve
+from tests.jobs.setup.conftest import Ring
 
 SECRET = "canary-hunter2"
 
@@ -130,36 +129,6 @@ def test_there_is_an_end_of_names(layout: Layout, monkeypatch: pytest.MonkeyPatc
     _keep(layout, "one-canary"), _keep(layout, "two-canary")
     with pytest.raises(StorageError, match="too many secrets"):
         _keep(layout, "three-canary")
-
-
-class Ring(keyring.backend.KeyringBackend):
-    """A keyring in memory."""
-
-    priority = 1  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[tuple[str, str], str] = {}
-        self.error: Exception | None = None
-
-    def get_password(self, service: str, username: str) -> str | None:
-        return self.kept.get((service, username))
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        if self.error is not None:
-            raise self.error
-        self.kept[service, username] = password
-
-    def delete_password(self, service: str, username: str) -> None:
-        raise NotImplementedError
-
-
-@pytest.fixture
-def ring() -> Iterator[Ring]:
-    before, made = keyring.get_keyring(), Ring()
-    keyring.set_keyring(made)
-    yield made
-    keyring.set_keyring(before)
 
 
 def test_in_the_keyring(layout: Layout, ring: Ring) -> None:

@@ -22,6 +22,7 @@ from ktx_cli.jobs.setup.answers import (
 )
 from ktx_cli.jobs.setup.preview import Preview, preview
 from ktx_cli.jobs.setup.run import SetupRequest, setup
+from tests.jobs.setup.conftest import Ring
 
 URL = "postgresql://u:canary-pw@127.0.0.1:1/d"
 ALL = Answers(
@@ -87,10 +88,7 @@ def test_no_folder_yet(request_for: Request, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("keeping", Keeping)
-def test_it_shows_what_setup_writes(
-    request_for: Request, folder: Path, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+def test_it_shows_what_setup_writes(request_for: Request, folder: Path, keeping: Keeping, ring: Ring) -> None:
     (folder / "ktx.yaml").write_text("# mine\nllm: {provider: {backend: none}}\n")
     (folder / ".ktx" / "secrets").mkdir(parents=True)
     (folder / ".ktx" / "secrets" / "pg-url").write_text("another\n")

@@ -14,7 +14,7 @@ from ktx_cli.core.errors import CancelledError, StorageError
 from ktx_cli.jobs.setup.answers import Step
 from ktx_cli.jobs.setup.wizard.asking import BackAsked
 from tests.context.sources.git_server import git
-from tests.jobs.setup.conftest import Person, Place, Wizard
+from tests.jobs.setup.conftest import Person, Place, Ring, Wizard
 
 FULL: dict[str, Any] = {
     "Which model backend?": "anthropic",
@@ -103,7 +103,8 @@ def test_stopped_at_every_question(folder: Path, wizard: Wizard) -> None:
         try:
             wizard(person)
         except CancelledError as stopped:
-            assert stopped.hint == "ktx setup goes on where it was"
+            kept = "what was answered is kept" if straight else "nothing was saved"
+            assert (stopped.message, stopped.hint) == (f"setup was stopped; {kept}", "ktx setup")
             assert person.asked[:-1] == straight[-1:], "what was answered is asked again"
             straight.append(person.asked[-1])
         else:
@@ -161,7 +162,7 @@ def test_everything_left_out(folder: Path, wizard: Wizard) -> None:
     again = Person()
     wizard(again)
     assert again.questions == [ALL_SET]
-    assert "4/7 Databases: left out" in again.said
+    assert "4/7 Databases: none" in again.said
     more = Person({**FULL, ALL_SET: ("databases", "nothing")})
     wizard(more)
     assert _config(folder).endswith("connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
@@ -215,16 +216,40 @@ def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...
         assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
 
 
-def test_a_wrong_secret_is_asked_for_again(folder: Path, wizard: Wizard) -> None:
-    parts = {"Host": "127.0.0.1", "Port": "1", "Database (": "d", "Database": "d", "User": "u"}
-    script = {
-        **FULL, "Which kind of database?": ("postgres", "sqlite"), **parts, "Password": "canary-pw", WHAT_NOW: "change"
-    }  # fmt: skip
-    person = Person(script)
+UNREACHABLE = {
+    **FULL, "Which kind of database?": ("postgres", "sqlite"), "Host": "127.0.0.1", "Port": "1", "Database": "d",
+    "User": "u", "Password": "canary-pw", WHAT_NOW: "change",
+}  # fmt: skip
+"""A Postgres where nothing listens, then what FULL says."""
+
+
+def test_a_secret_that_was_refused_is_not_kept(folder: Path, wizard: Wizard) -> None:
+    person = Person(UNREACHABLE)
     wizard(person, Step.DATABASES)
-    assert [*_where(folder, "canary-pw")] == [".ktx/secrets/warehouse-password"]
+    assert [*_where(folder, "canary-pw")] == [], "one that was refused and left out is not kept"
     assert not any("canary" in said for said in person.said)
     assert "canary" not in (folder / ".ktx" / "setup.json").read_text()
+
+
+@pytest.mark.parametrize("decides", ["change", "leave"])
+@pytest.mark.parametrize("typed", ["file:.ktx/secrets/mine", "canary-mine"])
+def test_a_secret_of_the_user_stays_where_it_is(folder: Path, wizard: Wizard, typed: str, decides: str) -> None:
+    wizard(Person(NOTHING), Step.PROJECT)
+    mine = folder / ".ktx" / "secrets" / ("mine" if ":" in typed else "warehouse-password")
+    mine.parent.mkdir(mode=0o700)
+    mine.write_text("canary-mine\n")
+    wizard(Person({**UNREACHABLE, "Password": typed, WHAT_NOW: decides}), Step.DATABASES)
+    assert mine.read_text() == "canary-mine\n"
+
+
+def test_where_there_is_a_keyring(folder: Path, wizard: Wizard, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.work.usable_keyring", lambda: True)
+    person = Person({**FULL, "Where are secrets kept?": "keyring"})
+    wizard(person)
+    assert person.questions.count("Where are secrets kept?") == 1
+    assert sorted(ring.kept.values()) == ["canary-key", "canary-key"]
+    assert [*_where(folder, "canary")] == []
+    assert _config(folder).count("keyring:ktx-") == 2
 
 
 DAMAGED = [

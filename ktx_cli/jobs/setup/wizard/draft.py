@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.jobs.setup.answers import Step
 from ktx_cli.project.files import read_bytes, write_atomic
@@ -27,6 +28,7 @@ class Draft:
         self.answers: dict[str, Any] = found.get("answers", {})
         self.before: dict[str, Any] = found.get("before", {})
         self.settled: list[str] = found.get("settled", [])
+        self.secrets: list[str] = found.get("secrets", [])
 
     def put(self, key: str, value: Any) -> None:
         """Keep an answer."""
@@ -48,10 +50,17 @@ class Draft:
             self.before = {key: value for key, value in self.before.items() if not key.startswith(f"{step}/")}
         self._save()
 
+    def note_secret(self, reference: str) -> None:
+        """Note that the wizard is about to write the file of a secret."""
+        if reference not in self.secrets:
+            self.secrets.append(reference)
+            self._save()
+
     def settle(self, step: Step) -> None:
         """Note that a step is done, or was left out."""
         if step not in self.settled:
             self.settled.append(step)
+        self.secrets = []
         self.forget(step, propose=False)
 
     def reopen(self, step: Step) -> None:
@@ -63,9 +72,17 @@ class Draft:
         if not self._layout.config.exists():
             return
         prepare_private_folder(self._layout)
-        place = _place(self._layout)
-        kept = {"place": place, "answers": self.answers, "before": self.before, "settled": self.settled}
+        kept = {
+            "place": _place(self._layout),
+            "answers": self.answers,
+            "before": self.before,
+            "settled": self.settled,
+            "secrets": self.secrets,
+        }
         write_atomic(self._layout.setup_draft, json.dumps(kept, indent=1).encode() + b"\n", mode=0o600)
+
+
+_OF_SECRET: Final = re.compile(r"file:\.ktx/secrets/[A-Za-z0-9_-]+")
 
 
 def _loaded(layout: Layout) -> dict[str, Any]:
@@ -77,11 +94,12 @@ def _loaded(layout: Layout) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict) or found.get("place") != _place(layout):
         return {}
-    settled = found.get("settled")
+    settled, secrets = found.get("settled"), found.get("secrets")
     return {
         "answers": _answered(found.get("answers")),
         "before": _answered(found.get("before")),
         "settled": [step for step in Step if step in settled] if isinstance(settled, list) else [],
+        "secrets": [x for x in secrets if _OF_SECRET.fullmatch(str(x))] if isinstance(secrets, list) else [],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Final, NoReturn, TypeVar
 
 from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.setup.answers import Answers, Keeping
-from ktx_cli.jobs.setup.keeping import keep_secret, usable_keyring
+from ktx_cli.jobs.setup.keeping import keep_secret, reference_to, usable_keyring
 from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
 from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
@@ -33,14 +33,12 @@ class LeftOutError(Exception):
 
 @dataclass(slots=True)
 class Work:
-    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled.
-    `kept`: references to the secrets that were typed."""
+    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled."""
 
     request: SetupRequest
     dialog: Dialog
     report: SetupReport
     revisited: bool = False
-    kept: list[str] = field(default_factory=list)
     _looked: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -84,8 +82,11 @@ class Work:
 
         def keep(secret: str) -> str:
             self.discard_secrets(name)
-            self.kept.append(keep_secret(self.layout, name, secret, self._keeping()))
-            return self.kept[-1]
+            keeping = self._keeping()
+            reference = reference_to(self.layout, name, secret, keeping)
+            if keeping is Keeping.FILE and not self._secret_path(reference).exists():
+                self.dialog.draft.note_secret(reference)
+            return keep_secret(self.layout, name, secret, keeping)
 
         return keep
 
@@ -100,16 +101,18 @@ class Work:
         return Keeping(self.looked("keeping", lambda: self.prompter.select("Where are secrets kept?", choices, None)))
 
     def discard_secrets(self, name: str = "") -> None:
-        """Take away the secrets that were kept in this step under a name (or any) and that `ktx.yaml` does not name."""
-        draft, step = self.dialog.draft, f"{self.dialog.step}/"
-        told = [
-            value for found in (draft.answers, draft.before) for key, value in found.items() if key.startswith(step)
-        ]
+        """Take away the secrets that the wizard wrote under a name (or any) and that `ktx.yaml` does not name.
+
+        One that was there before, or that the person named by its path, is theirs.
+        """
         used = read_bytes(self.layout.config) or b""
-        for reference in {*self.kept, *(value for value in told if isinstance(value, str))}:
-            path = self.root / reference.removeprefix("file:")
-            if path.parent == self.layout.secrets and path.name.startswith(name) and reference.encode() not in used:
+        for reference in list(self.dialog.draft.secrets):
+            path = self._secret_path(reference)
+            if path.name.startswith(name) and reference.encode() not in used:
                 path.unlink(missing_ok=True)
+
+    def _secret_path(self, reference: str) -> Path:
+        return self.root / reference.removeprefix("file:")
 
     def changes(self, what: str) -> bool:
         """Say whether what is set up is to be changed: only somebody who came back to the step is asked."""
