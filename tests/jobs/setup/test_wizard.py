@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import CancelledError, StorageError
 from ktx_cli.jobs.setup.answers import Step
 from ktx_cli.jobs.setup.wizard.asking import BackAsked
+from ktx_cli.testing.model_script import UNAUTHORIZED, says
+from ktx_cli.testing.model_server import ModelServer
 from tests.context.sources.git_server import git
 from tests.jobs.setup.conftest import Person, Place, Ring, Wizard
 
@@ -214,6 +217,43 @@ def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...
     assert any("notes.sqlite" in said and "not" in said for said in person.said)
     if "change" in decides:
         assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
+
+
+def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server: ModelServer) -> None:
+    model_server.play(lambda asked: says("ready") if "right-key" in str(asked.headers) else UNAUTHORIZED)
+    script = {
+        **FULL, "Which model backend?": "gateway", "Address of the gateway": model_server.url, "Which models?": "one",
+        "Key (typed": "canary-wrong-key", "Key (typed unseen, or env:NAME, file:PATH; empty: as before)": "right-key",
+    }  # fmt: skip
+    script = dict(sorted(script.items(), key=lambda each: -len(each[0])))
+    person = Person({**script, WHAT_NOW: "change"})
+    saved: list[str] = []
+    person.before = lambda place: saved.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
+    wizard(person, Step.LLM, test=True)
+    assert [text.endswith("backend: none\n") for text in saved] == [True]
+    assert person.proposed["Address of the gateway"] == model_server.url
+    assert "backend: gateway" in _config(folder)
+    assert [*_where(folder, "canary-wrong-key")] == []
+    assert [*_where(folder, "right-key")] == [".ktx/secrets/llm-gateway-api-key"]
+    assert not any("canary" in said for said in person.said)
+
+
+SCOPES = {
+    "all": ({"Which tables?": "all"}, None),
+    "schemas": ({"Which tables?": "schemas", "Which schemas?": ["mart"]}, ["mart.*"]),
+    "patterns": ({"Which tables?": "patterns", "Patterns of the tables": "mart.o*, main.* "}, ["mart.o*", "main.*"]),
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as database:
+        database.execute("CREATE SCHEMA mart; CREATE TABLE mart.orders (id int); CREATE TABLE raw (id int)")
+    typed, expected = SCOPES[scope]
+    database_answers = {"Which kind of database?": "duckdb", "File or folder": "shop.duckdb"}
+    wizard(Person({**FULL, **database_answers, **typed}), Step.DATABASES)
+    entry = yaml.load(_config(folder), where="")["connections"]["warehouse"]
+    assert entry.get("include") == expected
 
 
 UNREACHABLE = {
