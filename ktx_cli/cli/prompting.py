@@ -50,6 +50,8 @@ def told(text: str, kind: Kind) -> str:
 class TerminalPrompter:
     """Asks with questionary, on stderr: stdout is for the answer of the command."""
 
+    back = "Esc"
+
     def __init__(self) -> None:
         self._output: Output | None = None
 

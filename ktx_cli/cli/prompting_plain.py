@@ -10,11 +10,14 @@ from typing import Final
 from ktx_cli.cli import streams
 from ktx_cli.jobs.setup.wizard.asking import BackAsked, Check, Choice, Kind
 
-_BACK: Final = "<"
+_BACK: Final = ("<", "\x1b")
+"""What goes back when it is typed alone: the second is what Esc sends."""
 
 
 class PlainPrompter:
     """Asks line by line on stderr, and reads lines of stdin."""
+
+    back = "<"
 
     def say(self, text: str, kind: Kind = "fact") -> None:
         """Tell something."""
@@ -66,7 +69,7 @@ class PlainPrompter:
         proposed = f" [{default}]" if default else ""
         while True:
             typed = (read or _line)(f"? {question}{proposed}: ")
-            if typed.strip() == _BACK:
+            if typed.strip() in _BACK:
                 raise BackAsked
             answer = typed.strip() or default
             wrong = check(answer)

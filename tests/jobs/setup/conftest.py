@@ -37,6 +37,7 @@ class Person:
     said: list[str] = field(default_factory=list)
     proposed: dict[str, Any] = field(default_factory=dict)
     step: str = ""
+    back: str = "Esc"
 
     @property
     def questions(self) -> list[str]:

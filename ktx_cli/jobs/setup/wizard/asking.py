@@ -30,7 +30,12 @@ class Choice:
 
 
 class Prompter(Protocol):
-    """Asks one question at a time; raises `BackAsked`, and `KeyboardInterrupt` where a person stops."""
+    """Asks one question at a time; raises `BackAsked`, and `KeyboardInterrupt` where a person stops.
+
+    `back`: what a person types to go back.
+    """
+
+    back: str
 
     def say(self, text: str, kind: Kind = "fact") -> None:
         """Tell something."""

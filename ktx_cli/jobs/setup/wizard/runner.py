@@ -31,7 +31,7 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
     Step.BUILD: ("First build", build_step),
     Step.AGENTS: ("Agent clients", agents_step),
 }
-_KEYS: Final = "Enter takes an answer, Esc goes back, Ctrl-C stops; what was answered is kept."
+_KEYS: Final = "Enter takes an answer, {back} goes back, Ctrl-C stops; what was answered is kept."
 _AGAIN_BY: Final = "left out; ktx setup --only {step} asks again"
 
 
@@ -49,7 +49,7 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
             _walk(work, [Step.PROJECT], ())
             _walk(work, wanted, wanted)
         else:
-            prompter.say(_KEYS)
+            prompter.say(_KEYS.format(back=prompter.back))
             _walk(work, list(Step), ())
             if not dialog.questions:
                 _offer_changes(work)
