@@ -36,8 +36,9 @@ def repository_prefix(project: Path) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a message so that it stays one command: GitHub decodes exactly these three."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Return a message so that it stays one command: GitHub decodes exactly these three. What does not show is blanked."""
+    encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "".join(character if character.isprintable() else " " for character in encoded)
 
 
 def _property(text: str) -> str:

@@ -253,3 +253,14 @@ def test_without_a_backend_questions_in_words_are_skipped(ktx: Run, asked: Path)
     answer = ktx("eval", "--plain")
     assert answer.code == 0
     assert "shop/in-words\tskip\t" in answer.out and "no model backend is configured" in answer.out
+
+
+def test_a_value_is_no_line_of_its_own(ktx: Run, evals: Path) -> None:
+    """What a database holds cannot speak to a terminal, or to GitHub, in its place."""
+    sql = "SELECT char(27) || '[31m' || char(10) || '::error::x' AS v"
+    (evals / "evals" / "shop.yaml").write_text(f'cases:\n  - {{id: a, sql: "{sql}", expect: {{value: 1}}}}\n')
+    answer = ktx("eval", "--plain", "--github")
+    assert answer.code == 1
+    assert "\x1b" not in answer.out + answer.err
+    assert [line for line in answer.err.splitlines() if line.startswith("::")][1:] == []
+    assert not [line for line in answer.out.splitlines() if line.lstrip().startswith("::")]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 """How many rows of an answer or a difference are drawn without `--verbose`."""
+_WIDEST = 2_000
+"""Letters of a line that quotes values: they may hold anything, line breaks too."""
 
 
 def register(app: typer.Typer) -> None:
@@ -104,12 +106,13 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
         yield as_table(result.answer.columns, result.answer.rows[:most])
     elif found is not None and (found.missing or found.unexpected):
         signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
-        yield Lines((f"{result.case.name}: {found.message}",))
+        yield Lines((f"{result.case.name}: {one_line(found.message, _WIDEST)}",))
         yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
     if result.query is not None and result.status != "pass":
-        yield Lines((f"{result.case.name}: the model asked: {json.dumps(result.query, ensure_ascii=False)}",))
+        asked = one_line(json.dumps(result.query, ensure_ascii=False), _WIDEST)
+        yield Lines((f"{result.case.name}: the model asked: {asked}",))
     if result.error is not None and result.error.hint:
-        yield Lines((f"{result.case.name}: hint: {result.error.hint}",))
+        yield Lines((f"{result.case.name}: hint: {one_line(result.error.hint, _WIDEST)}",))
 
 
 def _of(count: int, most: int | None) -> str:
