@@ -45,7 +45,9 @@ def check_databases(context: CheckContext) -> list[Finding]:
     config = context.loaded.config
     databases = config.databases()
     if not databases:
-        hint = "ktx connection add warehouse --driver sqlite --path data.sqlite"
+        from ktx_cli.jobs.setup.suggesting import first_database
+
+        hint = first_database(context.project_dir)
         return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
     findings = []
     for name in config.setup.database_connection_ids:

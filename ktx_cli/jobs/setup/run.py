@@ -22,7 +22,7 @@ from ktx_cli.jobs.setup.building import build_context, install_agents
 from ktx_cli.jobs.setup.keeping import keep_secret
 from ktx_cli.jobs.setup.models import require_routes
 from ktx_cli.jobs.setup.planning import Planned, kept, planned
-from ktx_cli.jobs.setup.suggesting import first_question
+from ktx_cli.jobs.setup.suggesting import first_database, first_question
 from ktx_cli.project.config import KtxConfig, literal_secrets, load_config
 from ktx_cli.project.config.saving import config_lock
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
@@ -70,7 +70,7 @@ class SetupReport:
     def next_steps(self) -> list[str]:
         """What is worth typing now: the next step, and after a build a question."""
         if not self.has_connections:
-            return ["ktx setup --database sqlite --database-path data.sqlite"]
+            return [first_database(self.project_dir)]
         if self.build is None:
             return ["ktx ingest"]
         return [self.question] if self.question else ["ktx status"]

@@ -1,13 +1,23 @@
-"""A first question to type after the first build: one that the semantic layer surely answers."""
+"""What to type next: a database to connect, and after the first build a question that is surely answered."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from ktx_cli.context.semantic.model import Model, Source, Visibility
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.semantic.layers import layer_ids, load_layer
+from ktx_cli.jobs.setup.detected.data_files import file_databases
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
+
+
+def first_database(folder: Path) -> str:
+    """Return the `ktx setup` that connects the nearest database in a folder; where there is none, its form."""
+    found = next(iter(file_databases(folder)), None)
+    driver, path = ("sqlite", "data.sqlite") if found is None else (found.driver, found.fields["path"])
+    return shell_words("ktx", "setup", "--database", driver, "--database-path", path)
 
 
 def first_question(layout: Layout, config: KtxConfig) -> str | None:

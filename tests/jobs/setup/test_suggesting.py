@@ -1,0 +1,27 @@
+"""What is typed next runs as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ktx_cli.jobs.setup.suggesting import first_database
+
+
+@pytest.mark.parametrize(
+    ("made", "flags"),
+    [
+        (("sales.csv", "returns.csv"), "--database files --database-path ."),
+        (("my data.duckdb",), "--database duckdb --database-path 'my data.duckdb'"),
+        (("notes.txt",), "--database sqlite --database-path data.sqlite"),
+    ],
+)
+def test_the_nearest_database_is_named(made: tuple[str, ...], flags: str, tmp_path: Path) -> None:
+    for name in made:
+        if name.endswith(".duckdb"):
+            duckdb.connect(str(tmp_path / name)).close()
+        else:
+            (tmp_path / name).write_text("a,b\n1,2\n")
+    assert first_database(tmp_path) == f"ktx setup {flags}"
