@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.text import one_line
 from ktx_cli.jobs.runs.lines import masked
@@ -23,6 +24,10 @@ LIMIT: Final = 30.0
 
 _HINT: Final = "it is run as `sh -c COMMAND`, with the report on its stdin: it has to end with 0"
 _SHOWN: Final = 4_000
+_MOST: Final = 10_000_000
+"""Bytes it may print: nobody reads them, and they have to be somewhere."""
+_LOOKS: Final = 0.1
+"""Seconds between two looks at how much it has printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def notify(
     What it prints goes nowhere, but for the last line of one that failed.
     """
     try:
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        with _file() as given, _file() as said:
             given.write(json.dumps(masked(failure.report), default=str).encode() + b"\n")
             given.seek(0)
             return _ended(_run(command, given, said, {**environ, **failure.environ()}, seconds), said, seconds)
@@ -66,14 +71,23 @@ def notify(
         return _warning(f"could not be run: {error.strerror or error}")
 
 
+def _file() -> IO[bytes]:
+    """Return a file without a name, in memory where there is such a thing: a disk that is full has to be told too."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("ktx-notify"), "w+b")
+    return tempfile.TemporaryFile()
+
+
 def _run(command: str, given: IO[bytes], said: IO[bytes], environ: Mapping[str, str], seconds: float) -> int | None:
-    """Return the exit code, None where the command was ended for it took too long, with all it had started."""
+    """Return the exit code, None where the command was ended with all it had started: it took or printed too much."""
     process = subprocess.Popen(
         ["sh", "-c", command], stdin=given, stdout=said, stderr=said, env=environ, start_new_session=True
     )
+    ends = monotonic() + seconds
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
+        while (left := ends - monotonic()) > 0 and os.fstat(said.fileno()).st_size <= _MOST:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(min(left, _LOOKS))
         return None
     finally:
         if process.returncode is None:
@@ -85,6 +99,8 @@ def _run(command: str, given: IO[bytes], said: IO[bytes], environ: Mapping[str, 
 def _ended(code: int | None, said: IO[bytes], seconds: float) -> ResultWarning | None:
     if code == 0:
         return None
+    if code is None and os.fstat(said.fileno()).st_size > _MOST:
+        return _warning(f"printed more than {_MOST // 1_000_000} MB and was ended")
     if code is None:
         return _warning(f"took longer than {seconds:g} s and was ended")
     said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))

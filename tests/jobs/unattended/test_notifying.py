@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -77,14 +80,32 @@ def test_its_own_failure_is_a_warning(command: str, message: str) -> None:
 
 def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    warning = told("sleep 60 & echo $! > child; wait", failure(), seconds=0.3)
-    assert warning is not None and warning.message == "the command of --notify took longer than 0.3 s and was ended"
+    warning = told("sleep 60 & echo $! > child; wait", failure(), seconds=1)
+    assert warning is not None and warning.message == "the command of --notify took longer than 1 s and was ended"
     stat = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
     assert not stat.exists() or stat.read_text().split(") ")[1][0] == "Z"
 
 
 def test_one_that_reads_nothing_of_a_long_report_ends_too() -> None:
     assert told("true", failure(report={"data": "x" * 1_000_000})) is None
+
+
+def test_one_that_prints_without_end_is_ended() -> None:
+    warning = told("yes", failure())
+    assert warning is not None and warning.message == "the command of --notify printed more than 10 MB and was ended"
+
+
+def test_a_full_disk_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no room then for a file that holds the report."""
+
+    def full(*_: object, **__: object) -> IO[bytes]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if not hasattr(os, "memfd_create"):
+        pytest.skip("no files in memory on this system")
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    assert told(f"cat > {tmp_path / 'report.json'}", failure()) is None
+    assert json.loads((tmp_path / "report.json").read_text()) == REPORT
 
 
 def test_without_a_shell_it_is_a_warning_too(monkeypatch: pytest.MonkeyPatch) -> None:
