@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.jobs.setup.wizard.asking import BackAsked
 from tests.jobs.setup.conftest import Person, Wizard
 
 KINDS = {
@@ -72,3 +73,33 @@ def test_agent_clients_that_could_not_be_written_are_tried_again(
     wizard(person)
     assert person.questions.count("Which agent clients get this project?") == asked
     assert "ktx" in json.loads((folder / ".mcp.json").read_text())["mcpServers"]
+
+
+def test_going_back_where_nothing_was_asked_before_stays(folder: Path, wizard: Wizard) -> None:
+    (folder / "ktx.yaml").write_text("llm: {provider: {backend: none}}\n")
+    person = Person({"Which database?": "none"})
+    backs: list[str] = []
+
+    def back_twice(place: tuple[str, str]) -> None:
+        if place[1] == "Which model backend?" and len(backs) < 2:
+            backs.append(place[1])
+            raise BackAsked
+
+    person.before = back_twice
+    wizard(person)
+    assert person.questions[:4] == ["Which model backend?"] * 3 + ["Search by meaning, too?"]
+
+
+def test_going_back_passes_by_a_step_with_nothing_to_ask(folder: Path, wizard: Wizard) -> None:
+    person = Person({"Which database?": "none", "Which context source": "none"})
+    backs: list[str] = []
+
+    def back_once(place: tuple[str, str]) -> None:
+        if place[1].startswith("Which agent clients") and not backs:
+            backs.append(place[1])
+            raise BackAsked
+
+    person.before = back_once
+    wizard(person)
+    at = person.questions.index("Which agent clients get this project?")
+    assert person.questions[at + 1].startswith("Which context source")

@@ -61,21 +61,28 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
 
 
 def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
-    """Go through some steps; those in `again` though they are settled. Going back from the first of those ends it."""
-    place, back = 0, False
+    """Go through some steps; those in `again` though they are settled. Going back from the first of those ends it.
+
+    Going back passes by a step that asks nothing; where none before it asks, the question stays that somebody was at.
+    """
+    place, back, returned = 0, False, False
     while place < len(steps):
         step = steps[place]
-        work.revisited = back or step in again
+        work.revisited = back or returned or step in again
         _title(work, step)
         if step in work.dialog.draft.settled and not work.revisited:
             place += 1
             continue
-        if _settled(work, step):
-            place, back = place + 1, False
-        elif place == 0 and again:
-            return
-        else:
+        asked = work.dialog.questions
+        if not _settled(work, step):
+            if place == 0 and again:
+                return
             place, back = max(place - 1, 0), True
+        elif back and place and work.dialog.questions == asked:
+            place -= 1
+        else:
+            returned = back and work.dialog.questions == asked
+            place, back = place + 1, False
 
 
 def _title(work: Work, step: Step) -> None:
