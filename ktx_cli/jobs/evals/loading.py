@@ -55,6 +55,7 @@ def load_evals(layout: Layout) -> Loaded:
     """Return the cases of a project; `ConfigError` for the first file that cannot be used, with all its problems."""
     loaded = Loaded()
     for path in _files(layout):
+        _require_inside(layout, path)
         _load(loaded, path, f"{EVALS_NAME}/{path.name}")
     names = [case.name for case in loaded.cases]
     twice = next((case for place, case in enumerate(loaded.cases) if case.name in names[:place]), None)
@@ -70,6 +71,13 @@ def _files(layout: Layout) -> list[Path]:
     if not layout.evals.is_dir():
         return []
     return sorted(path for path in layout.evals.iterdir() if path.suffix in _ENDINGS and path.is_file())
+
+
+def _require_inside(layout: Layout, path: Path) -> None:
+    """Raise `ConfigError` for a link out of the project: it could come with a repository, and problems quote files."""
+    if not path.resolve().is_relative_to(layout.root.resolve()):
+        where = layout.evals if layout.evals.is_symlink() else path
+        raise ConfigError(f"{where} is a link that leads out of the project", hint=shell_words("rm", where))
 
 
 def _load(loaded: Loaded, path: Path, where: str) -> None:

@@ -131,3 +131,22 @@ def test_a_case_that_asks_or_expects_something_else_has_another_digest(tmp_path:
     assert len(set(digests)) == 4
     same = load(tmp_path, a="# told\ncases:\n- {sql: SELECT 1, id: x, question: How many?}\n").cases[0].digest
     assert same == digests[0]
+
+
+@pytest.mark.parametrize("link", ["evals", "evals/sales.yaml"])
+def test_a_link_out_of_the_project_is_not_read(tmp_path: Path, link: str) -> None:
+    """It could have come with a repository, and what is wrong with a file is told with what stands in it."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    outside.mkdir(parents=True)
+    (outside / "sales.yaml").write_text("canary: 1\n")
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(outside / "sales.yaml" if link.endswith("yaml") else outside)
+    with pytest.raises(ConfigError, match="leads out of the project") as caught:
+        load_evals(Layout(project))
+    assert caught.value.hint == f"rm {project / link}"
+    assert "canary" not in str(caught.value.to_json())
+    (project / "mine.yaml").write_text("cases: []\n")
+    (project / link).unlink()
+    (project / "evals").mkdir(exist_ok=True)
+    (project / "evals" / "mine.yaml").symlink_to(project / "mine.yaml")
+    assert load_evals(Layout(project)).cases == []

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import IO
 
@@ -83,7 +84,11 @@ def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch
     warning = told("sleep 60 & echo $! > child; wait", failure(), seconds=1)
     assert warning is not None and warning.message == "the command of --notify took longer than 1 s and was ended"
     stat = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
-    assert not stat.exists() or stat.read_text().split(") ")[1][0] == "Z"
+    for _ in range(500):  # it was sent the signal, and has to take it
+        if not stat.exists() or stat.read_text().split(") ")[1][0] == "Z":
+            return
+        time.sleep(0.01)
+    raise AssertionError("what it started lives")
 
 
 def test_one_that_reads_nothing_of_a_long_report_ends_too() -> None:
