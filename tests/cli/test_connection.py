@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -154,6 +155,6 @@ def test_status_says_when_a_source_was_fetched(ktx: Run, project: Path) -> None:
     (docs,) = (each for each in ktx("status", "--json").data["connections"] if each["id"] == "docs")
     assert (docs["last_fetch"]["kind"], docs["last_fetch"]["files"]) == ("files", 1)
     text = ktx("status").out
-    assert f"docs\tdocuments\tfiles\t1\t{docs['last_fetch']['finished']}\n" in text
-    assert "ktx ingest: done\n" in text
+    assert re.search(r"docs\tdocuments\tfiles\t1\t\d+ s ago\n", text), text
+    assert "\tktx ingest\tdone\t" in text
     assert f"docs\tdocuments\tsource\t{docs['last_fetch']['finished']}\n" in ktx("connection", "list").out

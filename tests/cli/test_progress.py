@@ -19,6 +19,7 @@ from ktx_cli.cli.progress_view import RunView
 from ktx_cli.cli.settings import ProgressMode, Settings
 from ktx_cli.core import events
 from ktx_cli.core.events import (
+    CommandFinished,
     Event,
     Notice,
     ReconcileStep,
@@ -57,6 +58,7 @@ SAMPLES: list[Event] = [
     Notice(NASTY),
     StepFinished(NASTY, NASTY, 1.0, NASTY),
     RunFinished(NASTY, "done", 1.0),
+    CommandFinished(NASTY, 1, 1.0, NASTY, "failed", NASTY, NASTY),
 ]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MOVES = re.compile(r"\x1b\[(?:2K|1A|\?25[lh])")

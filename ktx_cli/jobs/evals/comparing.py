@@ -88,14 +88,19 @@ def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolera
     wanted = _reordered(columns, rows, answer.columns)
     if _same_in_order(wanted, answer.rows, tolerance):
         return None
-    in_order = _same_in_order(_sorted(wanted), _sorted(answer.rows), tolerance)
-    if in_order and not answer.ordered:
-        return None
-    if in_order:
-        return Difference("the rows are the expected ones in another order", answer.columns)
+    if _same_in_order(_sorted(wanted), _sorted(answer.rows), tolerance):
+        return _of_order(answer)
     if len(answer.rows) > len(rows) + MOST_TOO_MANY:
         return Difference(f"{plural(len(rows), 'row')} expected, the answer has {len(answer.rows):,}")
-    return _told(answer.columns, *_unmatched(wanted, answer.rows, tolerance))
+    missing, unexpected = _unmatched(wanted, answer.rows, tolerance)
+    if not missing and not unexpected:  # what no order tells apart, as [] and {}, was sorted otherwise
+        return _of_order(answer)
+    return _told(answer.columns, missing, unexpected)
+
+
+def _of_order(answer: Answer) -> Difference | None:
+    """Return the difference of an answer that has the expected rows in another order: none where none was asked for."""
+    return Difference("the rows are the expected ones in another order", answer.columns) if answer.ordered else None
 
 
 def _told(columns: tuple[str, ...], missing: Sequence[Row], unexpected: Sequence[Row]) -> Difference:
