@@ -103,3 +103,17 @@ def test_going_back_passes_by_a_step_with_nothing_to_ask(folder: Path, wizard: W
     wizard(person)
     at = person.questions.index("Which agent clients get this project?")
     assert person.questions[at + 1].startswith("Which context source")
+
+
+def test_another_database_is_not_called_as_the_one_before(folder: Path, wizard: Wizard) -> None:
+    person = Person({"Which database?": ("other", "sqlite shop"), "Which kind of database?": "sqlite"})
+
+    def back(place: tuple[str, str]) -> None:
+        begun = any("File or folder" in each for each in person.questions)
+        if begun and person.questions.count("Which database?") == 1:
+            raise BackAsked
+
+    person.before = back
+    wizard(person)
+    assert person.questions.count("What is the database called in ktx?") == 3
+    assert person.proposed["What is the database called in ktx?"] == "shop"

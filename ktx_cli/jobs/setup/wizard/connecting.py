@@ -131,7 +131,7 @@ def _ask_id(work: Work, kind: Kind, wanted: str) -> str:
             return f"there is a connection `{text.strip()}` already"
         return _wrong_id(text.strip())
 
-    return work.dialog.text("id", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
+    return work.dialog.text(f"id {wanted}", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
 
 
 def _wrong_id(text: str) -> str | None:
