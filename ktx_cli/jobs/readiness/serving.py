@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
-from ktx_cli.jobs.serving.lifecycle import ServerStatus, server_status, stop_server
+from ktx_cli.jobs.serving.lifecycle import ServerStatus, forget_dead, server_status
 from ktx_cli.jobs.serving.state import ServerState, reached_at
 
 CHECK = "mcp"
@@ -39,8 +39,8 @@ def _dead(context: CheckContext, found: ServerStatus) -> Finding:
         hint = "ktx mcp stop && ktx mcp start --port 0"
 
     def forget() -> str:
-        stop_server(context.layout)
-        return f"removed {context.layout.mcp_state}"
+        gone = forget_dead(context.layout)  # a server may have been started meanwhile
+        return f"removed {context.layout.mcp_state}" if gone else "a server lives by now, and was left alone"
 
     return Finding(CHECK, Level.WARN, message, hint, repair=forget)
 

@@ -230,6 +230,18 @@ def stop_server(layout: Layout, *, grace_seconds: float = GRACE_SECONDS) -> Stop
     return Stopped(outcome, state.pid)
 
 
+def forget_dead(layout: Layout) -> bool:
+    """Remove what a server that is gone left; False where one lives by now. No process is sent anything."""
+    state = read_server_state(layout)
+    if state is None:
+        remove_server_state(layout, None)
+    elif state.is_alive():
+        return False
+    else:
+        _forget(state, layout)
+    return True
+
+
 def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float) -> str:
     send(signal.SIGTERM)
     if _gone(state, grace_seconds):

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from importlib import metadata
@@ -28,10 +29,12 @@ from ktx_cli.jobs.readiness.registry import CHECKS
 from ktx_cli.jobs.readiness.running import Work, side_by_side
 from ktx_cli.jobs.serving.lifecycle import ServerStatus
 from ktx_cli.jobs.serving.settings import ServedFolder, ServerSettings
-from ktx_cli.jobs.serving.state import state_of_this_process
+from ktx_cli.jobs.serving.state import state_of_this_process, write_server_state
 from ktx_cli.llm.errors import llm_error
 from ktx_cli.llm.roles import ModelRef
 from ktx_cli.project.config import load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.leases import process_start
 from ktx_cli.testing.servers import MariaDBServer, free_port
 from tests.llm.embeddings.test_backends import Server, small_model
 
@@ -345,6 +348,24 @@ def test_the_server_for_agents(
     assert (finding.level, finding.hint) == (level, hint)
     assert (finding.repair is None) is alive or status == "stopped"
     assert problem is None or problem in finding.message
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_server_that_was_started_meanwhile_is_not_ended_by_the_fix(shop_project: Path, lives: bool) -> None:
+    """The checks take seconds, and what is mended is what there is then."""
+    layout = Layout(shop_project)
+    settings = ServerSettings((ServedFolder("", str(shop_project)),))
+    state = state_of_this_process("x", settings, free_port(), token_required=False)
+    write_server_state(layout, dataclasses.replace(state, process_start="another"))
+    (finding,) = diagnose(shop_project, {}, only=["mcp"])
+    assert finding.repair is not None
+    with subprocess.Popen(["sleep", "600"]) as process:
+        started = process_start(process.pid) if lives else "another"
+        write_server_state(layout, dataclasses.replace(state, pid=process.pid, process_start=started or ""))
+        said = finding.repair()
+        assert process.poll() is None
+        process.kill()
+    assert (layout.mcp_state.exists(), "left alone" in said) == (lives, lives)
 
 
 def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
