@@ -36,7 +36,7 @@ def repository_prefix(project: Path) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a message so that it stays one command: GitHub decodes exactly these three. What does not show is blanked."""
+    """Return a message that stays one command: GitHub decodes exactly these three. What does not show is blanked."""
     encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return "".join(character if character.isprintable() else " " for character in encoded)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ktx_cli.connectors.port import ConnectionTest
     from ktx_cli.jobs.connections import SourceCheck
     from ktx_cli.jobs.setup.preview import Preview
-    from ktx_cli.jobs.setup.run import SetupReport
+    from ktx_cli.jobs.setup.request import SetupReport
 
 
 def report_blocks(report: SetupReport) -> list[Block]:

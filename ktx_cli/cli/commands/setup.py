@@ -17,7 +17,7 @@ from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.setup.answers import Answers, Step
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.setup.run import SetupRequest
+    from ktx_cli.jobs.setup.request import SetupRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
-    from ktx_cli.jobs.setup.run import SetupRequest
+    from ktx_cli.jobs.setup.request import SetupRequest
     from ktx_cli.project.resolve import folder_for_setup
 
     return SetupRequest(

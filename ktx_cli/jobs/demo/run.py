@@ -20,7 +20,8 @@ from ktx_cli.jobs.demo.sources import SecondHalf, name_sources, second_half
 from ktx_cli.jobs.ingest.report import IngestReport
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
-from ktx_cli.jobs.setup.run import SetupRequest, setup
+from ktx_cli.jobs.setup.request import SetupRequest
+from ktx_cli.jobs.setup.run import setup
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, EVALS_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository

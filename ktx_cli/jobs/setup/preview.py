@@ -14,7 +14,10 @@ from ktx_cli.core.text import listing
 from ktx_cli.jobs.setup.answers import Answers, Build
 from ktx_cli.jobs.setup.keeping import reference_to
 from ktx_cli.jobs.setup.planning import kept, planned
-from ktx_cli.jobs.setup.run import SetupRequest, existing_folder, require_folder, same_secret
+from ktx_cli.jobs.setup.request import SetupRequest
+from ktx_cli.jobs.setup.run import require_folder
+from ktx_cli.jobs.setup.saving import same_secret
+from ktx_cli.jobs.setup.trying import existing_folder
 from ktx_cli.llm.roles import NO_BACKEND
 from ktx_cli.project import edit
 from ktx_cli.project.config import load_config

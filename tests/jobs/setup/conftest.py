@@ -15,7 +15,7 @@ import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
 from ktx_cli.jobs.setup.detected import gateways
-from ktx_cli.jobs.setup.run import SetupReport, SetupRequest
+from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.wizard import run_wizard
 from ktx_cli.jobs.setup.wizard.asking import Check, Choice, Kind
 from ktx_cli.llm.errors import llm_error

@@ -21,7 +21,8 @@ from ktx_cli.jobs.setup.answers import (
     ModelAnswer,
 )
 from ktx_cli.jobs.setup.preview import Preview, preview
-from ktx_cli.jobs.setup.run import SetupRequest, setup
+from ktx_cli.jobs.setup.request import SetupRequest
+from ktx_cli.jobs.setup.run import setup
 from tests.jobs.setup.conftest import Ring
 
 URL = "postgresql://u:canary-pw@127.0.0.1:1/d"
@@ -54,7 +55,7 @@ def no_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("something is connected to")
 
     monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr("ktx_cli.jobs.setup.run.check_connection_of", connect)
+    monkeypatch.setattr("ktx_cli.jobs.setup.trying.check_connection_of", connect)
 
 
 def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.setup.answers import Step
-from ktx_cli.jobs.setup.run import SetupReport, SetupRequest
+from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.wizard.agents import agents_step
 from ktx_cli.jobs.setup.wizard.asking import BackAsked, Choice, Prompter
 from ktx_cli.jobs.setup.wizard.build import build_step

@@ -11,7 +11,8 @@ from typing import Final, NoReturn, TypeVar
 from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.setup.answers import Answers, Keeping
 from ktx_cli.jobs.setup.keeping import keep_secret, reference_to, usable_keyring
-from ktx_cli.jobs.setup.run import SetupReport, SetupRequest, setup
+from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
+from ktx_cli.jobs.setup.run import setup
 from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
 from ktx_cli.project.config import KtxConfig, load_config
