@@ -15,7 +15,10 @@ from ktx_cli.cli.annotations import annotation
         (("info", "", "gone", "wiki/a.md"), "::notice file=wiki/a.md::gone"),
         (("fail", "", "gone", None, 7), "::error::gone"),
         (("warning", "a: b, c", "100%\r\nof: it, all"), "::warning title=a%3A b%2C c::100%25%0D%0Aof: it, all"),
-        (("error", "\x1b[1mt", "a\x1b[31m\x07\u202eb", "wiki/\x9ba.md"), "::error file=wiki/ a.md,title= [1mt::a [31m  b"),
+        (
+            ("error", "\x1b[1mt", "a\x1b[31m\x07\u202eb", "wiki/\x9ba.md"),
+            "::error file=wiki/ a.md,title= [1mt::a [31m  b",
+        ),
         (("error", "t", "x::error::y\n::set-env::z"), "::error title=t::x::error::y%0A::set-env::z"),
     ],
 )

@@ -99,7 +99,8 @@ class Work:
             Choice(Keeping.FILE, "A file of this project that git ignores and only you can read"),
             Choice(Keeping.KEYRING, "The keyring of this system"),
         ]
-        return Keeping(self.looked("keeping", lambda: self.prompter.select("Where are secrets kept?", choices, None)))
+        question = "Where are secrets kept?"
+        return Keeping(self.looked("keeping", lambda: self.prompter.select(question, choices, Keeping.FILE)))
 
     def discard_secrets(self, name: str = "") -> None:
         """Take away the secrets that the wizard wrote under a name (or any) and that `ktx.yaml` does not name.
