@@ -304,7 +304,9 @@ def test_a_depth_nothing_can_serve(ktx: Run, library: Path, configure: Run) -> N
     assert ktx("scan", "--depth", "enriched", "--json").envelope["error"]["code"] == "no_backend"
     assert ktx("scan", "--depth", "enriched").code == 3
     configure(mode="none")
-    assert ktx("scan", "--depth", "enriched").code == 2
+    refused = ktx("scan", "--depth", "enriched", "--json")
+    assert refused.code == 2
+    assert refused.envelope["error"]["hint"] == "ktx config set scan.enrichment.mode deterministic"
     configure()
     assert ktx("scan", "--depth", "enriched", "--no-llm").code == 2
     configure("none")

@@ -79,6 +79,7 @@ def test_the_hint_commits_a_file_that_git_does_not_know_and_nothing_else(ktx: Ru
 @pytest.mark.parametrize(
     ("flags", "code", "says"),
     [
+        (("--only", "llm", *SQLITE), 2, "--only leaves databases out"),
         (("--database", "sqlite", "--database-path", "none.sqlite"), 4, "none.sqlite"),
         (("--database", "sqlit", "--database-path", "shop.sqlite"), 2, "sqlit"),
         (("--database-path", "shop.sqlite"), 2, "--database"),

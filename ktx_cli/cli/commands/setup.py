@@ -56,7 +56,13 @@ def _answers(values: Mapping[str, Any]) -> Answers:
     typed = answers_of(values)
     only = frozenset(values["only"] or Step)
     if values["answers"] is None:
-        return typed.only(only)
+        left = [step for step in typed.steps() if step not in only]
+        if left:
+            raise UsageError(
+                f"--only leaves {left[0]} out, and a flag says something of it",
+                hint=f"leave --only out, or add --only {left[0]}",
+            )
+        return typed
     from ktx_cli.jobs.setup.answers_file import load_answers
 
     if any(typed.steps()):

@@ -30,7 +30,7 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
     if wanted is Depth.ENRICHED and mode == "none":
         raise UsageError(
             "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`",
-            hint="ktx config set scan.enrichment.mode llm (or deterministic)",
+            hint="ktx config set scan.enrichment.mode deterministic",
         )
     if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
         if no_llm:
