@@ -32,7 +32,11 @@ def open_prompter(session: Session) -> Prompter:
 
 
 def told(text: str, kind: Kind) -> str:
-    """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied."""
+    """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied.
+
+    Characters that do not show are blanked: a server, or a file's name, may say anything.
+    """
+    text = "".join(character if character.isprintable() else " " for character in text)
     width = max(shutil.get_terminal_size().columns - 1, 40)
     mark = _MARKS[kind]
     if kind == "hint":
@@ -112,12 +116,20 @@ class TerminalPrompter:
 
         if self._output is None:
             self._output = create_output(stdout=sys.stderr)
-        asked = kind(question, qmark="?", output=self._output, **options)
+        asked = kind(_wrapped(question), qmark="?", output=self._output, **options)
         _bind_escape(asked.application)
         answer = asked.unsafe_ask()
         if answer is _BACK:
             raise BackAsked
         return answer
+
+
+def _wrapped(question: str) -> str:
+    """Return a question in lines of the terminal's width, broken between words."""
+    width = max(shutil.get_terminal_size().columns - 1, 40)
+    return textwrap.fill(
+        question, width, initial_indent="? ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )[2:]
 
 
 _BACK: Final = object()

@@ -35,3 +35,12 @@ def test_the_end_of_what_is_typed_stops(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     with pytest.raises(KeyboardInterrupt):
         PlainPrompter().text("Path", "x", lambda text: None)
+
+
+def test_what_is_told_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server's error and the name of a file may hold anything; a hint stays one line that can be copied."""
+    for kind in ("fact", "bad", "hint"):
+        PlainPrompter().say("\x1b]0;title\x07a\nrm -rf \x9b2Jx\u202e", kind)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 3
+    assert all(character.isprintable() for character in told.replace("\n", ""))
