@@ -72,7 +72,8 @@ class ClaudeProvider(Block):
 
     cli_path: str | None = setting(
         None,
-        "Path of the `claude` binary. Without it: the one that comes with claude-agent-sdk, else the one on PATH.",
+        "Path of the `claude` binary, outside the project. Without it: the one that comes with claude-agent-sdk, "
+        "else the one on PATH.",
         path=True,
         example="~/.local/bin/claude",
     )
