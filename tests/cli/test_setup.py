@@ -76,6 +76,16 @@ def test_the_hint_commits_a_file_that_git_does_not_know_and_nothing_else(ktx: Ru
     assert git(shop.parent, "show", "--format=", "--name-only", "HEAD").split() == ["ktx.yaml"]
 
 
+def test_a_query_history_that_cannot_be_read_is_warned_of_at_once(ktx: Run, shop: Path) -> None:
+    plain = ktx("setup", "--no-input", *SQLITE, "--json")
+    assert plain.envelope["warnings"] == []
+    asked = ktx("setup", "--no-input", *SQLITE, "--query-history", "--json")
+    (warning,) = asked.envelope["warnings"]
+    assert (asked.code, warning["code"]) == (0, "query_history")
+    (found,) = ktx("doctor", "--only", "history", "--json").data["findings"]
+    assert found["level"] == "fail" and found["message"].startswith(warning["message"])
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "says"),
     [

@@ -10,6 +10,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.connections import check_connection_of
 from ktx_cli.jobs.models.embedding_probe import probe_embeddings
 from ktx_cli.jobs.models.probing import require_models
+from ktx_cli.jobs.readiness.history import history_warnings
 from ktx_cli.jobs.setup.answers import ModelAnswer
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.project.config import KtxConfig
@@ -24,6 +25,7 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
             report.tests[connection] = check_connection_of(
                 config, connection, project_dir=layout.root, environ=request.environ
             )
+        report.warnings += history_warnings(config, connection, project_dir=layout.root, environ=request.environ)
     if answers.embeddings is not None:
         report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
     if answers.llm is not None and _about_a_model(answers.llm):

@@ -9,6 +9,7 @@ from ktx_cli.connectors.opening import open_database
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.privileges import access_gap
+from ktx_cli.jobs.readiness.history import UNREADABLE
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.detected import database_offers
 from ktx_cli.jobs.setup.wizard.asking import Choice
@@ -41,7 +42,11 @@ def databases_step(work: Work) -> None:
     for warning in facts.warnings:
         work.prompter.say(warning, "hint")
     answer = _with_history(work, _with_scope(work, answer, facts))
-    work.save(Answers(databases=(answer,)))
+    done = work.save(Answers(databases=(answer,)))
+    for each in (each for each in done.warnings if each.code == UNREADABLE):
+        work.prompter.say(each.message, "bad")
+        if each.hint:
+            work.prompter.say(each.hint, "hint")
     work.prompter.say(f"{answer.id}: saved", "good")
     ask_for_another(work)
 
