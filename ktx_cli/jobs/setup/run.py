@@ -44,8 +44,9 @@ def setup(request: SetupRequest) -> SetupReport:
 
 def require_folder(folder: Path) -> None:
     """Raise `UsageError` when the folder is something else; it is created when there is something to save."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", hint="--project-dir names the folder of the project")
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir():
+        raise UsageError(f"{there} is not a folder", hint="--project-dir names the folder of the project")
 
 
 def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:

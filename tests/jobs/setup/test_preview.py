@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.jobs.agents.targets import Target
 from ktx_cli.jobs.setup.answers import (
     AgentsAnswer,
@@ -141,9 +141,11 @@ def test_it_refuses_what_setup_refuses(request_for: Request, folder: Path, answe
     assert _tree(folder.parent) == before
 
 
-def test_a_file_in_place_of_the_folder(request_for: Request, folder: Path) -> None:
-    with pytest.raises(KtxError, match="is not a folder"):
-        preview(request_for(project_dir=folder / "shop.sqlite"))
+@pytest.mark.parametrize("below", ["", "project", "a/project"])
+def test_a_file_in_place_of_the_folder(request_for: Request, folder: Path, below: str) -> None:
+    for do in (preview, setup):
+        with pytest.raises(UsageError, match=r"shop\.sqlite is not a folder"):
+            do(request_for(project_dir=folder / "shop.sqlite" / below))  # type: ignore[operator]
 
 
 def test_nothing_to_do(request_for: Request, folder: Path) -> None:
