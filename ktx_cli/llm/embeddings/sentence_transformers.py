@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core.errors import NotReadyError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core.text import one_line, shell_words
 from ktx_cli.llm.embeddings.answers import checked
 from ktx_cli.llm.embeddings.http import Endpoint
 from ktx_cli.llm.embeddings.local import missing_package, stay_offline
 from ktx_cli.llm.embeddings.port import Embedder
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config.ingest import Embeddings, Retry
+from ktx_cli.project.files import read_bytes
 
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EXTRA: Final = "ktx-cli[sentence-transformers]"
@@ -75,6 +77,7 @@ class LocalEmbedder:
 
     def _load(self) -> Any:
         stay_offline()
+        _require_no_code(self._folder)
         try:
             from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
@@ -88,3 +91,22 @@ class LocalEmbedder:
                 hint=shell_words("hf", "download", self._name),
                 details={"model": self._name},
             ) from error
+
+
+def _require_no_code(folder: Path) -> None:
+    """Raise for a folder whose model is made of other classes than the package's own.
+
+    The package runs Python files of a folder, of one in the project too, which could have come with a repository.
+    """
+    try:
+        modules = json.loads(read_bytes(folder / "modules.json") or b"[]")
+        kinds = [str(module["type"]) for module in modules]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return  # the package says what is wrong with it
+    foreign = next((kind for kind in kinds if not kind.startswith("sentence_transformers.")), None)
+    if foreign is not None:
+        raise NotReadyError(
+            f"the embeddings model in {folder} runs code of its own (`{one_line(foreign, 80)}`), which ktx does not",
+            hint=shell_words("ktx", "config", "set", "ingest.embeddings.model", DEFAULT_MODEL),
+            details={"path": str(folder)},
+        )

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -263,6 +264,30 @@ def test_sentence_transformers_in_this_process(tmp_path: Path, monkeypatch: pyte
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(embedder.embed, [["a"], ["ab"], ["abc"], ["abcd"]]))[3] == [[4.0, 1.0]]
     assert made[1:] == [{"name": str(tmp_path / "m"), "local_files_only": True, "truncate_dim": None}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "loads"),
+    [
+        ("sentence_transformers.models.Transformer", True),
+        ("evil.Module", False),
+        ("sentence_transformers_evil.A", False),
+    ],
+)
+def test_a_model_with_code_of_its_own_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, loads: bool
+) -> None:
+    """The package imports what `modules.json` of a folder names, and the folder could have come with the project."""
+    made: list[str] = []
+    module: Any = types.ModuleType("sentence_transformers")
+    module.SentenceTransformer = lambda name, **_: made.append(name) or SimpleNamespace(encode=lambda *_, **__: None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
+    with pytest.raises(AttributeError if loads else KtxError) as caught:
+        embed(tmp_path, ["a"], backend="sentence-transformers", model="m")
+    assert made == ([str(tmp_path / "m")] if loads else [])
+    assert loads or "runs code of its own" in str(caught.value)
 
 
 def test_one_attempt_is_one(server: Server) -> None:
