@@ -89,10 +89,13 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
 
 
 def _came_along(path: Path, project_dir: Path) -> bool:
-    """Whether a program lies in the project or in the repository around it, so that its author may have written it."""
-    project = project_dir.resolve()
-    top = next((folder for folder in (project, *project.parents) if os.path.lexists(folder / ".git")), project)
-    return path.resolve().is_relative_to(top)
+    """Whether a program lies in the project or in the repository around it, so that its author may have written it.
+
+    A home folder that is a repository holds this user's own programs.
+    """
+    project, home = project_dir.resolve(), Path(os.path.expanduser("~"))  # noqa: PTH111 - that of Path may raise
+    around = (folder for folder in (project, *project.parents) if os.path.lexists(folder / ".git") and folder != home)
+    return path.resolve().is_relative_to(next(around, project))
 
 
 def bundled_binary() -> Path | None:

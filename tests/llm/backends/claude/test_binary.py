@@ -97,6 +97,15 @@ def test_a_program_that_came_with_the_project_is_run_only_where_the_environment_
     assert (named.origin, ran.exists()) == (OVERRIDE, True)
 
 
+def test_a_home_folder_that_is_a_repository_holds_programs_of_the_user(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program(claude())
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    assert find(tmp_path, cli_path="~/programs/claude").path == path
+
+
 def test_a_relative_folder_of_path_gives_an_absolute_program(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
