@@ -1,4 +1,4 @@
-"""What a step does when its answers are to be changed: it asks again, also where some of it is settled already."""
+"""Steps gone through again, backwards or with other answers, where some of them is settled already; a new folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.jobs.setup.answers import Answers, Step
+from ktx_cli.jobs.setup.request import SetupRequest
+from ktx_cli.jobs.setup.wizard import run_wizard
 from ktx_cli.jobs.setup.wizard.asking import BackAsked
 from tests.jobs.setup.conftest import Person, Wizard
 
@@ -117,3 +119,11 @@ def test_another_database_is_not_called_as_the_one_before(folder: Path, wizard: 
     wizard(person)
     assert person.questions.count("What is the database called in ktx?") == 3
     assert person.proposed["What is the database called in ktx?"] == "shop"
+
+
+def test_a_folder_that_is_not_there_is_made(folder: Path, machine: dict[str, str]) -> None:
+    new = folder / "sub" / "project"
+    person = Person({"Which database?": "none"})
+    report = run_wizard(SetupRequest(new, machine, Answers(), test=False), person)
+    assert report.created_project and (new / "ktx.yaml").is_file()
+    assert not (folder / "ktx.yaml").exists()

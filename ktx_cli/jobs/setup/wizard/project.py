@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.setup.answers import Answers
+from ktx_cli.jobs.setup.trying import existing_folder
 from ktx_cli.jobs.setup.wizard.work import Work
 from ktx_cli.project.repository import Repository
 
@@ -23,7 +24,7 @@ def project_step(work: Work) -> None:
 
 def _says(root: Path) -> str:
     """Say what ktx puts into the folder, and what becomes of git."""
-    repository = Repository.discover(root)
+    repository = Repository.discover(existing_folder(root))
     git = "A git repository is made here, for there is none."
     if repository is not None:
         git = f"The folder is in the git repository {repository.layout.top_level}: ktx commits its own files there."
