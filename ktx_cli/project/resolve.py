@@ -22,6 +22,12 @@ def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
     if named is not None:
         folder, origin = named
         if not _has_config(folder):
+            if folder.is_file():
+                raise NoProjectError(
+                    f"{origin} names {folder}, which is a file",
+                    hint=shell_words("ktx", "status", "--project-dir", folder.parent),
+                    details={"project_dir": str(folder)},
+                )
             raise NoProjectError(
                 f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
                 hint=f"{shell_words('ktx', 'setup', '--project-dir', folder)}",

@@ -35,6 +35,12 @@ def test_blank_is_a_usage_error(flag: str | None, environ: dict[str, str], tmp_p
         find_project(flag, environ, tmp_path)
 
 
+def test_a_file_that_is_named_hints_at_its_folder(project: Path) -> None:
+    with pytest.raises(NoProjectError, match="which is a file") as caught:
+        find_project("ktx.yaml", {}, project)
+    assert caught.value.hint == f"ktx status --project-dir {project}"
+
+
 def test_a_named_folder_without_a_project_is_not_replaced_by_a_parent(project: Path) -> None:
     with pytest.raises(NoProjectError) as caught:
         find_project("deep", {}, project)
