@@ -26,6 +26,15 @@ BACKENDS = ("anthropic", "claude-code", "claude-cli")
 LONG = "Orders count when they are paid. " * 700
 """So long that each file is a unit of its own."""
 
+
+def backends(*here: str) -> list[Any]:
+    """Return all backends as the cases of a test; `make test` has those named, the others are slow.
+
+    What backends have in common is proved by tests/llm; each start of Claude Code costs seconds of a processor.
+    """
+    return [each if each in here else pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS]
+
+
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, amount REAL, paid INTEGER);

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
 
@@ -91,6 +92,13 @@ def installed(work: Path) -> Run:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Start `ktx` in a process of its own, one at a time, without importing anew what takes it a second."""
+    with Forks() as found:
+        yield found
 
 
 @pytest.fixture

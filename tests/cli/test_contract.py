@@ -166,12 +166,6 @@ if os.environ.get("KTX_TEST_FULL"):
     WAYS = [(command, *way) for command in COMMANDS for way in UNREAD]
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with Forks() as found:
-        yield found
-
-
 @pytest.mark.parametrize(("command", "how", "mode"), WAYS)
 def test_nobody_reads_stdout(command: str, mode: str, how: str, ktx: Run, project: Path, forks: Forks) -> None:
     if command in NEEDS_LAYER | NEEDS_RUN:

@@ -23,6 +23,8 @@ VERBS = (
     "a|and|cannot|computes|describes|does|failed|has|held|joins|keeps|knows"
     "|must|only|shifts|shows|stands|takes|was|works"
 )
+NAMED = re.compile(r"\bktx[ \"']")
+"""What the text of a module holds that names a command."""
 PROSE = re.compile(rf"(?:^|(?<=[^`]))ktx (?:{VERBS})\b")
 """The program's own name in a sentence."""
 
@@ -30,7 +32,10 @@ PROSE = re.compile(rf"(?:^|(?<=[^`]))ktx (?:{VERBS})\b")
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and text of every hint of a module, of all else in it that is typed between backticks, and of words
     for a shell."""
-    tree = ast.parse(path.read_text())
+    source = path.read_text("utf-8")
+    if not NAMED.search(source):
+        return
+    tree = ast.parse(source)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     hints = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint"}
     for node in ast.walk(tree):

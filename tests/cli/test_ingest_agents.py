@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import (
-    BACKENDS,
-    KTX,
     LONG,
     Agents,
+    backends,
     entered,
     git,
     history,
@@ -75,7 +75,7 @@ def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
 
 
 @pytest.mark.requirement("R56")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", backends("anthropic", "claude-cli"))
 def test_a_budget_of_n_steps_sends_n_steps(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
@@ -246,35 +246,39 @@ def test_two_units_that_contradict_each_other_are_repaired_or_one_waits(
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_begins_nothing_new_and_commits_nothing(
-    company: Path, configure: Run, model_server: ModelServer, times: int
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, times: int, forks: Forks
 ) -> None:
     configure("refunds", "stock", "tax")
-    begun = threading.Event()
+    begun, let_go = threading.Event(), threading.Event()
 
     class Slow(Agents):
         def __call__(self, request: ModelRequest) -> Reply:
             reply = super().__call__(request)
             if self.of("stock") == 1:
                 begun.set()
-                time.sleep(1.0 if times == 1 else 3.0)
+                assert let_go.wait(60)
             return reply
 
     model = Slow()
     model_server.play(model)
-    process = subprocess.Popen([KTX, "ingest"], cwd=company, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = company.parent / "said"
+    process = forks(("ingest",), folder=company, environ=os.environ, said=said)
     assert begun.wait(30)
-    process.send_signal(signal.SIGINT)
-    if times == 2:
-        time.sleep(0.4)
-        process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.4)  # for the signal to arrive
+    if times == 1:
+        let_go.set()
+    else:
+        os.kill(process.pid, signal.SIGINT)
+    ended = process.wait()
+    let_go.set()
+    assert ended == 130, said.read_text("utf-8")
     assert history(company) == ""
     assert model.of("tax") == 0
     again = Agents()
     model_server.play(again)
-    done = subprocess.run([KTX, "ingest"], cwd=company, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = ktx("ingest")
+    assert done.code == 0, done
     assert again.of("refunds") == 0
     assert (again.of("stock") == 0) == (times == 1), "a unit under way ends at the first interrupt, not at the second"
     assert states(company) == {"refunds.md": "done", "stock.md": "done", "tax.md": "done"}

@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from ktx_cli.testing.forks import Forks, start_installed
 from ktx_cli.testing.ingest_kills import INGEST, Case, Name, Sweep, sweep
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, CONFIG, LONG, SHOP, Agents, entered, measure, page, states, usual
+from tests.cli.agents import CONFIG, LONG, SHOP, Agents, backends, entered, measure, page, states, usual
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
 AT_ONCE: Final = 2
@@ -115,12 +115,6 @@ def template(tmp_path: Path, model_server: ModelServer) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with Forks() as found:
-        yield found
-
-
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {**os.environ, "SCRIPTED_KEY": "made-up"}
@@ -171,7 +165,7 @@ SIX_STEPS: Final = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
 def test_a_unit_killed_after_three_results_goes_on_with_them_but_for_claude_code(
     company: Path,
     configure: Callable[..., None],

@@ -16,7 +16,7 @@ import pytest
 
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, LONG, Agents, entered, page, states, usual
+from tests.cli.agents import LONG, Agents, backends, entered, page, states, usual
 
 Run = Callable[..., Any]
 
@@ -101,7 +101,7 @@ def _text(block: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(each.get("text", "") for each in content)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
 def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

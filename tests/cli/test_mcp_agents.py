@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from ktx_cli.jobs.demo.questions import QUESTIONS
 from ktx_cli.llm.backends.claude.binary import bundled_binary
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git, tree
@@ -66,12 +68,12 @@ class Slow(Memory):
 
 
 def test_a_text_waits_for_an_ingest_and_lands(
-    ktx: Run, server: Stdio, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, server: Stdio, shop: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds")
     model = Slow()
     model_server.play(model)
-    ingest = started("ingest")
+    ingest = forks(("ingest",), folder=shop, environ=os.environ, said=shop.parent / "said")
     assert model.reached.wait(SECONDS)
     begun = server.call("memory_ingest", content="Fact one.")
     assert (begun["status"], begun["over"]) == ("queued", False)
@@ -85,9 +87,9 @@ def test_a_text_waits_for_an_ingest_and_lands(
     model.let_go.set()
     found = server.over("memory_ingest_status", begun["run_id"])
     assert (found["status"], found["error"]) == ("done", None), found
-    for process in (ingest, waiting):
-        _, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == 0, errors
+    assert ingest.wait() == 0, (shop.parent / "said").read_text("utf-8")
+    _, errors = waiting.communicate(timeout=SECONDS)
+    assert waiting.returncode == 0, errors
     assert subjects(shop)[:3] == ["ktx memory capture", "ktx memory capture", "ktx ingest"]
     assert git(shop, "log", "-1", "--format=%H", found["commit"]).strip() == found["commit"]
     assert sorted(each["status"] for each in records(shop)) == ["done", "done"]

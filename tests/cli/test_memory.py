@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from ktx_cli.testing.model_script import UNAUTHORIZED, Call, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, entered, git, history
+from tests.cli.agents import backends, entered, git, history
 from tests.cli.envelope import check_envelope
 from tests.cli.memory_agents import (
     LOOK,
@@ -449,7 +450,7 @@ def test_a_poisoned_text_gets_no_further_than_its_tools(ktx: Run, shop: Path, mo
     assert '<data id=\\"' in json.dumps(first.body["messages"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
 def test_a_budget_ends_a_capture_and_a_retry_goes_on(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
@@ -468,15 +469,16 @@ def test_every_command_keeps_the_contract_in_both_modes(
     ktx: Run, installed: Run, shop: Path, model_server: ModelServer
 ) -> None:
     model_server.play(Memory())
+    ran = defaultdict(lambda: ktx, {"memory capture": installed, "memory work": installed})
     of_one = {f"memory {name}": ("latest",) for name in ("show", "revert")}
     others: dict[str, tuple[str, ...]] = {"memory list": (), "memory work": ()}
     for command, arguments in {"memory capture": (TEXT,), **of_one, **others}.items():
-        answer = installed(*command.split(), *arguments, "--json", input="g")
+        answer = ran[command](*command.split(), *arguments, "--json", input="g")
         assert (answer.code, answer.err) == (0, ""), answer
         check_envelope(answer.out, command, 0)
     model_server.play(Memory([UNAUTHORIZED], usual(), usual()))
     failed = ktx("memory", "capture", TEXT, "--json")
     assert (failed.code, item(failed)["status"], item(failed)["reason"] != "") == (3, "failed", True)
     for command, arguments in {"memory retry": ("latest",), **of_one, "memory capture": (TEXT,), **others}.items():
-        answer = installed(*command.split(), *arguments, "--plain", "--quiet", input="g")
+        answer = ran[command](*command.split(), *arguments, "--plain", "--quiet", input="g")
         assert answer.code == 0 and answer.out and "\x1b" not in answer.out + answer.err, answer

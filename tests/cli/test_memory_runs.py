@@ -20,6 +20,7 @@ from ktx_cli.jobs.memory.queue import enqueue, listed, status_of
 from ktx_cli.jobs.memory.records import Status
 from ktx_cli.jobs.memory.request import CaptureRequest
 from ktx_cli.project.layout import Layout
+from ktx_cli.testing.forks import Forks, Started
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git
@@ -41,12 +42,27 @@ def started(*words: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([KTX, *words], **{**pipes, **options})
 
 
+def captured(project: Path, forks: Forks) -> Started:
+    """Start a capture of the text, in a session of its own."""
+    words = ("memory", "capture", "--text", TEXT)
+    return forks(words, folder=project, environ=os.environ, said=project.parent / "said")
+
+
 def subjects(project: Path) -> list[str]:
     return [line.split(":")[0] for line in git(project, "log", "--format=%s").splitlines()]
 
 
-@pytest.mark.parametrize("backend", ["anthropic", "claude-cli", "claude-code"])
-@pytest.mark.parametrize("held", [1, 3])
+@pytest.mark.parametrize(
+    ("backend", "held"),
+    [
+        ("anthropic", 1),
+        ("anthropic", 3),
+        ("claude-cli", 1),
+        ("claude-code", 3),
+        pytest.param("claude-cli", 3, marks=pytest.mark.slow),
+        pytest.param("claude-code", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_capture_is_interrupted_and_a_retry_pays_no_step_twice(
     ktx: Run,
     shop: Path,
@@ -55,18 +71,19 @@ def test_a_killed_capture_is_interrupted_and_a_retry_pays_no_step_twice(
     monkeypatch: pytest.MonkeyPatch,
     backend: str,
     held: int,
+    forks: Forks,
 ) -> None:
     configure(backend=backend)
     model = Held(held)
     model_server.play(model)
     before = git(shop, "rev-parse", "HEAD")
     with entered(backend, model_server, monkeypatch):
-        process = started("memory", "capture", "--text", TEXT, start_new_session=True)
+        process = captured(shop, forks)
         assert model.reached.wait(SECONDS)
         (record,) = ktx("memory", "list", "--json").data["captures"]
         assert (record["status"], record["worker"]["pid"]) == ("running", process.pid)
-        process.kill()
-        process.communicate(timeout=SECONDS)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
         os.killpg(process.pid, signal.SIGKILL) if backend != "anthropic" and _lives(process.pid) else None
         model.let_go.set()
         assert (
@@ -113,28 +130,31 @@ def test_one_killed_between_its_commit_and_its_record_is_done_by_a_retry(
     assert (len(model.asked), git(shop, "rev-parse", "--all")) == (asked, before)
 
 
-def test_the_next_run_writes_that_another_was_interrupted(ktx: Run, shop: Path, model_server: ModelServer) -> None:
+def test_the_next_run_writes_that_another_was_interrupted(
+    ktx: Run, shop: Path, model_server: ModelServer, forks: Forks
+) -> None:
     model = Held(1)
     model_server.play(model)
-    process = started("memory", "capture", "--text", TEXT)
+    process = captured(shop, forks)
     assert model.reached.wait(SECONDS)
-    process.kill()
-    process.communicate(timeout=SECONDS)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     model.let_go.set()
     model_server.play(Memory([calls(page("fees")), says("done")]))
     assert ktx("memory", "capture", "--text", "Fees.").code == 0
     assert [each["status"] for each in records(shop)] == ["interrupted", "done"]
 
 
-def test_an_interrupt_ends_after_the_loop_and_keeps_it(ktx: Run, shop: Path, model_server: ModelServer) -> None:
+def test_an_interrupt_ends_after_the_loop_and_keeps_it(
+    ktx: Run, shop: Path, model_server: ModelServer, forks: Forks
+) -> None:
     model = Held(1)
     model_server.play(model)
-    process = started("memory", "capture", "--text", TEXT)
+    process = captured(shop, forks)
     assert model.reached.wait(SECONDS)
-    process.send_signal(signal.SIGINT)
+    os.kill(process.pid, signal.SIGINT)
     model.let_go.set()
-    _, err = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130, err
+    assert process.wait() == 130, (shop.parent / "said").read_text("utf-8")
     (record,) = records(shop)
     assert (record["status"], record["error"]["hint"]) == ("interrupted", f"ktx memory retry {record['run_id']}")
     asked = sum(model.steps.values())
@@ -157,12 +177,12 @@ class Slow(Memory):
 
 
 def test_a_capture_beside_another_run_is_busy_or_waits(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, shop: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds")
     model = Slow([calls(page("fees")), says("done")])
     model_server.play(model)
-    ingest = started("ingest")
+    ingest = forks(("ingest",), folder=shop, environ=os.environ, said=shop.parent / "said")
     assert model.entered_unit.wait(SECONDS)
     answer = ktx("memory", "capture", "--text", "Fees.", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (6, "busy")
@@ -172,21 +192,20 @@ def test_a_capture_beside_another_run_is_busy_or_waits(
     told = (json.loads(line) for line in waiting.stderr if line.startswith("{"))
     assert next(each for each in told if each["event"] == "waiting")
     model.let_go.set()
-    assert ingest.wait(SECONDS) == 0
+    assert ingest.wait() == 0
     assert waiting.wait(SECONDS) == 0
-    for process in (ingest, waiting):
-        process.communicate()
+    waiting.communicate()
     assert subjects(shop)[:2] == ["ktx memory capture", "ktx ingest"]
 
 
 def test_a_queue_is_worked_through_in_order_when_the_lease_is_free(
-    ktx: Run, shop: Path, configure: Run, model_server: ModelServer
+    ktx: Run, shop: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds")
     model = Slow([calls(page("one")), says("done"), calls(page("two")), says("done")])
     model_server.play(model)
     layout = Layout(shop)
-    ingest = started("ingest")
+    ingest = forks(("ingest",), folder=shop, environ=os.environ, said=shop.parent / "said")
     assert model.entered_unit.wait(SECONDS)
     first, second = (enqueue(layout, CaptureRequest(text, proposer="mcp")) for text in ("Fact one.", "Fact two."))
     worker = started("memory", "work", "--json", stdin=subprocess.PIPE)
@@ -195,8 +214,7 @@ def test_a_queue_is_worked_through_in_order_when_the_lease_is_free(
     worker.stdin.close()
     assert status_of(layout, first.run_id).status in (Status.QUEUED, Status.RUNNING)
     model.let_go.set()
-    assert ingest.wait(SECONDS) == 0
-    ingest.communicate()
+    assert ingest.wait() == 0
     assert worker.wait(SECONDS) == 0
     assert worker.stdout is not None and worker.stderr is not None
     shown = json.loads(worker.stdout.read())["data"]["captures"]

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -17,9 +16,10 @@ import pytest
 
 from ktx_cli.jobs.runs.pruning import MOST_RUNS, prune_runs
 from ktx_cli.project.layout import Layout
+from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, KTX, Agents, entered, page
+from tests.cli.agents import BACKENDS, Agents, entered, page
 
 Run = Callable[..., Any]
 
@@ -146,7 +146,7 @@ def test_the_transcript_of_a_unit_is_the_same_on_every_backend(
 
 
 def test_a_killed_run_says_so_and_leaves_what_it_did(
-    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds")
     agents, killed = Agents(), threading.Event()
@@ -157,7 +157,7 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
         return agents(request)
 
     model_server.play(play)
-    process = subprocess.Popen([KTX, "ingest"], cwd=company, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = forks(("ingest",), folder=company, environ=os.environ, said=company.parent / "said")
     try:
         _until(lambda: any(e["event"] == "work_unit_step" and e["step"] == 2 for e in _events_so_far(company)))
         assert [run["status"] for run in ktx("runs", "list", "--json").data["runs"]] == ["running"]
@@ -187,7 +187,7 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
 
 
 def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_take(
-    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds", "stock")
     agents, killed = Agents(), threading.Event()
@@ -198,7 +198,7 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
         return agents(request)
 
     model_server.play(play)
-    process = subprocess.Popen([KTX, "ingest"], cwd=company, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = forks(("ingest",), folder=company, environ=os.environ, said=company.parent / "said")
     try:
         _until(lambda: any(e.get("unit") == "stock.md" and e.get("step") == 2 for e in _events_so_far(company)))
     finally:
