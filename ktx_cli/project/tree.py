@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from ktx_cli.core.errors import StorageError
+from ktx_cli.core.text import shell_words
 from ktx_cli.project.files import read_bytes
 
 
@@ -33,15 +37,46 @@ class EmptyTree:
         return ()
 
 
+def boundary(project: Path) -> Path:
+    """Return the folder that the author of a project may have filled: the repository around it, else the project.
+
+    A home folder that is a repository holds this user's own files, and counts as none.
+    """
+    root, home = project.resolve(), Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises
+    around = (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git") and folder != home)
+    return next(around, root)
+
+
 class WorkingTree:
-    """The files of a project as they are on disk now. Raises `StorageError` for what cannot be read."""
+    """The files of a project as they are on disk now.
+
+    Raises `StorageError` for what cannot be read, and for a link that leads out of the project and of the repository
+    around it: whoever wrote the repository could have what lies elsewhere on this machine shown to agents.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, path: str) -> bytes | None:
         """Return a file's content, None when there is no such file."""
-        return read_bytes(self._root / path)
+        place = self._root / path
+        found = read_bytes(place)
+        if found is not None and self._leads_out(place):
+            raise StorageError(
+                f"{place} is a link that leads out of the project",
+                hint=f'cp --remove-destination "$(realpath {shell_words(place)})" {shell_words(place)}',
+                details={"path": str(place)},
+            )
+        return found
+
+    def _leads_out(self, place: Path) -> bool:
+        real = os.path.realpath(place)
+        return not real.startswith(self._within)
+
+    @functools.cached_property
+    def _within(self) -> str:
+        """The folder that everything has to lie in, with a slash at its end."""
+        return f"{boundary(self._root)}{os.sep}".replace(2 * os.sep, os.sep)
 
     def paths(self, prefix: str) -> list[str]:
         """Return the paths of all files that begin with `prefix`, sorted as paths are, folder by folder.

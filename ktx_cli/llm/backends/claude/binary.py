@@ -18,6 +18,7 @@ from typing import Final
 from ktx_cli.core.text import shell_words
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.project.tree import boundary
 
 OVERRIDE: Final = "KTX_CLAUDE_CLI_BIN"
 LAUNCHER: Final = "ktx-claude-launcher"
@@ -89,13 +90,8 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
 
 
 def _came_along(path: Path, project_dir: Path) -> bool:
-    """Whether a program lies in the project or in the repository around it, so that its author may have written it.
-
-    A home folder that is a repository holds this user's own programs.
-    """
-    project, home = project_dir.resolve(), Path(os.path.expanduser("~"))  # noqa: PTH111 - that of Path may raise
-    around = (folder for folder in (project, *project.parents) if os.path.lexists(folder / ".git") and folder != home)
-    return path.resolve().is_relative_to(next(around, project))
+    """Whether a program lies in the project or in the repository around it, so that its author may have written it."""
+    return path.resolve().is_relative_to(boundary(project_dir))
 
 
 def bundled_binary() -> Path | None:
