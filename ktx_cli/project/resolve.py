@@ -85,6 +85,16 @@ def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) ->
     return find_project(None, {}, cwd) or cwd
 
 
+def require_meant(folder: Path, flag: str | None, environ: Mapping[str, str], cwd: Path) -> None:
+    """Raise `UsageError` where the home folder would become a project and nobody said so."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises where there is none
+    if named_folder(flag, environ, cwd) is None and folder.resolve() == home and not (folder / CONFIG_NAME).exists():
+        raise UsageError(
+            f"{folder} is your home folder, and all of it would be the project",
+            hint="ktx setup --project-dir ktx-project, or --project-dir . if that is meant",
+        )
+
+
 def named_folder(flag: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Path, str] | None:
     """Return the folder that the flag or the variable names, and which of the two it was."""
     for value, origin in ((flag, "--project-dir"), (environ.get("KTX_PROJECT_DIR"), "KTX_PROJECT_DIR")):

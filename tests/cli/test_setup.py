@@ -323,3 +323,14 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     assert [
         flag for flag in sorted(flags | {"--llm-role"}) if f"  {flag} " not in said and f"{flag}/" not in said
     ] == []
+
+
+def test_a_home_folder_becomes_no_project_unless_that_is_meant(
+    ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(work))
+    answer = ktx("setup", "--no-input", "--json")
+    assert (answer.code, list(work.iterdir())) == (2, [])
+    assert "home folder" in answer.envelope["error"]["message"]
+    assert ktx("setup", "--no-input", "--project-dir", ".").code == 0
+    assert ktx("setup", "--no-input").code == 0

@@ -41,10 +41,14 @@ def register(app: typer.Typer) -> None:
 
 def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
     from ktx_cli.jobs.setup.request import SetupRequest
-    from ktx_cli.project.resolve import folder_for_setup
+    from ktx_cli.project.resolve import folder_for_setup, require_meant
 
+    typed, here = session.settings.project_dir, current_folder()
+    folder = folder_for_setup(typed, os.environ, here)
+    if not session.settings.interactive:  # in a terminal the wizard asks
+        require_meant(folder, typed, os.environ, here)
     return SetupRequest(
-        project_dir=folder_for_setup(session.settings.project_dir, os.environ, current_folder()),
+        project_dir=folder,
         environ=os.environ,
         answers=_answers(values),
         test=not values["no_test"],
