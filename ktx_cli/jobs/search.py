@@ -24,7 +24,7 @@ from ktx_cli.core.clock import new_run_id
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.passages import passages_of
-from ktx_cli.jobs.readiness.counting import keep_counts
+from ktx_cli.jobs.readiness.facts.counting import keep_counts
 from ktx_cli.jobs.semantic.layers import calendar_of, layer_ids
 from ktx_cli.llm.embeddings import create_embedder
 from ktx_cli.project.config import KtxConfig, connection_of

@@ -261,7 +261,7 @@ def test_what_cannot_be_mended_says_why(
     ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch, found: Callable[..., None]
 ) -> None:
     from ktx_cli.core.errors import BusyError
-    from ktx_cli.jobs.readiness import search
+    from ktx_cli.jobs.readiness.checks import search
 
     def busy(*args: Any, **given: Any) -> None:
         raise BusyError("`ktx ingest` is at work", hint="later")

@@ -19,7 +19,7 @@ from ktx_cli.core.text import listing
 if TYPE_CHECKING:
     from ktx_cli.connectors.port import ConnectionTest
     from ktx_cli.jobs.connections import SourceCheck
-    from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus
+    from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="connection-list")
     def list_connections(session: Session) -> Result:
         """List the connections of this project."""
-        from ktx_cli.jobs.readiness.facts_connections import connection_statuses
+        from ktx_cli.jobs.readiness.facts.connections import connection_statuses
         from ktx_cli.jobs.readiness.model import CheckContext
         from ktx_cli.project.config import load_config
         from ktx_cli.project.layout import Layout

@@ -12,7 +12,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus
+    from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
     from ktx_cli.jobs.readiness.status import Status
 
 PROBE = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from ktx_cli.jobs.readiness import (
+from ktx_cli.jobs.readiness.checks import (
     agents,
     backends,
     context,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.readiness.checks.models import AUTH_CODES
 from ktx_cli.jobs.readiness.model import Concern, Finding, Level
-from ktx_cli.jobs.readiness.models import AUTH_CODES
 
 log = logging.getLogger(__name__)
 

@@ -13,17 +13,17 @@ from ktx_cli.core.errors import KtxError, NotReadyError, ResultWarning
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.ingest.ledger import last_runs
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
-from ktx_cli.jobs.readiness.context import check_context
-from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus, connection_statuses
-from ktx_cli.jobs.readiness.facts_surroundings import Surroundings, surroundings_of
+from ktx_cli.jobs.readiness.checks.context import check_context
+from ktx_cli.jobs.readiness.checks.models import CHECK as LLM
+from ktx_cli.jobs.readiness.checks.models import LlmFacts, ask_session, llm_facts, unasked_session
+from ktx_cli.jobs.readiness.checks.profiles import check_profiles
+from ktx_cli.jobs.readiness.checks.project import check_config, check_databases, check_lease, check_repository
+from ktx_cli.jobs.readiness.checks.secrets import check_secrets
+from ktx_cli.jobs.readiness.checks.storage import check_state
+from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus, connection_statuses
+from ktx_cli.jobs.readiness.facts.surroundings import Surroundings, surroundings_of
 from ktx_cli.jobs.readiness.model import TIME_LIMIT, CheckContext, Finding, Level
-from ktx_cli.jobs.readiness.models import CHECK as LLM
-from ktx_cli.jobs.readiness.models import LlmFacts, ask_session, llm_facts, unasked_session
-from ktx_cli.jobs.readiness.profiles import check_profiles
-from ktx_cli.jobs.readiness.project import check_config, check_databases, check_lease, check_repository
 from ktx_cli.jobs.readiness.running import Work, side_by_side
-from ktx_cli.jobs.readiness.secrets import check_secrets
-from ktx_cli.jobs.readiness.storage import check_state
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state

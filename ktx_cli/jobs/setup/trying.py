@@ -10,7 +10,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.connections import check_connection_of
 from ktx_cli.jobs.models.embedding_probe import probe_embeddings
 from ktx_cli.jobs.models.probing import require_models
-from ktx_cli.jobs.readiness.history import history_warnings
+from ktx_cli.jobs.readiness.checks.history import history_warnings
 from ktx_cli.jobs.setup.answers import ModelAnswer
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.project.config import KtxConfig

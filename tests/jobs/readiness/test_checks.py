@@ -22,7 +22,7 @@ from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
 from ktx_cli.jobs.models.probing import ProbeResult
 from ktx_cli.jobs.privileges import reader_role
-from ktx_cli.jobs.readiness import backends, live, machine, references, serving, storage
+from ktx_cli.jobs.readiness.checks import backends, live, machine, references, serving, storage
 from ktx_cli.jobs.readiness.doctor import diagnose, examine
 from ktx_cli.jobs.readiness.model import Concern, Finding, Level
 from ktx_cli.jobs.readiness.registry import CHECKS

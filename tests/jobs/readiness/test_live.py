@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.connectors.port import ConnectionTest, TableRef
-from ktx_cli.jobs.readiness import live
+from ktx_cli.jobs.readiness.checks import live
 from ktx_cli.jobs.readiness.doctor import diagnose
 from ktx_cli.jobs.readiness.model import Level
 from ktx_cli.testing.servers import PostgresServer

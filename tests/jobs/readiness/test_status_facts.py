@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.ingest.run import IngestRequest, ingest
-from ktx_cli.jobs.readiness import counting
-from ktx_cli.jobs.readiness.counting import Counts, counted_by_runs, counts_of, keep_counts
-from ktx_cli.jobs.readiness.facts_embeddings import embedding_facts
-from ktx_cli.jobs.readiness.facts_git import GitFacts, git_facts
-from ktx_cli.jobs.readiness.facts_index import index_facts, quick_signatures
+from ktx_cli.jobs.readiness.facts import counting
+from ktx_cli.jobs.readiness.facts.counting import Counts, counted_by_runs, counts_of, keep_counts
+from ktx_cli.jobs.readiness.facts.embeddings import embedding_facts
+from ktx_cli.jobs.readiness.facts.git import GitFacts, git_facts
+from ktx_cli.jobs.readiness.facts.index import index_facts, quick_signatures
 from ktx_cli.jobs.readiness.model import CheckContext
 from ktx_cli.jobs.readiness.registry import CHECKS
 from ktx_cli.jobs.readiness.status import AFTER, BEFORE, BESIDE, LLM, READINESS, project_status

@@ -9,7 +9,7 @@ from ktx_cli.connectors.opening import open_database
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.privileges import access_gap
-from ktx_cli.jobs.readiness.history import UNREADABLE
+from ktx_cli.jobs.readiness.checks.history import UNREADABLE
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.detected import database_offers
 from ktx_cli.jobs.setup.wizard.asking import Choice

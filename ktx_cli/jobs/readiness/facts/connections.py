@@ -11,9 +11,9 @@ from typing import Any
 from ktx_cli.core.clock import now
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.jobs.ingest.ledger import LastFetch, LastScan, last_fetches, last_scans
-from ktx_cli.jobs.readiness.counting import Counts, counted_by_runs, counts_of
+from ktx_cli.jobs.readiness.checks.secrets import secrets_finding
+from ktx_cli.jobs.readiness.facts.counting import Counts, counted_by_runs, counts_of
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
-from ktx_cli.jobs.readiness.secrets import secrets_finding
 from ktx_cli.project.config import Database
 from ktx_cli.project.state import read_state
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import did_you_mean, listing, plural, shell_words
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
+from ktx_cli.jobs.readiness.checks.models import CHECK as LLM
+from ktx_cli.jobs.readiness.checks.models import SESSION_HINT, ask_session, llm_facts
 from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.jobs.readiness.models import CHECK as LLM
-from ktx_cli.jobs.readiness.models import SESSION_HINT, ask_session, llm_facts
 from ktx_cli.jobs.readiness.running import concern_of
 from ktx_cli.llm.prices import PRICES
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, OWN_DEFAULT

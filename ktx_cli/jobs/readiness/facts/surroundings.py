@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.jobs.readiness.facts_clients import ClientFacts, client_facts
-from ktx_cli.jobs.readiness.facts_connections import ConnectionStatus
-from ktx_cli.jobs.readiness.facts_embeddings import EmbeddingFacts, embedding_facts
-from ktx_cli.jobs.readiness.facts_git import GitFacts, git_facts
-from ktx_cli.jobs.readiness.facts_index import FIX, IndexFacts, index_facts
+from ktx_cli.jobs.readiness.facts.clients import ClientFacts, client_facts
+from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
+from ktx_cli.jobs.readiness.facts.embeddings import EmbeddingFacts, embedding_facts
+from ktx_cli.jobs.readiness.facts.git import GitFacts, git_facts
+from ktx_cli.jobs.readiness.facts.index import FIX, IndexFacts, index_facts
 from ktx_cli.jobs.readiness.model import CheckContext, Finding
 
 
