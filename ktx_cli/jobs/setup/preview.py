@@ -89,7 +89,7 @@ def _steps(
 def _tried(answers: Answers) -> Iterator[str]:
     if answers.llm is not None and answers.llm.backend != NO_BACKEND:
         yield "the models"
-    if answers.embeddings is not None:
+    if answers.embeddings is not None and answers.embeddings.backend != "none":
         yield "the embeddings"
     yield from (answer.id or f"the {answer.driver} connection" for answer in answers.connections)
 
