@@ -29,8 +29,11 @@ from ktx_cli.testing.servers import (
     TestServer,
 )
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+EXAMPLES = 100 if os.environ.get("KTX_TEST_FULL") else 40
+"""Examples of a property whose test does not say how many."""
+
+settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 # How long an example takes is for benchmarks. What a commit's CI says must not hang on chance; runs elsewhere look on.
 
@@ -60,8 +63,8 @@ keep_temporary_files_in_memory()
 
 @pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
 def pytest_xdist_auto_num_workers() -> int:
-    """Begin one worker more than there are processors: each waits a third of its time for programs it started."""
-    return (os.cpu_count() or 1) + 1
+    """Begin two workers more than there are processors: tests of commands wait half their time for programs."""
+    return (os.cpu_count() or 1) + 2
 
 
 DEAD_PROXY = "http://127.0.0.1:9"

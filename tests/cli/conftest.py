@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,22 +164,54 @@ def git_fixture() -> Callable[..., str]:
 @pytest.fixture
 def company(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project over two tables and a folder of documents, in a repository."""
-    database = sqlite3.connect(work / "shop.sqlite")
-    database.executescript(SHOP)
-    database.close()
+    _make_company(work)
     monkeypatch.setenv("SCRIPTED_KEY", "made-up")
     return work
 
 
 @pytest.fixture
 def configure(company: Path, model_server: ModelServer) -> Callable[..., None]:
-    def write(
-        *topics: str, backend: str = "anthropic", at_once: int = 1, steps: int = 40, failure: str = "continue"
-    ) -> None:
-        settings = {"backend": backend, "url": model_server.url, "at_once": at_once, "steps": steps, "failure": failure}
-        (company / "ktx.yaml").write_text(CONFIG.format(**settings))
-        (company / "docs").mkdir(exist_ok=True)
-        for topic in topics:
-            (company / "docs" / f"{topic}.md").write_text(f"# {topic}\n\n{LONG}")
+    return partial(_configure, company, model_server)
 
-    return write
+
+def _make_company(folder: Path) -> None:
+    database = sqlite3.connect(folder / "shop.sqlite")
+    database.executescript(SHOP)
+    database.close()
+
+
+def _configure(
+    company: Path,
+    server: ModelServer,
+    *topics: str,
+    backend: str = "anthropic",
+    at_once: int = 1,
+    steps: int = 40,
+    failure: str = "continue",
+) -> None:
+    settings = {"backend": backend, "url": server.url, "at_once": at_once, "steps": steps, "failure": failure}
+    (company / "ktx.yaml").write_text(CONFIG.format(**settings))
+    (company / "docs").mkdir(exist_ok=True)
+    for topic in topics:
+        (company / "docs" / f"{topic}.md").write_text(f"# {topic}\n\n{LONG}")
+
+
+@pytest.fixture(scope="session")
+def _scanned(tmp_path_factory: pytest.TempPathFactory, _one_model_server: ModelServer) -> Path:
+    folder = tmp_path_factory.mktemp("scanned")
+    with pytest.MonkeyPatch.context() as patch:
+        _quiet(patch, tmp_path_factory.mktemp("home") / "home")
+        patch.chdir(folder)
+        _make_company(folder)
+        _configure(folder, _one_model_server)
+        answer = _invoked("ingest", "shop", "--no-llm")
+    assert answer.code == 0, answer
+    return folder
+
+
+@pytest.fixture
+def scanned(company: Path, _scanned: Path) -> Path:
+    """The company after its database was scanned; its documents are not read."""
+    shutil.copytree(_scanned, company, dirs_exist_ok=True)
+    git(company, "update-index", "--refresh")
+    return company

@@ -33,10 +33,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def shop(ktx: Run, company: Path, configure: Run) -> Path:
-    configure()
-    assert ktx("ingest", "shop", "--no-llm").code == 0
-    return company
+def shop(scanned: Path) -> Path:
+    return scanned
 
 
 @pytest.fixture

@@ -35,11 +35,8 @@ NOTHING = [says("There is nothing in it that lasts.")]
 
 
 @pytest.fixture
-def shop(ktx: Run, company: Path, configure: Run) -> Path:
-    """A project whose database is scanned; its documents are not."""
-    configure()
-    assert ktx("ingest", "shop", "--no-llm").code == 0
-    return company
+def shop(scanned: Path) -> Path:
+    return scanned
 
 
 def item(answer: Any) -> dict[str, Any]:

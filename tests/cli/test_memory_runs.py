@@ -31,10 +31,8 @@ SECONDS = 60
 
 
 @pytest.fixture
-def shop(ktx: Run, company: Path, configure: Run) -> Path:
-    configure()
-    assert ktx("ingest", "shop", "--no-llm").code == 0
-    return company
+def shop(scanned: Path) -> Path:
+    return scanned
 
 
 def started(*words: str, **options: Any) -> subprocess.Popen[str]:

@@ -17,8 +17,8 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.edit import Edit, append_value, apply, delete_value, diff, same_data, set_value
 
-SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 4_000
-EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 150
+SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 2_000
+EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 60
 
 CONFIG = """\
 # My project

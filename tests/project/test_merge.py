@@ -14,7 +14,7 @@ from ktx_cli.core import yaml
 from ktx_cli.project.edit import same_data
 from ktx_cli.project.merge import Conflict, MergeConflictError, merge_data, merge_file
 
-EXAMPLES = 3_000 if os.environ.get("KTX_TEST_FULL") else 200
+EXAMPLES = 3_000 if os.environ.get("KTX_TEST_FULL") else 80
 
 BASE = """\
 name: orders

@@ -109,8 +109,10 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.table("dialect", EMULATED)
 def test_what_is_written_for_engines_elsewhere_means_the_same(dialect: str, tables: duckdb.DuckDBPyConnection) -> None:
+    """Each question in every other dialect; in all of them where KTX_TEST_FULL is set."""
+    every = 1 if os.environ.get("KTX_TEST_FULL") else 2
     different = {}
-    for name in QUESTIONS:
+    for name in list(QUESTIONS)[EMULATED.index(dialect) % every :: every]:
         wanted = comparable(tables.execute(statement(name, "duckdb")).fetchall())
         found = comparable(tables.execute(_for_duckdb(statement(name, dialect), dialect)).fetchall())
         if found != wanted:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,22 @@ def _all_moments() -> list[datetime]:
 
 MOMENTS = _all_moments()
 """Timestamps without a zone; as instants they are meant in UTC."""
+
+IN_TURNS = Path(__file__).with_name("test_engines.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Make half the cases of each engine slow, and of its neighbour the other half: `make test` has each on two."""
+    cases: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        if item.path == IN_TURNS and isinstance(item, pytest.Function) and "engine" in item.callspec.params:
+            cases[item.originalname][item.callspec.params["engine"]].append(item)
+    for engines in cases.values():
+        for place, engine in enumerate(sorted(engines)):
+            for each in engines[engine][place % 2 :: 2] if len(engines[engine]) > 3 else ():
+                each.add_marker(pytest.mark.slow)
+
 
 Rows = Callable[[exp.Query], list[tuple[Any, ...]]]
 
