@@ -63,8 +63,8 @@ keep_temporary_files_in_memory()
 
 @pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
 def pytest_xdist_auto_num_workers() -> int:
-    """Begin two workers more than there are processors: tests of commands wait half their time for programs."""
-    return (os.cpu_count() or 1) + 2
+    """Begin one worker more than there are processors: each waits a third of its time for programs it started."""
+    return (os.cpu_count() or 1) + 1
 
 
 DEAD_PROXY = "http://127.0.0.1:9"
