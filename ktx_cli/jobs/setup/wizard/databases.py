@@ -34,9 +34,7 @@ def databases_step(work: Work) -> None:
     offers = database_offers(work.root, work.request.environ, work.config)
     question = "Another database?" if known else "Which database?"
     none = "No other database" if known else "No database for now"
-    answer = ask_connection(
-        work, DATABASE, offers if not known else offers[:5], question=question, none=none, more=bool(known)
-    )
+    answer = ask_connection(work, DATABASE, offers[:MOST_OFFERS], question=question, none=none, more=bool(known))
     facts = work.attempt(lambda: _look(work, answer))
     work.prompter.say(facts.told, "good")
     for warning in facts.warnings:
