@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.context.scan.catalog import Manifest, load_manifest
+from ktx_cli.core.errors import KtxError
 from ktx_cli.project.config import LoadedConfig
 from ktx_cli.project.layout import Layout
 
@@ -39,6 +40,19 @@ Repair = Callable[[], str]
 
 TIME_LIMIT = 30.0
 """Seconds a check may take before it counts as failed, unless it says otherwise."""
+
+
+AUTH_CODES: Final = frozenset({"auth", "billing", "no_backend", "isolation"})
+"""Errors that say that a model backend does not let us in."""
+SETUP_CODES: Final = frozenset({"config", "not_ready", "not_supported", "secret"})
+"""Errors that say that something is not set up, or not as it has to be."""
+
+
+def concern_of(error: KtxError) -> Concern:
+    """Return what an error is about: it decides the exit code of `ktx doctor`."""
+    if error.code in AUTH_CODES:
+        return Concern.AUTH
+    return Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
 
 
 @dataclass(frozen=True, slots=True)

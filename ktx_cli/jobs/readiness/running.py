@@ -9,13 +9,9 @@ from dataclasses import dataclass
 
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness.checks.models import AUTH_CODES
-from ktx_cli.jobs.readiness.model import Concern, Finding, Level
+from ktx_cli.jobs.readiness.model import Finding, Level, concern_of
 
 log = logging.getLogger(__name__)
-
-SETUP_CODES = frozenset({"config", "no_backend", "not_ready", "not_supported", "secret"})
-"""Errors that say that something is not set up, or not as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +39,6 @@ def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
 def failed(name: str, error: KtxError) -> Finding:
     """Return the finding for an error that a check ended with."""
     return Finding(name, Level.FAIL, error.message, error.hint, concern_of(error))
-
-
-def concern_of(error: KtxError) -> Concern:
-    """Return what an error is about: it decides the exit code of `ktx doctor`."""
-    if error.code in AUTH_CODES:
-        return Concern.AUTH
-    return Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
 
 
 class _Worker(threading.Thread):

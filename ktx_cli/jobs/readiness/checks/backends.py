@@ -12,9 +12,8 @@ from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import did_you_mean, listing, plural, shell_words
 from ktx_cli.jobs.models.probing import ProbeResult, distinct_models, probe_models
 from ktx_cli.jobs.readiness.checks.models import CHECK as LLM
-from ktx_cli.jobs.readiness.checks.models import SESSION_HINT, ask_session, llm_facts
-from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
-from ktx_cli.jobs.readiness.running import concern_of
+from ktx_cli.jobs.readiness.checks.models import ask_session, llm_facts
+from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level, concern_of
 from ktx_cli.llm.prices import PRICES
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, OWN_DEFAULT
 from ktx_cli.project.config.llm import PromptCaching
@@ -30,7 +29,11 @@ _NO_POLICY: Final = "ktx config set llm.provider.claude.allow_managed_policy fal
 def check_settings(context: CheckContext) -> list[Finding]:
     """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
     facts = llm_facts(context, lambda: ask_session(context))
-    return [_honoured(_of_now(finding), facts.caching) for finding in facts.findings]
+    probed = f"the check `{PROBE}` asks it"
+    models = tuple(
+        replace(each, finding=each.unset or Finding(LLM, Level.OK, f"{each.serves}: {probed}")) for each in facts.models
+    )
+    return [_honoured(finding, facts.caching) for finding in replace(facts, models=models).findings]
 
 
 def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
@@ -43,14 +46,6 @@ def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
         for name in ignored.details["fields"]
     ]
     return replace(finding, hint=" && ".join(words))
-
-
-def _of_now(finding: Finding) -> Finding:
-    """Return a finding without what the last probe said: doctor probes now."""
-    if finding.check != LLM or finding.hint != SESSION_HINT:
-        return finding
-    serves = finding.message.partition("): ")[0]
-    return Finding(LLM, Level.OK, f"{serves}): the check `{PROBE}` asks it")
 
 
 def check_probes(context: CheckContext) -> list[Finding]:

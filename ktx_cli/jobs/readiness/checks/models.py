@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.models.probing import LastProbe, ProbeResult, distinct_models, last_probes
-from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level, concern_of
 from ktx_cli.llm.caching import divergence
 from ktx_cli.llm.roles import CLAUDE_BACKENDS, ModelRef
 from ktx_cli.project.config import KtxConfig
@@ -17,7 +17,6 @@ from ktx_cli.project.state import read_state
 
 CHECK = "llm"
 SESSION_HINT = "ktx llm probe"
-AUTH_CODES = ("auth", "billing", "no_backend", "isolation")
 UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for"
 
 
@@ -37,12 +36,21 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """A backend's model, the roles it serves, and when it was probed last; None: never."""
+    """A backend's model, the roles it serves, and when it was probed last; None: never.
+
+    `unset`: what of its settings is missing or wrong, None where nothing is.
+    """
 
     ref: ModelRef
     roles: tuple[str, ...]
     last: LastProbe | None
     finding: Finding
+    unset: Finding | None = None
+
+    @property
+    def serves(self) -> str:
+        """The backend and model with its roles, in a few words."""
+        return f"{self.ref} ({listing(self.roles, 6)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the model as it stands in the envelope."""
@@ -88,11 +96,6 @@ Ask = Callable[[], SessionFacts | None]
 """Says how the local session is; None where no role needs one."""
 
 
-def check_llm(context: CheckContext) -> list[Finding]:
-    """Every backend behind a role could run: its credentials are there, its session exists, a probe succeeded."""
-    return llm_facts(context, lambda: ask_session(context)).findings
-
-
 def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
     """Return what is known of every backend behind a role; `fresh`: what probes of this moment found."""
     config = context.loaded.config
@@ -104,10 +107,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
     if not models:
         return LlmFacts(backend, note=_without_models(config))
     last, results = _last_probes(context), {each.ref: each for each in fresh}
-    facts = tuple(
-        ModelFacts(ref, roles, last.get(ref), _state(context, ref, roles, last.get(ref), results.get(ref)))
-        for ref, roles in models.items()
-    )
+    facts = tuple(_facts(context, ref, roles, last.get(ref), results.get(ref)) for ref, roles in models.items())
     return LlmFacts(backend, facts, ask(), divergence(config))
 
 
@@ -125,7 +125,7 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
             local_session(backend, context.loaded.config, project_dir=context.project_dir, environ=context.environ)
         )
     except KtxError as error:
-        concern = Concern.AUTH if error.code in AUTH_CODES else Concern.SETUP
+        concern = Concern.AUTH if concern_of(error) is Concern.AUTH else Concern.SETUP
         finding = Finding(CHECK, Level.FAIL, error.message, error.hint, concern)
         return SessionFacts("missing" if error.code == "auth" else "failed", finding)
     finding = Finding(CHECK, Level.OK, f"session present: {session.account}; {session.binary}")
@@ -137,11 +137,6 @@ def unasked_session(context: CheckContext) -> SessionFacts | None:
     if _claude_backend(context.loaded.config) is None:
         return None
     return SessionFacts("unverified", Finding(CHECK, Level.SKIP, UNVERIFIED, "ktx status", Concern.AUTH))
-
-
-def caching_findings(config: KtxConfig) -> list[Finding]:
-    """Name the caching settings a backend ignores."""
-    return _caching(divergence(config))
 
 
 def _caching(warning: ResultWarning | None) -> list[Finding]:
@@ -165,17 +160,22 @@ def _without_models(config: KtxConfig) -> Finding:
     return Finding(CHECK, Level.OK, "no backend: ktx does what it can without a model")
 
 
-def _state(
-    context: CheckContext, ref: ModelRef, roles: Iterable[str], last: LastProbe | None, fresh: ProbeResult | None
-) -> Finding:
-    """Say of one backend and model what is known."""
+def _facts(
+    context: CheckContext, ref: ModelRef, roles: tuple[str, ...], last: LastProbe | None, fresh: ProbeResult | None
+) -> ModelFacts:
+    """Say of one backend and model what is known: its settings, else what a probe of now said, else the last one."""
     serves = f"{ref} ({listing(roles, 6)})"
     problem = _credentials(context, ref.backend)
     if problem is not None:
-        return Finding(CHECK, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
+        unset = Finding(CHECK, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
+        return ModelFacts(ref, roles, last, unset, unset)
+    return ModelFacts(ref, roles, last, _probed(ref, serves, last, fresh))
+
+
+def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResult | None) -> Finding:
     if fresh is not None and fresh.error is not None:
-        concern = Concern.AUTH if fresh.error.code in AUTH_CODES else Concern.OTHER
-        return Finding(CHECK, Level.FAIL, f"{serves}: {fresh.error.message}", fresh.error.hint, concern)
+        said = f"{serves}: {fresh.error.message}"
+        return Finding(CHECK, Level.FAIL, said, fresh.error.hint, concern_of(fresh.error))
     if last is not None and last.error is not None:
         message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
         return Finding(CHECK, Level.FAIL, message, SESSION_HINT, Concern.AUTH)

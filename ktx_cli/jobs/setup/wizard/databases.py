@@ -81,7 +81,7 @@ def _look(work: Work, answer: ConnectionAnswer) -> _Facts:
     warnings = [] if gap is None else [f"{gap.message}; {gap.hint}"]
     if test.closed and gap is None:
         warnings.append(f"no SELECT on {listing(map(str, test.closed))}")
-    if test.can_write and entry.driver not in ("sqlite", "duckdb", "files"):
+    if test.can_write:
         warnings.append("the role could write; ktx only reads, but a role that may only SELECT is better")
     return _Facts(f"{connection}: {', '.join(told)}", warnings, schemas, len(tables))
 
