@@ -237,8 +237,9 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
 
 
 def _events_so_far(project: Path) -> list[dict[str, Any]]:
-    folders = [path for path in (project / ".ktx/runs").glob("*") if path.is_dir()]
-    return [each for path in folders for each in events(project, path.name)]
+    # a run makes its folder before the file in it
+    begun = [path.parent.name for path in (project / ".ktx/runs").glob("*/events.jsonl")]
+    return [each for run_id in begun for each in events(project, run_id)]
 
 
 def _until(holds: Callable[[], bool]) -> None:
