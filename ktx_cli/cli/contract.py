@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.cli.retyping import Place
+from ktx_cli.cli.retyping import Place, with_program
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core.errors import (
     EXIT_OK,
@@ -249,7 +249,7 @@ def _print_notes(session: Session, result: Result) -> None:
             _note("error", result.error.message, result.error.hint)
     elif result.next_steps and not settings.quiet and not settings.json:
         for step in result.next_steps:
-            streams.write_err(f"next: {one_line_typed(step)}\n")
+            streams.write_err(f"next: {one_line_typed(with_program(step, sys.argv, os.environ))}\n")
 
 
 def _note(kind: str, message: str, hint: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,23 @@ _GIT = re.compile(
 _WORD = re.compile(r"[a-z][a-z-]*")
 ELSEWHERE = frozenset({"demo", "completion"})
 """Commands that work on no project, or on one they are given as an argument."""
+
+
+def with_program(text: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return commands that run as they stand: `ktx` becomes the path of the running one where PATH has no such `ktx`.
+
+    `argv`: the words that started this process. A `ktx` that was not started as a program of that name stays `ktx`.
+    """
+    from ktx_cli.jobs.agents.program import NAME, found_program
+
+    running = Path(argv[0]) if argv else Path()
+    if running.name != NAME or not running.is_file():
+        return text
+    found = found_program(environ)
+    if found is not None and found.samefile(running):
+        return text
+    program = shell_words(Path(os.path.abspath(running)))  # noqa: PTH100 - resolve() would follow links
+    return _KTX.sub(lambda _: f"{program} ", text)
 
 
 @dataclass(frozen=True, slots=True)

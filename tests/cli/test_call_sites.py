@@ -224,6 +224,7 @@ def ask_golden_question(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
     assert (asked["status"], asked["answer"]["columns"]) == ("new", ["channel", "order_count"]), asked
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("R1", "R56")
 def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_call_site_asks(
     ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str]

@@ -11,6 +11,7 @@ import duckdb
 
 from ktx_cli.jobs.demo.answering import answered
 from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
+from tests.cli.conftest import KTX
 from tests.cli.envelope import check_envelope
 
 Run = Callable[..., Any]
@@ -66,7 +67,7 @@ def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(
     assert ["handbook (files)", "9 documents could be read into wiki pages"] in rows
     assert "before: there is no measure `customer_value.accounts`" in demo_output
     assert ["segment", "accounts", "active_customers", "active_share"] in rows
-    assert "ktx setup --llm-backend claude-code && ktx ingest dbt handbook" in demo_output
+    assert "`ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook`" in demo_output
     steps = [line for line in demo_output.splitlines() if line.startswith("next: ")]
     assert len(steps) == 5 and all(step.startswith("next: cd ktx-demo && ") for step in steps)
     place = ("--project-dir", "ktx-demo", "--json")
@@ -82,6 +83,17 @@ def shows_joins_that_no_key_declares(ktx: Run, out: str) -> None:
     listed = ktx("scan", "relationships", "--project-dir", "ktx-demo", "--json").data
     assert shown.keys() <= {row["edge"] for row in listed["relationships"] if row["status"] == "accepted"}
     assert listed["declared"] == 0
+
+
+def test_every_next_line_of_the_demo_runs_as_it_stands_where_path_has_no_ktx(work: Path) -> None:
+    environ = {**os.environ, "PATH": "/usr/bin:/bin"}
+    built = subprocess.run([KTX, "demo", "ktx-demo"], cwd=work, env=environ, capture_output=True, text=True, check=True)
+    steps = [line.removeprefix("next: ") for line in built.stderr.splitlines() if line.startswith("next: ")]
+    assert len(steps) == 5 and all(str(KTX) in step for step in steps), built.stderr
+    for step in steps:
+        done = subprocess.run(["sh", "-c", step], cwd=work, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stdout.strip(), (step, done.stderr)
+        assert "error:" not in done.stderr, (step, done.stderr)
 
 
 def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Path) -> None:

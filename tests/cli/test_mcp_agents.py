@@ -113,8 +113,9 @@ def test_a_killed_server_takes_its_capture_along_and_the_same_text_pays_no_step_
         waits = server.call("memory_ingest", content="Another.")["run_id"]
         assert model.reached.wait(SECONDS)
         assert server.call("memory_ingest_status", run_id=first)["status"] == "running"
+        worker = records(shop)[0]["worker"]["pid"]
         server.kill()
-        assert ended(records(shop)[0]["worker"]["pid"])
+        assert ended(worker)
     assert (git(shop, "rev-parse", "HEAD"), git(shop, "status", "--porcelain")) == (before, files)
     assert not (shop / "wiki").exists()
     paid = Counter(model.steps)

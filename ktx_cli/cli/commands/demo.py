@@ -66,8 +66,8 @@ def register(app: typer.Typer) -> None:
             f"{here} && ktx sl query -m order_revenue.net_revenue -d customer_value.is_active",
             f"{here} && ktx search guest card",
             f"{here} && ktx scan relationships",
-            f"{here} && less semantic-layer/warehouse/*.yaml",
-            f"{here} && ktx setup --llm-backend claude-code && ktx ingest dbt handbook",
+            f"{here} && ktx sl read order_lines",
+            f"{here} && ktx status",
         ]
         return Result(report.to_json(), blocks, next_steps=steps)
 
@@ -90,6 +90,7 @@ def _second_half(half: SecondHalf) -> list[Block]:
             )
         ),
         Table(("source", "a model would add"), tuple(half.to_add), title="What a model would add"),
+        Lines(("To add it, run `ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook` in the project.",)),
         *_asked(half.asked, before=half.refused),
     ]
 
