@@ -215,6 +215,14 @@ class CancelledError(KtxError):
     code = "cancelled"
 
 
+class RunStopped(Exception):
+    """Ends a whole run, whatever part of it was under way; `error` says why."""
+
+    def __init__(self, error: KtxError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class ResultWarning:
     """Something the user should know that does not fail the command."""
 

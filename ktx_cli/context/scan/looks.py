@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ktx_cli.connectors.port import Connector, Table, TableRef
 from ktx_cli.context.scan.describe.facts import Described, Join, KnownTexts, TableFacts, gather_facts
+from ktx_cli.context.scan.failures import StageFailure
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.profiling.model import TableProfile
 from ktx_cli.core.errors import ResultWarning
@@ -17,7 +18,7 @@ from ktx_cli.core.errors import ResultWarning
 class Findings:
     """What a look at the rows found: keys and edges; `unseen`: tables that could not be looked at.
 
-    `told`: the profiles as a model may be told them.
+    `told`: the profiles as a model may be told them. `failures`: the stages that failed, whose part is as it was.
     """
 
     knowledge: Knowledge
@@ -25,6 +26,7 @@ class Findings:
     warnings: tuple[ResultWarning, ...] = ()
     profiles: tuple[TableProfile, ...] = ()
     told: tuple[TableProfile, ...] = ()
+    failures: tuple[StageFailure, ...] = ()
 
 
 class Look(Protocol):

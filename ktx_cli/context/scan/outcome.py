@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ktx_cli.connectors.port import ObjectProblem
+from ktx_cli.context.scan.failures import StageFailure
 from ktx_cli.context.scan.gone import GoneJoin, gone_warnings
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.losses import Losses
@@ -62,6 +63,8 @@ class ScanOutcome:
     reviewed: tuple[ReviewedEdge, ...] = ()
     """What holds for every edge after this scan; nothing where the rows were not looked at."""
     gone: tuple[GoneJoin, ...] = ()
+    failures: tuple[StageFailure, ...] = ()
+    """The stages that failed; what the last scan knew of their part stays."""
 
     @property
     def standings(self) -> dict[str, int]:

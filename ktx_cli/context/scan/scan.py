@@ -15,6 +15,7 @@ from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base, Before, Committed
 from ktx_cli.context.scan.describe.described import updated_record
 from ktx_cli.context.scan.describe.facts import Described
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.gone import Passage, Stood, gone_joins
 from ktx_cli.context.scan.learned import Learned
 from ktx_cli.context.scan.looks import Describe, Look
@@ -44,7 +45,8 @@ def scan_connection(
 ) -> ScanOutcome:
     """Introspect, look at the rows (None: only at the structure), describe (None: not now), and plan.
 
-    Nothing is written; nothing of the shards is parsed when nothing changed.
+    Nothing is written; nothing of the shards is parsed when nothing changed. A stage that fails unexpectedly leaves its
+    part as the last scan had it, and is among the outcome's `failures`.
 
     Raises `SourceError` when the database cannot be read, `ConfigError` when a committed shard is broken.
     """
@@ -52,10 +54,15 @@ def scan_connection(
     schema = connector.introspect(scope)
     snapshot = {file.path: file for file in map(table_file, schema.tables)}
     record, noted = committed.read_records
-    findings = None if look is None else look(connector, schema.tables, record.known)
-    learned = Learned.of(record, findings, schema)
+    failures, findings, learned = Failures(), None, Learned(record)
+    if look is not None:
+        with failures.stage(Stage.RELATIONSHIPS):
+            findings = look(connector, schema.tables, record.known)
+            learned = Learned.of(record, findings, schema)
+            failures.noted += findings.failures
     if describe is not None and DESCRIPTIONS not in record.broken:
-        learned = learned.described(describe, committed, schema, findings)
+        with failures.stage(Stage.DESCRIPTIONS):
+            learned = learned.described(describe, committed, schema, findings)
     contents = learned.records.contents()
     outcome = ScanOutcome(
         connection=connection,
@@ -70,6 +77,7 @@ def scan_connection(
         views=sum(table.kind is not TableKind.TABLE for table in schema.tables),
         profiles=findings.profiles if findings else (),
         warnings=(*noted, *(findings.warnings if findings else ())),
+        failures=failures.found(),
     )
     if previous is not None and previous.digest == outcome.digest and previous.files == committed.files:
         outcome.unchanged = True

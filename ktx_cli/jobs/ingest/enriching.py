@@ -14,6 +14,7 @@ from ktx_cli.context.scan.describe.describe import KIND as DESCRIPTION
 from ktx_cli.context.scan.describe.describe import Descriptions, answers_so_far, describe
 from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash, gather_facts
 from ktx_cli.context.scan.describe.rules import describe_by_rules
+from ktx_cli.context.scan.failures import Failures, Stage, unexpected
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.looks import Seen
 from ktx_cli.context.scan.profiling.model import TableProfile
@@ -43,8 +44,12 @@ class ByRules:
 
     def describe(self, seen: Seen) -> Sequence[Described]:
         """Return what the rules say of every table; one whose rows could not be read now keeps its text."""
-        found = [_by_rules(facts, seen.recorded.get(facts.ref)) for facts in seen.facts()]
+        failures, found = Failures(), []
+        for facts in seen.facts():
+            with failures.stage(Stage.DESCRIPTIONS, facts.ref):
+                found.append(_by_rules(facts, seen.recorded.get(facts.ref)))
         self.report.described = len(found)
+        self.report.failed = {str(each.table): unexpected(each.error) for each in failures.found()}
         return found
 
 

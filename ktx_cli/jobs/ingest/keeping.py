@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktx_cli.connectors.port import Connector, Table, TableRef
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.profiling.dictionary import Dictionary, DictionaryLimits, build_dictionary
-from ktx_cli.context.scan.profiling.model import NOT_READ, SampledTable
+from ktx_cli.context.scan.profiling.model import FAILED, NOT_READ, SampledTable
 from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.context.scan.profiling.store import (
     StoredLook,
     bare,
     comes_back_equal,
+    load_lists,
     load_look,
     load_profiles,
     load_turns,
@@ -54,14 +56,21 @@ class ValueKeeper:
     emit: Emit
 
     def __call__(
-        self, connector: Connector, tables: Sequence[Table], profiled: Profiled, candidate: Candidate | None = None
+        self,
+        connector: Connector,
+        tables: Sequence[Table],
+        profiled: Profiled,
+        candidate: Candidate | None = None,
+        failures: Failures | None = None,
     ) -> list[ResultWarning]:
         """Store them, and return what to say of columns whose list could not be read.
 
-        The candidate is kept where all was read, within the time and from the same data.
+        The candidate is kept where all was read, within the time and from the same data. A table whose lists fail
+        unexpectedly keeps those it has, and is noted in `failures`; None: the error is raised.
         """
         self.emit(StepStarted("values", self.connection))
         started = monotonic()
+        failed = failures or Failures(strict=True)
         dictionary = build_dictionary(
             connector,
             tables,
@@ -69,13 +78,27 @@ class ValueKeeper:
             privacy=self.privacy,
             limits=DictionaryLimits(),
             deadline=started + self.seconds,
+            failures=failed,
         )
-        whole = not dictionary.problems and monotonic() < started + self.seconds and self._comes_back(profiled.tables)
+        without = {each.table for each in failed.noted if each.stage is Stage.VALUES}
+        without |= {each.profile.ref for each in profiled.tables if each.profile.problem == FAILED}
+        dictionary = self._with_earlier(dictionary, without)
+        in_time = monotonic() < started + self.seconds
+        whole = in_time and not without and not dictionary.problems and self._comes_back(profiled.tables)
         look = candidate.look if candidate is not None and whole and candidate.holds() else None
         self._save(profiled, dictionary, look)
         summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.withheld)} withheld"
         self.emit(StepFinished("values", summary, monotonic() - started, self.connection))
         return self._unread(dictionary)
+
+    def _with_earlier(self, dictionary: Dictionary, without: Collection[TableRef | None]) -> Dictionary:
+        """Return the lists with those that are stored of the tables `without` new ones."""
+        if not without:
+            return dictionary
+        with translated(self.state):
+            stored = load_lists(self.database, self.connection)
+        kept = tuple(each for each in stored if each.ref in without)
+        return replace(dictionary, columns=(*dictionary.columns, *kept))
 
     def turns(self) -> Mapping[TableRef, str]:
         """Return table -> when it was profiled last."""

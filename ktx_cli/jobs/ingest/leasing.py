@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable
 
+from ktx_cli.context.scan.failures import ends_more, unexpected
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import Notice, RunStarted
 from ktx_cli.core.text import plural
@@ -17,6 +19,8 @@ from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.leases import Lease, hold_lease
 from ktx_cli.project.repository import EDITED_AFTER_KILL, Repository
 from ktx_cli.project.state import translated
+
+log = logging.getLogger(__name__)
 
 Work = Callable[[Repository, Lease, sqlite3.Connection], None]
 """What a run does while it holds the lease."""
@@ -75,6 +79,11 @@ def refresh_search(run: Run) -> None:
         problem = refresh_index(run.layout, run.config, run.request.environ, emit=run.request.emit).error
     except KtxError as error:
         problem = error
+    except Exception as error:
+        if ends_more(error):
+            raise
+        log.debug("the search index could not be updated", exc_info=error)
+        problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint="ktx index --debug")
     if problem is not None:
         run.warnings.append(ResultWarning("not_indexed", problem.message, hint=problem.hint))
 

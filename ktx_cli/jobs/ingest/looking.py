@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ktx_cli.connectors.port import Connector, Table, TableRef
+from ktx_cli.context.scan.failures import Failures, Stage, with_failed_parts
 from ktx_cli.context.scan.knowledge import Knowledge
 from ktx_cli.context.scan.looks import Findings
-from ktx_cli.context.scan.profiling.model import NOT_READ, SampledTable, TableProfile
+from ktx_cli.context.scan.profiling.counting import unsampled
+from ktx_cli.context.scan.profiling.model import FAILED, NOT_READ, SampledTable, TableProfile
 from ktx_cli.context.scan.profiling.profiler import Budget, Profiled, profile_tables
 from ktx_cli.context.scan.profiling.sparing import SparingConnector
 from ktx_cli.context.scan.profiling.store import StoredLook, without_private, without_values
@@ -41,17 +43,22 @@ class RowsLook:
     emit: Emit
     enrichment: Enrichment | None = None
     keep: ValueKeeper | None = None
+    failures: Failures = field(default_factory=Failures)
 
     def __call__(self, connector: Connector, tables: Sequence[Table], record: Knowledge) -> Findings:
-        """Return what was found. Raises `SourceError` when the source is gone."""
-        proof = None if self.keep is None else proof_of(connector, tables, self.scan)
-        hints = None
-        if self.keep is not None and proof is not None and (earlier := self.keep.earlier(proof)) is not None:
+        """Return what was found, of a stage that failed what `record` has. Raises `SourceError`: the source is gone."""
+        proof, earlier = None, None
+        with self.failures.stage(Stage.REUSE):
+            proof = None if self.keep is None else proof_of(connector, tables, self.scan)
+            earlier = None if self.keep is None or proof is None else self.keep.earlier(proof)
+        findings, hints = None, None
+        if earlier is not None:
             told = earlier.profiles if self.enrichment is not None else ()
             hints = self._hints(tables, told, record)
             if digest_of_hints(hints) == earlier.hints:
-                return self._again(earlier, told, connector, record)
-        return self._anew(connector, tables, record, proof, hints)
+                findings = self._again(earlier, told, connector, record)
+        findings = findings or self._anew(connector, tables, record, proof, hints)
+        return replace(findings, failures=self.failures.found())
 
     def _again(
         self, earlier: EarlierLook, told: tuple[TableProfile, ...], connector: Connector, record: Knowledge
@@ -77,17 +84,21 @@ class RowsLook:
         hints = hints or self._hints(tables, told, record)
         unread = [each.profile.ref for each in profiled.tables if each.profile.problem == NOT_READ]
         sparing: Connector = SparingConnector(connector, unread) if unread else connector
-        found = self._discover(sparing, tables, profiled, hints, until)
+        found = Discovery(dict(record.keys), record.edges)
+        with self.failures.stage(Stage.RELATIONSHIPS):
+            found = self._discover(sparing, tables, profiled, hints, until)
         in_time = monotonic() < until
-        knowledge = Knowledge(found.keys, found.edges)
+        knowledge = with_failed_parts(Knowledge(found.keys, found.edges), record, self.failures.found())
         findings = self._findings(connector, profiled, knowledge, record, told)
         checks = _check_warnings(self.connection, found)
         kept: list[ResultWarning] = []
         if self.keep is not None:
             candidate = None
-            if proof is not None and in_time and not checks and _is_whole(profiled):
-                candidate = self._candidate(connector, tables, proof, hints, knowledge)
-            kept = self.keep(sparing, tables, profiled, candidate)
+            if proof is not None and in_time and not checks and not self.failures.noted and _is_whole(profiled):
+                with self.failures.stage(Stage.REUSE):
+                    candidate = self._candidate(connector, tables, proof, hints, knowledge)
+            with self.failures.stage(Stage.STORE):
+                kept = self.keep(sparing, tables, profiled, candidate, self.failures)
         return replace(findings, warnings=(*findings.warnings, *checks, *kept))
 
     def _candidate(
@@ -109,14 +120,23 @@ class RowsLook:
         told: tuple[TableProfile, ...],
     ) -> Findings:
         profiles = tuple(each.profile for each in profiled.tables)
+        warnings: tuple[ResultWarning, ...] = ()
+        with self.failures.stage(Stage.DIAGNOSTICS):
+            warnings = tuple(left_out_warnings(self.connection, connector, profiled))
         unread = frozenset(each.ref for each in profiles if each.problem == NOT_READ)
         return Findings(
             knowledge=with_earlier(knowledge, record, unread),
-            unseen=frozenset(each.ref for each in profiles if each.problem is not None) - unread,
-            warnings=tuple(left_out_warnings(self.connection, connector, profiled)),
+            unseen=(frozenset(each.ref for each in profiles if each.problem is not None) - unread) | self._undiscovered,
+            warnings=warnings,
             profiles=profiles,
             told=told,
         )
+
+    @property
+    def _undiscovered(self) -> frozenset[TableRef]:
+        """The tables that took no part in the discovery of joins because of a failure."""
+        failed = (each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS)
+        return frozenset(ref for ref in failed if ref is not None)
 
     def _told(self, sampled: Iterable[SampledTable]) -> Iterable[TableProfile]:
         """Return the profiles as a model may see them: values of rows only where `scan.privacy` is `off`."""
@@ -125,18 +145,23 @@ class RowsLook:
     def _hints(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
         if self.enrichment is None or not self.scan.relationships.enabled:
             return GivenHints(recorded_hints(record))
-        return self.enrichment.propose(tables, told, record)
+        with self.failures.stage(Stage.PROPOSALS):
+            return self.enrichment.propose(tables, told, record)
+        return GivenHints(recorded_hints(record))
 
     def _profile(self, connector: Connector, tables: Sequence[Table]) -> Profiled:
         self.emit(StepStarted("profile", self.connection))
         started = monotonic()
-        profiled = profile_tables(
-            connector,
-            tables,
-            self._budget(),
-            lambda done, total: self.emit(StepProgress("profile", done, total, self.connection)),
-            last=None if self.keep is None else self.keep.turns(),
-        )
+        profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
+        with self.failures.stage(Stage.PROFILE):
+            profiled = profile_tables(
+                connector,
+                tables,
+                self._budget(),
+                lambda done, total: self.emit(StepProgress("profile", done, total, self.connection)),
+                last=None if self.keep is None else self.keep.turns(),
+                failures=self.failures,
+            )
         summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
         self.emit(StepFinished("profile", summary, monotonic() - started, self.connection))
         return profiled
@@ -160,7 +185,8 @@ class RowsLook:
         started = monotonic()
         sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
         left = max(0.0, until - started)
-        found = discover(connector, tables, profiled.tables, self.scan.relationships, sources, seconds=left)
+        settings = self.scan.relationships
+        found = discover(connector, tables, profiled.tables, settings, sources, seconds=left, failures=self.failures)
         summary = f"{plural(len(found.accepted()), 'join')} among {plural(len(found.edges), 'candidate')}"
         self.emit(StepFinished("relationships", summary, monotonic() - started, self.connection))
         # That a spared table was not asked is said once, for all of them.

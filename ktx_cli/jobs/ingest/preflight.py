@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, RunStopped
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, probe_through, require_models
 from ktx_cli.llm.caching import divergence
@@ -10,12 +10,8 @@ from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.usage import UsageFact
 
 
-class PreflightFailed(Exception):
+class PreflightFailed(RunStopped):
     """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
-
-    def __init__(self, error: KtxError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 class Preflight:

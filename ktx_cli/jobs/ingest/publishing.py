@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ktx_cli.context.scan.catalog import has_parsed_copies, write_parsed_copies
 from ktx_cli.context.scan.committed import folders
+from ktx_cli.context.scan.failures import Failures, Stage
+from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.events import StepFinished, StepStarted
@@ -104,13 +106,22 @@ def remember(run: Run, now: ProjectBase, database: sqlite3.Connection) -> None:
     """Store what the next run compares with, and the parsed copies. `now`: what was read or has been committed."""
     held = {path for path, _ in run.report.held}
     for outcome in run.outcomes:
-        files = None
-        if not held.intersection(outcome.files):
-            files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
-        with translated(run.layout.state):
-            ledger.record_scan(database, run.report.run_id, outcome, files)
-        if outcome.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
-            write_parsed_copies(run.layout, outcome.connection, outcome.shards)
+        failures = Failures()
+        with failures.stage(Stage.REMEMBER):
+            _remember_scan(run, outcome, now, database, held)
+        run.note_failures(outcome.connection, failures.found())
+
+
+def _remember_scan(
+    run: Run, outcome: ScanOutcome, now: ProjectBase, database: sqlite3.Connection, held: Collection[str]
+) -> None:
+    files = None
+    if not set(held).intersection(outcome.files):
+        files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
+    with translated(run.layout.state):
+        ledger.record_scan(database, run.report.run_id, outcome, files)
+    if outcome.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
+        write_parsed_copies(run.layout, outcome.connection, outcome.shards)
 
 
 def remember_sources(run: Run, database: sqlite3.Connection) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ktx_cli.context.scan.failures import StageFailure
 from ktx_cli.context.scan.gone import GoneJoin
 from ktx_cli.context.scan.outcome import ScanOutcome, TableChanges
 from ktx_cli.context.scan.review import ReviewedEdge, Standing
@@ -70,7 +71,7 @@ class ConnectionReport:
     `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
     `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
     `joins`: those that stand, the surest first; `gone`: those that stood before. `enriched`: what became of the
-    descriptions; None: nobody was to write any.
+    descriptions; None: nobody was to write any. `failures`: stages of the scan that failed.
     """
 
     connection: str
@@ -86,6 +87,7 @@ class ConnectionReport:
     joins: tuple[ReviewedEdge, ...] = ()
     gone: tuple[GoneJoin, ...] = ()
     enriched: Enriched | None = None
+    failures: tuple[StageFailure, ...] = ()
     seconds: float = 0.0
     error: KtxError | None = None
 
@@ -111,13 +113,15 @@ class ConnectionReport:
             joins=_standing_joins(outcome) if outcome.looked else (),
             gone=outcome.gone,
             enriched=enriched,
+            failures=outcome.failures,
             seconds=seconds,
         )
 
     @property
     def left_out(self) -> list[str]:
         """What of the connection was not done, though the connection was scanned."""
-        return [] if self.enriched is None else self.enriched.left_out()
+        texts = [] if self.enriched is None else self.enriched.left_out()
+        return [*map(str, self.failures), *texts]
 
     @property
     def summary(self) -> str:
@@ -172,6 +176,7 @@ class ConnectionReport:
                 for e in self.joins
             ],
             "gone": [each.to_json() for each in self.gone],
+            "failures": [each.to_json() for each in self.failures],
             "descriptions": None if self.enriched is None else self.enriched.to_json(),
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),

@@ -22,7 +22,6 @@ from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.leasing import recover, refresh_search, under_lease
 from ktx_cli.jobs.ingest.models import Models
 from ktx_cli.jobs.ingest.preflight import Preflight, PreflightFailed
-from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.prompts import Prompts
 from ktx_cli.jobs.ingest.publishing import (
     begin_workspace,
@@ -226,7 +225,7 @@ def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enr
         if outcome is not None:
             run.outcomes.append(outcome)
             run.warnings.extend(outcome.warnings)
-            run.warnings.extend(problem_warnings(outcome))
+            run.warnings.extend(each.warning(outcome.connection) for each in outcome.failures)
 
 
 def _name_absent(run: Run, repository: Repository, base: ProjectBase) -> None:

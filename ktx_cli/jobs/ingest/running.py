@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktx_cli.connectors.registry import dialect_of
+from ktx_cli.context.scan.failures import StageFailure
 from ktx_cli.context.scan.outcome import ScanOutcome
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.core.errors import ResultWarning
@@ -80,6 +81,14 @@ class Run:
         """Add a warning that is not there yet."""
         if warning not in self.warnings:
             self.warnings.append(warning)
+
+    def note_failures(self, connection: str, failures: Iterable[StageFailure]) -> None:
+        """Report stages of a connection that failed after it was scanned."""
+        for failure in failures:
+            self.warn(failure.warning(connection))
+            for report in self.report.connections:
+                if report.connection == connection:
+                    report.failures = (*report.failures, failure)
 
     @property
     def works(self) -> list[SourceWork]:

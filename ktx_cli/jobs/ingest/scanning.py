@@ -11,17 +11,18 @@ from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import ConnectionTest
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.committed import Base
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.looks import Look
 from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.context.scan.scan import scan_connection
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning, RunStopped
 from ktx_cli.core.events import Emit, StepFinished, StepStarted
 from ktx_cli.jobs.ingest.depth import Depth
 from ktx_cli.jobs.ingest.enriched import Enrichment
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
 from ktx_cli.jobs.ingest.looking import RowsLook
-from ktx_cli.jobs.ingest.preflight import PreflightFailed
+from ktx_cli.jobs.ingest.problems import problem_warnings
 from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport
 from ktx_cli.jobs.ingest.targets import Target
 from ktx_cli.jobs.privileges import access_gap
@@ -70,7 +71,7 @@ def scan_target(context: ScanContext, target: Target) -> tuple[ConnectionReport,
         outcome = _scan(context, target, enrichment)
         enriched = None if enrichment is None else enrichment.report
         report = ConnectionReport.of(outcome, monotonic() - started, enriched=enriched, dry_run=context.dry_run)
-    except PreflightFailed:
+    except (RunStopped, CancelledError):
         raise
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on
         error = problem if isinstance(problem, KtxError) else _internal(target, problem)
@@ -106,6 +107,10 @@ def _scan(context: ScanContext, target: Target, enrichment: Enrichment | None) -
         )
         if not outcome.tables:
             outcome.warnings += _nothing_to_read(context, target, connector.test(scope))
+    failures = Failures()
+    with failures.stage(Stage.DIAGNOSTICS):
+        outcome.warnings += tuple(problem_warnings(outcome))
+    outcome.failures += failures.found()
     return outcome
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from ktx_cli.connectors.identifiers import quote, table_path
 from ktx_cli.connectors.port import Connector, Scope, TableRef
-from ktx_cli.context.scan.profiling.model import NOT_READ, TableProfile
+from ktx_cli.context.scan.profiling.model import FAILED, NOT_READ, TableProfile
 from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.core.errors import ResultWarning, SourceError
 from ktx_cli.core.text import listing, plural
@@ -92,7 +92,7 @@ def _unread(profiles: Iterator[TableProfile]) -> Iterator[_Unread]:
     for profile in profiles:
         if profile.problem is None:
             yield from (_Unread(profile.ref, each.name, each.problem) for each in profile.columns if each.problem)
-        elif profile.problem not in (OUT_OF_TIME, NOT_READ):
+        elif profile.problem not in (OUT_OF_TIME, NOT_READ, FAILED):
             yield _Unread(profile.ref, None, profile.problem)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+from ktx_cli.context.scan.failures import ends_more, unexpected
 from ktx_cli.llm.errors import LlmError
+
+log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -20,6 +24,18 @@ _OVER_BUDGET: Final = "error_max_budget_usd"
 def is_of_one_call(error: LlmError) -> bool:
     """Say whether other calls may succeed all the same: nothing is wrong with account, limits, budget or network."""
     return error.code in _OF_ONE_CALL and error.details.get("subtype") != _OVER_BUDGET
+
+
+def error_of_call(error: Exception) -> LlmError | None:
+    """Return the error of a call where it is one of this call alone; an unexpected one costs no more than its call."""
+    if isinstance(error, LlmError):
+        return error if is_of_one_call(error) else None
+    if ends_more(error):
+        return None
+    log.debug("a model call of a scan failed", exc_info=error)
+    return LlmError(
+        unexpected(type(error).__name__), code="execution", hint="run the command again with --debug to see where"
+    )
 
 
 async def side_by_side(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], concurrency: int) -> None:

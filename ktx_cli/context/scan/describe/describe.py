@@ -9,7 +9,7 @@ from typing import Final
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.prompts import Prompt
 from ktx_cli.context.scan.describe.answers import DescribeAnswer, read_answer
-from ktx_cli.context.scan.describe.calling import ROLE, is_of_one_call, side_by_side
+from ktx_cli.context.scan.describe.calling import ROLE, error_of_call, side_by_side
 from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash
 from ktx_cli.context.scan.describe.labels import Labels
 from ktx_cli.context.scan.describe.packing import Call, Limits, plan_calls
@@ -149,17 +149,21 @@ class _Asking:
 
     async def _try(self, call: Call) -> LlmError | None:
         """Ask once; return the error where it is one of this call alone."""
+        try:
+            await self._ask_once(call)
+        except Exception as error:
+            of_call = error_of_call(error)
+            if of_call is not None and (self.answers or self.result.calls < HOPELESS):
+                return of_call
+            raise
+        return None
+
+    async def _ask_once(self, call: Call) -> None:
         text = message(self.works[piece.ref].json(piece) for piece in call)
         self.result.calls += 1
-        try:
-            given = await self.runtime.generate_object(text, DescribeAnswer, system=self.prompt.text, role=ROLE)
-        except LlmError as error:
-            if is_of_one_call(error) and (self.answers or self.result.calls < HOPELESS):
-                return error
-            raise
+        given = await self.runtime.generate_object(text, DescribeAnswer, system=self.prompt.text, role=ROLE)
         self.answers += 1
         self._take(given.value, call)
-        return None
 
     def _take(self, answer: DescribeAnswer, call: Call) -> None:
         reading = read_answer(answer, call, self.tables, {piece.ref: self.works[piece.ref].labels for piece in call})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.connectors.port import Column, Connector, ObjectProblem, Table, TableRef
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.profiling.dictionary_reading import ValueReader
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
 from ktx_cli.context.scan.profiling.plain import plain_value
@@ -72,10 +73,12 @@ def build_dictionary(
     privacy: Privacy,
     limits: DictionaryLimits,
     deadline: float,
+    failures: Failures | None = None,
 ) -> Dictionary:
     """Return the dictionary of a connection; nothing for `strict`. `deadline`: of `core.clock.monotonic`.
 
-    A table or column that fails costs only itself; `SourceError` only when the source is gone.
+    A table or column that fails costs only itself; `SourceError` only when the source is gone. `failures`: takes what
+    fails unexpectedly, a table each; None: it is raised.
     """
     if privacy == "strict":
         return Dictionary()
@@ -83,14 +86,30 @@ def build_dictionary(
     reader = ValueReader(connector, limits.distinct, limits.length, deadline)
     columns: list[ColumnValues] = []
     withheld: list[tuple[TableRef, str, Refusal]] = []
+    failed = failures or Failures(strict=True)
     for table in tables:
-        for found in _lists(table, samples[table.ref], reader, limits) if table.ref in samples else ():
-            refused = _refused(table, found)
-            if refused is None:
-                columns.append(_values(table, found, limits))
-            else:
-                withheld.append((table.ref, found.column, refused))
+        if table.ref not in samples:
+            continue
+        with failed.stage(Stage.VALUES, table.ref):
+            listed, refused = _of_table(table, samples[table.ref], reader, limits)
+            columns += listed
+            withheld += refused
     return Dictionary(tuple(columns), tuple(withheld), tuple(reader.problems), reader.statements)
+
+
+def _of_table(
+    table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits
+) -> tuple[list[ColumnValues], list[tuple[TableRef, str, Refusal]]]:
+    """Return the lists of a table, and the columns whose values are withheld."""
+    columns: list[ColumnValues] = []
+    withheld: list[tuple[TableRef, str, Refusal]] = []
+    for found in _lists(table, sample, reader, limits):
+        refused = _refused(table, found)
+        if refused is None:
+            columns.append(_values(table, found, limits))
+        else:
+            withheld.append((table.ref, found.column, refused))
+    return columns, withheld
 
 
 def declared_values(column: Column) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from typing import Any
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.connectors.sampling import SampleMethod
 
+FAILED = "profiling failed unexpectedly"
+"""The `problem` of a table whose profile a bug of ktx prevented."""
+
 NOT_READ = "its rows are not read: scan.views"
 """The `problem` of a view or foreign table that nobody looked into on purpose."""
 

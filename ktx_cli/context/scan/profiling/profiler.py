@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from ktx_cli.connectors.port import Connector, Table, TableKind, TableRef
 from ktx_cli.connectors.sampling import SampleLimits, exact_texts, read_sample, why
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.profiling.counting import count_sample, unread, unsampled
-from ktx_cli.context.scan.profiling.model import SampledTable
+from ktx_cli.context.scan.profiling.model import FAILED, SampledTable
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.scan import Views
@@ -72,23 +73,32 @@ def profile_tables(
     budget: Budget,
     progress: Callable[[int, int], None] = lambda done, total: None,
     last: Mapping[TableRef, str] | None = None,
+    failures: Failures | None = None,
 ) -> Profiled:
     """Sample and count every table. Raises `SourceError` only when the source itself is gone.
 
     `last`: table -> when it was profiled last, as sortable text. Those that never were come first, then the longest
-    ago, so that what the time did not reach in one run it reaches in the next.
+    ago, so that what the time did not reach in one run it reaches in the next. `failures`: takes what fails
+    unexpectedly; None: it is raised.
     """
+    failed = failures or Failures(strict=True)
     left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
     asked = _in_turn([table for table in tables if table.ref not in left_alone], last or {})
     columns = sum(len(table.columns) for table in asked)
     rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
     limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
-    exact, statements = exact_texts(connector, asked) if budget.seconds > 0 else ({}, 0)
+    exact: Mapping[TableRef, frozenset[str]] = {}
+    statements = 0
+    if budget.seconds > 0:
+        with failed.stage(Stage.PROFILE):
+            exact, statements = exact_texts(connector, asked)
     late = 0
     found = left_alone.copy()
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+        with failed.stage(Stage.PROFILE, table.ref):
+            return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+        return unsampled(table, FAILED), 0
 
     for done, (sampled, sent) in enumerate(_each(one, asked, connector, budget), start=1):
         found[sampled.profile.ref] = sampled

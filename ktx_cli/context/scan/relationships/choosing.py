@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.relationships.copies import originals
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
 from ktx_cli.context.scan.relationships.keys import (
@@ -67,41 +68,60 @@ class Uniques:
         return [column for columns in self.by_table.values() for column in columns]
 
 
-def find_uniques(tables: Iterable[TableFacts], confirm: Confirm) -> Uniques:
-    """Return the unique columns of every table; what only the sample says is confirmed on all rows."""
+def find_uniques(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures | None = None) -> Uniques:
+    """Return the unique columns of every table; what only the sample says is confirmed on all rows.
+
+    A table that fails unexpectedly has none and is noted in `failures`; None: the error is raised.
+    """
+    failed = failures or Failures(strict=True)
     found: dict[TableFacts, list[ColumnFacts]] = {}
     for table in tables:
-        declared = _declared(table)
-        ranked = unique_columns(table)
-        if not ranked and table.sampled.profile.rows == 0:
-            ranked = [column for column in table.columns[:1] if column.keyed]
-        ranked = declared + [column for column in ranked if column not in declared]
-        kept: list[ColumnFacts] = []
-        for column in ranked:
-            if len(kept) == PARENTS_A_TABLE or (kept and not _worth(column, kept[0])):
-                break
-            if column in declared or table.complete or confirm(table, [column]) is not False:
-                kept.append(column)
-        found[table] = kept
-        table.likeliest = kept[0] if kept else None
+        found[table] = []
+        with failed.stage(Stage.RELATIONSHIPS, table.table.ref):
+            found[table] = _uniques_of(table, confirm)
+        table.likeliest = next(iter(found[table]), None)
     return Uniques(found)
 
 
+def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
+    declared = _declared(table)
+    ranked = unique_columns(table)
+    if not ranked and table.sampled.profile.rows == 0:
+        ranked = [column for column in table.columns[:1] if column.keyed]
+    ranked = declared + [column for column in ranked if column not in declared]
+    kept: list[ColumnFacts] = []
+    for column in ranked:
+        if len(kept) == PARENTS_A_TABLE or (kept and not _worth(column, kept[0])):
+            break
+        if column in declared or table.complete or confirm(table, [column]) is not False:
+            kept.append(column)
+    return kept
+
+
 def choose_keys(
-    uniques: Uniques, accepted: Sequence[Pair], names: NameIndex, confirm: Confirm
+    uniques: Uniques,
+    accepted: Sequence[Pair],
+    names: NameIndex,
+    confirm: Confirm,
+    failures: Failures | None = None,
 ) -> dict[TableFacts, KeyChoice]:
-    """Return the primary key of every table that has one."""
+    """Return the primary key of every table that has one.
+
+    A table that fails unexpectedly has none and is noted in `failures`; None: the error is raised.
+    """
+    failed = failures or Failures(strict=True)
     outgoing: dict[TableFacts, dict[ColumnFacts, Pair]] = defaultdict(dict)
     incoming: dict[ColumnFacts, float] = defaultdict(float)
     for pair in accepted:
         outgoing[pair.child.table][pair.child] = pair
         if pair.child.table is not pair.key.table:
             incoming[pair.key] += pair.score
-    chosen = {}
+    chosen: dict[TableFacts, KeyChoice] = {}
     for table, columns in uniques.by_table.items():
-        choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
-        if choice is not None:
-            chosen[table] = choice
+        with failed.stage(Stage.KEYS, table.table.ref):
+            choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
+            if choice is not None:
+                chosen[table] = choice
     chosen = with_tenants(chosen, outgoing)
     repeated = originals(chosen)
     return {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ktx_cli.connectors.port import Connector, DatabaseSchema, Table
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.profiling.model import SampledTable
 from ktx_cli.context.scan.profiling.profiler import Budget, profile_tables
@@ -23,11 +24,11 @@ from ktx_cli.context.scan.relationships.edges import (
     status_of,
     with_sure_cardinality,
 )
-from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, gather
+from ktx_cli.context.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts, gather
 from ktx_cli.context.scan.relationships.hinted import Hints, hints_of
 from ktx_cli.context.scan.relationships.hints import HintSource
 from ktx_cli.context.scan.relationships.matching import NameIndex
-from ktx_cli.context.scan.relationships.model import Check, Discovery, Edge, EdgeStatus
+from ktx_cli.context.scan.relationships.model import Check, Discovery, Edge, EdgeStatus, KeyChoice
 from ktx_cli.context.scan.relationships.pairs import Pair, find_pairs
 from ktx_cli.context.scan.relationships.polymorphic import Branch, find_branches
 from ktx_cli.context.scan.relationships.ranker import Ranker, load_ranker, score_pairs
@@ -63,17 +64,19 @@ def discover(
     ranker: Ranker | None = None,
     *,
     seconds: float | None = None,
+    failures: Failures | None = None,
 ) -> Discovery:
     """Find the keys and joins of tables that were sampled. Declared keys are taken as given, declared joins left out.
 
     `seconds`: how long the database may be asked; what is not checked by then is put up for review, with that reason.
-    A statement that fails costs only its edge. Raises `SourceError` when the database is gone.
+    A statement that fails costs only its edge. Raises `SourceError` when the database is gone. `failures`: takes what
+    fails unexpectedly, as far as the rest does not need it; None: it is raised.
     """
-    facts = gather(connector.dialect, tables, sampled)
+    failed = failures or Failures(strict=True)
+    facts = gather(connector.dialect, tables, sampled, failed)
     until = None if seconds is None else monotonic() + seconds
-    return _Search(
-        facts, settings, _questions(connector, facts, settings, until), sources, ranker or load_ranker()
-    ).run()
+    questions = _questions(connector, facts, settings, until)
+    return _Search(facts, settings, questions, sources, ranker or load_ranker(), failed).run()
 
 
 def candidate_pairs(
@@ -98,18 +101,27 @@ class _Search:
     questions: Questions
     sources: Sequence[HintSource]
     ranker: Ranker
+    failures: Failures = field(default_factory=lambda: Failures(strict=True))
 
     def run(self) -> Discovery:
-        uniques = find_uniques(self.facts.tables, self.questions.is_unique)
+        uniques = find_uniques(self.facts.tables, self.questions.is_unique, self.failures)
         names = NameIndex(self.facts.tables, uniques.keys)
-        hints = hints_of(self.sources, self.facts, uniques.keys)
+        hints = Hints()
+        with self.failures.stage(Stage.HINTS):
+            hints = hints_of(self.sources, self.facts, uniques.keys)
         pairs = self.ranked_pairs(uniques, names, hints)
         resolved = resolve(pairs, self.settings.accept_threshold)
         checks = self.questions.check_pairs(resolved.winners)
         accepted = [pair for pair in resolved.winners if self._status(pair, checks[id(pair)]) is EdgeStatus.ACCEPTED]
-        keys = choose_keys(uniques, accepted, names, self.questions.is_unique)
-        composites = find_composites(self.facts.tables, keys, accepted, names, self.questions.check_rows, hints.several)
-        branches = find_branches(self.facts.tables, uniques.keys, names)
+        keys: dict[TableFacts, KeyChoice] = {}
+        with self.failures.stage(Stage.KEYS):
+            keys = choose_keys(uniques, accepted, names, self.questions.is_unique, self.failures)
+        composites: list[CompositePair] = []
+        with self.failures.stage(Stage.COMPOSITES):
+            composites = self._composites(keys, accepted, names, hints)
+        branches: list[Branch] = []
+        with self.failures.stage(Stage.POLYMORPHIC):
+            branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
         edges = self._edges(pairs, resolved, checks, composites, branches, set(uniques.keys))
         by_ref = {table.table.ref: table for table in self.facts.tables}
         edges = [with_sure_cardinality(edge, by_ref[edge.child], keys.get(by_ref[edge.child])) for edge in edges]
@@ -119,6 +131,11 @@ class _Search:
             queries=self.questions.queries,
             problems=self.questions.all_problems(),
         )
+
+    def _composites(
+        self, keys: Mapping[TableFacts, KeyChoice], accepted: Sequence[Pair], names: NameIndex, hints: Hints
+    ) -> list[CompositePair]:
+        return find_composites(self.facts.tables, keys, accepted, names, self.questions.check_rows, hints.several)
 
     def ranked_pairs(self, uniques: Uniques, names: NameIndex, hints: Hints) -> list[Pair]:
         """Return the pairs worth a look, with their scores."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.profiling.model import ColumnProfile, SampledTable, ValueKind
 from ktx_cli.context.scan.relationships.names import key_base, local_key_words, own_prefix, table_words, tokens, words
 from ktx_cli.context.scan.relationships.splitting import Splitter, string_prefix, without_prefix
@@ -131,18 +132,24 @@ class DatabaseFacts:
         return [column for table in self.tables for column in table.columns]
 
 
-def gather(dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable]) -> DatabaseFacts:
-    """Return the facts of the tables that can take part; views only repeat what their tables hold."""
+def gather(
+    dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures | None = None
+) -> DatabaseFacts:
+    """Return the facts of the tables that can take part; views only repeat what their tables hold.
+
+    A table that fails unexpectedly takes no part and is noted in `failures`; None: the error is raised.
+    """
+    failed = failures or Failures(strict=True)
     pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
     names = [table.ref.name for table, _ in chosen]
     local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
     spoken = table_words(names)
-    found = [
-        _table(table, sample, splitter.split(spoken[table.ref.name]), number, splitter, local)
-        for number, (table, sample) in enumerate(chosen)
-    ]
+    found: list[TableFacts] = []
+    for table, sample in chosen:
+        with failed.stage(Stage.RELATIONSHIPS, table.ref):
+            found.append(_table(table, sample, splitter.split(spoken[table.ref.name]), len(found), splitter, local))
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
 

@@ -48,7 +48,7 @@ class NameIndex:
         self._by_letter: dict[str, list[str]] = defaultdict(list)
         self._tables = tables
         for table in tables:
-            for word in {*table.words, "".join(table.words), "".join(each[0] for each in table.words)}:
+            for word in {*table.words, "".join(table.words), "".join(each[:1] for each in table.words)} - {""}:
                 self._by_word[word].add(table.number)
         for word in self._by_word:
             self._by_letter[word[0]].append(word)
@@ -131,7 +131,7 @@ class NameIndex:
     def _matching(self, word: str) -> set[int]:
         known = self._words.get(word)
         if known is None:
-            near = [other for other in self._by_letter.get(word[0], ()) if alike(word, other) > 0]
+            near = [other for other in self._by_letter.get(word[:1], ()) if alike(word, other) > 0]
             known = self._words[word] = {number for other in near for number in self._by_word[other]}
         return known
 

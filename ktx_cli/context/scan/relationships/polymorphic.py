@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ktx_cli.context.scan.failures import Failures, Stage
 from ktx_cli.context.scan.relationships.facts import ColumnFacts, Family, TableFacts
 from ktx_cli.context.scan.relationships.matching import NameIndex
 from ktx_cli.context.scan.relationships.model import Check
@@ -38,22 +39,33 @@ class Branch:
     named: float
 
 
-def find_branches(tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex) -> list[Branch]:
+def find_branches(
+    tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex, failures: Failures | None = None
+) -> list[Branch]:
     """Return the branches of every column whose values belong to different tables by the value of another column.
 
     A value of the discriminator has to name the table, or one table alone has to hold what stands beside the value; of
     several the one in the column's own schema. There must be at least two such tables, unless the discriminator has one
-    value alone, which names its table clearly.
+    value alone, which names its table clearly. A table that fails unexpectedly has none and is noted in `failures`;
+    None: the error is raised.
     """
+    failed = failures or Failures(strict=True)
     by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
     for key in keys:
         by_table[key.table.number].append(key)
     found: list[Branch] = []
     for table in tables:
-        for discriminator in filter(_is_discriminator, table.columns):
-            for child in table.columns:
-                if child is not discriminator and _belongs(child, discriminator):
-                    found += _branches(child, discriminator, by_table, names)
+        with failed.stage(Stage.POLYMORPHIC, table.table.ref):
+            found += _of_table(table, by_table, names)
+    return found
+
+
+def _of_table(table: TableFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex) -> list[Branch]:
+    found: list[Branch] = []
+    for discriminator in filter(_is_discriminator, table.columns):
+        for child in table.columns:
+            if child is not discriminator and _belongs(child, discriminator):
+                found += _branches(child, discriminator, by_table, names)
     return found
 
 
@@ -104,7 +116,7 @@ def _branch(
     by_table: Mapping[int, Sequence[ColumnFacts]],
     names: NameIndex,
 ) -> Branch | None:
-    words = tokens(str(kind))
+    words = tuple(word for word in tokens(str(kind)) if word)  # a blank text names nothing
     spoken = names.tables(words)
     named = {number: score for number, score in spoken.items() if score >= LEAST_NAMED}
     for number in names.meant(words):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ktx_cli.connectors.port import TableRef
 from ktx_cli.context.prompts import Prompt
 from ktx_cli.context.scan.describe.batching import Batch, likely_parents, plan_batches
-from ktx_cli.context.scan.describe.calling import ROLE, is_of_one_call, side_by_side
+from ktx_cli.context.scan.describe.calling import ROLE, error_of_call, side_by_side
 from ktx_cli.context.scan.describe.describe import Progress, ignore_progress
 from ktx_cli.context.scan.describe.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
 from ktx_cli.context.scan.describe.joins import (
@@ -153,26 +153,30 @@ class _Asking:
 
     async def _try(self, batch: Batch) -> LlmError | None:
         """Ask once, unless the store has the answer; return the error where it is one of this call alone."""
+        try:
+            await self._ask(batch)
+        except Exception as error:
+            of_call = error_of_call(error)
+            if of_call is None:
+                raise
+            return of_call
+        return None
+
+    async def _ask(self, batch: Batch) -> None:
         version = self.prompt.version
         key = sha256_of([version, [structure_hash(self.facts[ref].table, version) for ref in batch]])
         kept = from_json(self.store.get(KIND, key))
         if kept is not None:
             self.result.reused += 1
             self.proposed += kept
-            return None
+            return
         self.result.calls += 1
         text = message(self.shown[ref] for ref in batch)
-        try:
-            given = await self.runtime.generate_object(text, JoinsAnswer, system=self.prompt.text, role=ROLE)
-        except LlmError as error:
-            if is_of_one_call(error):
-                return error
-            raise
+        given = await self.runtime.generate_object(text, JoinsAnswer, system=self.prompt.text, role=ROLE)
         found = [each for each in map(self._known, given.value.joins) if each is not None]
         self.result.unknown += len(given.value.joins) - len(found)
         self.store.put(KIND, key, [to_json(each) for each in found])
         self.proposed += found
-        return None
 
     def _known(self, answer: JoinAnswer) -> ProposedJoin | None:
         """Return a proposal with the names of the database, None where one of them is unknown."""
