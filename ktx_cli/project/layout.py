@@ -13,6 +13,9 @@ RAW_NAME = "raw-sources"
 WIKI_NAME = "wiki"
 EVALS_NAME = "evals"
 SCHEMA_NAME = "_schema"
+OWN_NAMES = frozenset({CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME})
+"""What ktx keeps at the top of a folder that has a `ktx.yaml`: no source ever reads it."""
+
 DATABASE_SOURCE = "live-database"
 """The name of a database scan among the raw sources, as the TypeScript ktx has it."""
 

@@ -14,12 +14,9 @@ from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projectio
 from ktx_cli.context.sources.unread import Unread
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.text import plural, shell_words
-from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
 
 if TYPE_CHECKING:
     from ktx_cli.context.sources.git_source import Origin
-
-_WIKI_NAME = "wiki"
 
 
 class FilesSource:
@@ -34,7 +31,7 @@ class FilesSource:
         if getattr(entry, "repo_url", None):
             return _from_repository(entry, context)
         root = _local(entry.path, context)
-        found = read_folder(root, SUFFIXES, without=_own_folders(context.layout), stopped=context.stopped)
+        found = read_folder(root, SUFFIXES, stopped=context.stopped)
         return _snapshot(found, entry.path, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
@@ -105,11 +102,6 @@ def _local(path: str, context: FetchContext) -> Path:
         what = f"{folder} is a file, not a folder" if folder.exists() else f"there is no folder {folder}"
         raise SourceError(f"{where}: {what}", hint=hint, details={"path": str(folder)})
     return folder
-
-
-def _own_folders(layout: Layout) -> list[Path]:
-    """Return the folders of the project that ktx writes: what it made of documents is no document."""
-    return [layout.private, *(layout.root / name for name in (_WIKI_NAME, SEMANTIC_NAME, RAW_NAME))]
 
 
 def _snapshot(found: Found, origin: str, context: FetchContext) -> Snapshot:

@@ -15,6 +15,7 @@ from ktx_cli.context.sources.unread import Unread
 from ktx_cli.core.errors import CancelledError, StorageError
 from ktx_cli.core.text import one_line
 from ktx_cli.project.files import read_bytes, storage_error
+from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES
 
 MAX_FILE_BYTES: Final = 20_000_000
 MAX_FILES: Final = 100_000
@@ -36,16 +37,15 @@ def read_folder(
     root: Path,
     suffixes: Collection[str],
     *,
-    without: Collection[Path] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> Found:
     """Return the files below `root` that end in one of `suffixes` (lower case), hashed.
 
-    One thread reads them: several, which hand over after each small file, take four times as long. `without`: folders
-    of ktx itself that are passed over. Raises `StorageError` where the root cannot be listed, `CancelledError` when
+    One thread reads them: several, which hand over after each small file, take four times as long. What ktx itself
+    keeps in a project is passed over. Raises `StorageError` where the root cannot be listed, `CancelledError` when
     `stopped()` says so.
     """
-    walk = _Walk(root.resolve(), frozenset(suffixes), {folder.resolve() for folder in without}, stopped)
+    walk = _Walk(root.resolve(), frozenset(suffixes), stopped)
     for path, place in sorted(walk.paths().items()):
         walk.take(path, _hashed(path, place, stopped))
     walk.found.skipped.sort(key=lambda skipped: skipped.what)
@@ -54,10 +54,10 @@ def read_folder(
 
 
 class _Walk:
-    def __init__(self, root: Path, suffixes: frozenset[str], without: set[Path], stopped: Callable[[], bool]) -> None:
+    def __init__(self, root: Path, suffixes: frozenset[str], stopped: Callable[[], bool]) -> None:
         self.found = Found()
         self.unread = Unread()
-        self._root, self._suffixes, self._without, self._stopped = root, suffixes, without, stopped
+        self._root, self._suffixes, self._stopped = root, suffixes, stopped
         self._paths: dict[str, Path] = {}
 
     def paths(self) -> dict[str, Path]:
@@ -66,7 +66,12 @@ class _Walk:
         while waiting:
             _look(self._stopped)
             folder, prefix = waiting.pop()
-            for entry in self._listed(folder, prefix):
+            listed = self._listed(folder, prefix)
+            is_project = any(entry.name == CONFIG_NAME for entry in listed)
+            for entry in listed:
+                if is_project and entry.name in OWN_NAMES:
+                    self._own(entry, prefix + entry.name)
+                    continue
                 inner = self._entry(entry, prefix + entry.name)
                 if inner is not None:
                     waiting.append((inner, f"{prefix}{entry.name}/"))
@@ -102,11 +107,14 @@ class _Walk:
             self._file(Path(entry.path), entry.stat(follow_symlinks=False).st_size, path)
         return None
 
+    def _own(self, entry: os.DirEntry[str], path: str) -> None:
+        """Leave out what ktx keeps in a project: what it made of documents is no document."""
+        if entry.name not in _NEVER_NAMED and entry.is_dir():
+            self._leave(f"{path}/", "a folder ktx writes to")
+
     def _folder(self, entry: os.DirEntry[str], path: str) -> Path | None:
         folder = Path(entry.path)
-        if folder in self._without:
-            self._leave(f"{path}/", "a folder ktx writes to")
-        elif entry.name in _LEFT_OUT or entry.name.startswith("."):
+        if entry.name in _LEFT_OUT or entry.name.startswith("."):
             if entry.name not in _NEVER_NAMED:
                 self._leave(f"{path}/", "a hidden folder" if entry.name.startswith(".") else "packages of others")
         else:

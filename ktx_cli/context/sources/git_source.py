@@ -22,6 +22,7 @@ from ktx_cli.context.sources.port import FetchContext
 from ktx_cli.core.errors import CancelledError, ConfigError, ResultWarning, SourceError, StorageError
 from ktx_cli.project import secrets
 from ktx_cli.project.files import read_bytes, storage_error
+from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES
 
 MAX_BYTES: Final = 5_000_000
 """The largest file that is read, unless a source says otherwise."""
@@ -33,6 +34,18 @@ _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 Wanted = Callable[[str], int]
 """Takes a path and returns how many bytes of it may be read at most; 0: it is not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guided:
+    """A choice of files that rests on what some of them say, such as `dbt_project.yml`.
+
+    `is_guide`: takes a path. `wanted`: takes the contents of all guides by path.
+    """
+
+    is_guide: Callable[[str], bool]
+    wanted: Callable[[Mapping[str, bytes]], Wanted]
+
 
 Lack = Callable[[str, Iterable[str]], ConfigError | None]
 """Takes a place and the paths in it, and returns what is wrong where what a source needs is not among them."""
@@ -56,8 +69,8 @@ class Origin:
     folder_key: str = "source_dir"
 
 
-def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted) -> Snapshot:
-    """Return the files wanted.
+def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted | Guided) -> Snapshot:
+    """Return the files wanted; never those that ktx itself keeps in a project.
 
     Raises `ConfigError` for settings that lead nowhere, `RepositoryUnreachableError`, `RepositoryDeniedError`,
     `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
@@ -124,10 +137,12 @@ def _below(folder: Path, origin: Origin) -> Path:
     return found
 
 
-def _from_folder(folder: Path, context: FetchContext, wanted: Wanted, origin: Origin) -> Snapshot:
+def _from_folder(folder: Path, context: FetchContext, choice: Wanted | Guided, origin: Origin) -> Snapshot:
     files: dict[str, RawFile] = {}
     skipped: list[Skipped] = []
-    for path, place in _walk(folder):
+    places = list(_walk(folder))
+    wanted = choice if not isinstance(choice, Guided) else choice.wanted(_guides_of(folder, places, choice))
+    for path, place in places:
         _look_up(context)
         limit = wanted(path)
         if not limit:
@@ -141,6 +156,12 @@ def _from_folder(folder: Path, context: FetchContext, wanted: Wanted, origin: Or
     return _snapshot(files, skipped, context, origin=str(folder))
 
 
+def _guides_of(folder: Path, places: Iterable[tuple[str, Path]], choice: Guided) -> dict[str, bytes]:
+    readable = (each for each in places if choice.is_guide(each[0]) and _why_not(folder, *each, MAX_BYTES) is None)
+    contents = ((path, read_bytes(place)) for path, place in readable)
+    return {path: content for path, content in contents if content is not None}
+
+
 def _reader(place: Path) -> Callable[[], bytes]:
     def read() -> bytes:
         content = read_bytes(place)
@@ -152,15 +173,17 @@ def _reader(place: Path) -> Callable[[], bytes]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (path, place) of all files below a folder, folders that are links left out."""
+    """Yield (path, place) of all files below a folder, without folders that are links, and without ktx's own files."""
 
     def refuse(error: OSError) -> None:
         raise storage_error(Path(error.filename or folder), error, "read") from error
 
     for name, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in LEFT_OUT)
+        own = OWN_NAMES if CONFIG_NAME in names else frozenset()
+        folders[:] = [each for each in folders if each not in own]
         place = Path(name)
-        for each in sorted(names):
+        for each in sorted(set(names) - own):
             yield (place / each).relative_to(folder).as_posix(), place / each
 
 
@@ -192,7 +215,7 @@ def _too_large(size: int, limit: int) -> str | None:
     return f"it has {size:,} bytes, and {limit:,} are read" if size > limit else None
 
 
-def _from_repository(address: Address, origin: Origin, context: FetchContext, wanted: Wanted) -> Snapshot:
+def _from_repository(address: Address, origin: Origin, context: FetchContext, choice: Wanted | Guided) -> Snapshot:
     inner = inner_path(origin.path, origin.where)
     remote = _remote(address, origin, context)
     _look_up(context)
@@ -202,9 +225,37 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, wa
         hint = f"correct {origin.where}.path"
         raise ConfigError(f"{address.url} has no folder `{inner}` on its branch `{copy.branch}`", hint=hint)
     _look_up(context)
+    entries = _without_own(entries)
+    wanted = choice if not isinstance(choice, Guided) else choice.wanted(_guides_in(copy, entries, choice))
     files, skipped = _read(copy, entries, context, wanted)
     shown = f"{address.url} ({copy.branch}, {copy.commit[:10]})"
     return _snapshot(files, skipped, context, origin=shown, warnings=_token_warnings(remote))
+
+
+def _without_own(entries: list[Entry]) -> list[Entry]:
+    """Return the entries without what ktx keeps in the projects among them."""
+    roots = {folder for entry in entries for folder, _, name in [entry.path.rpartition("/")] if name == CONFIG_NAME}
+    own = {f"{root}/{name}".lstrip("/") for root in roots for name in OWN_NAMES}
+    return [entry for entry in entries if not own.intersection(_ancestry(entry.path))]
+
+
+def _ancestry(path: str) -> Iterator[str]:
+    """Yield a path and the folders it is in."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _guides_in(copy: Copy, entries: Iterable[Entry], choice: Guided) -> dict[str, bytes]:
+    guides = [
+        entry
+        for entry in entries
+        if choice.is_guide(entry.path)
+        and _is_wanted_place(entry.path)
+        and not (_strange(entry.mode) or _too_large(entry.size, MAX_BYTES))
+    ]
+    contents = copy.contents(entry.blob for entry in guides)
+    return {entry.path: contents[entry.blob] for entry in guides}
 
 
 def _read(

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
-from ktx_cli.context.sources.dbt.source import CREDENTIALS, DbtSource
-from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, fetch_files
+from ktx_cli.context.sources.dbt.paths import CREDENTIALS, YAML, project_files
+from ktx_cli.context.sources.dbt.source import DbtSource
+from ktx_cli.context.sources.git_source import Origin, fetch_files
 from ktx_cli.context.sources.model import Snapshot
 from ktx_cli.context.sources.port import FetchContext
 from ktx_cli.core.errors import ConfigError
 
-_READ: Final = (".yml", ".yaml")
+_FILES: Final = project_files(YAML)
 
 
 class MetricFlowSource(DbtSource):
@@ -24,14 +25,14 @@ class MetricFlowSource(DbtSource):
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
         origin = self._origin(entry, context)
-        snapshot = fetch_files(origin, context, _wanted)
+        snapshot = fetch_files(origin, context, _FILES)
         lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
         if lack is not None:
             raise lack
         return snapshot
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-        if any(map(_wanted, paths)):
+        if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
             return None
         return ConfigError(
             f"there are no MetricFlow definitions at {place}: no YAML file",
@@ -44,8 +45,3 @@ class MetricFlowSource(DbtSource):
             f"connections.{context.connection}.metricflow", url=repository.repo_url, branch=repository.branch,
             path=repository.path, token=repository.auth_token_ref, url_key="repoUrl",
         )  # fmt: skip
-
-
-def _wanted(path: str) -> int:
-    place = PurePosixPath(path)
-    return MAX_BYTES if place.suffix in _READ and place.stem != CREDENTIALS and place.parts[0] != "target" else 0

@@ -99,9 +99,20 @@ def test_what_is_passed_over_is_named(root: Path, fetch: Fetch, monkeypatch: pyt
 
 def test_what_ktx_writes_is_no_document(root: Path, fetch: Fetch) -> None:
     project = root.parent
-    for name in ("wiki/global/a.md", "raw-sources/notes/b.md", "semantic-layer/x/c.sql", ".ktx/d.md", "docs/wiki/e.md"):
+    own = (
+        "wiki/global/a.md",
+        "raw-sources/notes/b.md",
+        "semantic-layer/x/c.sql",
+        ".ktx/d.md",
+        "evals/e.md",
+        "prompts/p.md",
+    )
+    for name in ("ktx.yaml", "docs/wiki/e.md", *own, *(f"inner/{each}" for each in ("ktx.yaml", *own))):
         write(project, name)
-    assert list(fetch(".").files) == ["docs/wiki/e.md"]
+    found = fetch(".")
+    assert list(found.files) == ["docs/wiki/e.md"]
+    ours = {"wiki/", "raw-sources/", "semantic-layer/", "evals/", "prompts/"}
+    assert {each.what for each in found.skipped} == ours | {f"inner/{each}" for each in ours}
 
 
 def test_links_lead_nowhere_outside(root: Path, fetch: Fetch, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,33 @@ def test_every_driver_has_a_module_name() -> None:
     with pytest.raises(NotSupportedError) as unknown:
         source_for("dtb")
     assert unknown.value.hint == "use dbt"
+
+
+OWN: dict[str, str | None] = {
+    f"{folder}{name}": "{}"
+    for folder in ("dbt/", "metrics/", "look/", "look/views/inner/")
+    for name in (
+        "ktx.yaml", "semantic-layer/shop/_schema/main.yaml", "semantic-layer/shop/x.view.lkml", "wiki/global/page.md",
+        "raw-sources/dbt/dbt/manifest.yaml", "raw-sources/x.model.lkml", "evals/a.yaml", "prompts/work_unit.md",
+        ".ktx/x.yaml", ".user.yml",
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml"])
+def test_what_ktx_keeps_in_the_same_folder_is_never_read(
+    driver: str, committed: bool, repository: Repository, tmp_path: Path
+) -> None:
+    place = str(repository.folder) if committed else str(tmp_path / "plain")
+    if not committed:
+        shutil.copytree(repository.folder, place, ignore=shutil.ignore_patterns(".git"))
+    source, configured = source_for(driver), entry(driver, place)
+    before = source.fetch(configured, context(tmp_path))
+    if committed:
+        repository.commit(OWN)
+    for name in () if committed else OWN:
+        path = Path(place, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert list(source.fetch(configured, context(tmp_path)).files) == list(before.files) != []

@@ -14,10 +14,11 @@ from ktx_cli.context.semantic.model import Place
 from ktx_cli.context.sources.dbt import manifest
 from ktx_cli.context.sources.dbt.facts import TOOL, Facts
 from ktx_cli.context.sources.dbt.joins import Reference, add_joins
+from ktx_cli.context.sources.dbt.paths import CREDENTIALS, DOCS, YAML, project_files
 from ktx_cli.context.sources.dbt.project import EXPOSURE, Project, read_project
 from ktx_cli.context.sources.dbt.semantics import want_semantics
 from ktx_cli.context.sources.dbt.units import NO_TABLE, SEVERAL_TABLES, handled, losses, units
-from ktx_cli.context.sources.git_source import MAX_BYTES, Origin, check_files, fetch_files
+from ktx_cli.context.sources.git_source import Origin, check_files, fetch_files
 from ktx_cli.context.sources.model import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.context.sources.port import FetchContext, ProjectContext, Projection
 from ktx_cli.context.sources.semantic_files import Wanted, write
@@ -25,10 +26,7 @@ from ktx_cli.context.sources.tables import Name, Table, Tables, manifest_models
 from ktx_cli.core.errors import ConfigError, ResultWarning
 from ktx_cli.core.text import listing, plural
 
-CREDENTIALS: Final = "profiles"
-"""Stem of the file that may hold passwords of databases: it is never read."""
-
-_READ: Final = (".yml", ".yaml", ".md")
+_FILES: Final = project_files((*YAML, DOCS), {manifest.PATH: manifest.MAX_BYTES})
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
 """Where something without a table stands, what it is, and why."""
@@ -42,12 +40,12 @@ class DbtSource:
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the YAML and Markdown of the project, and of its compiled manifest what does not change by itself.
+        """Read the YAML and Markdown in the folders that `dbt_project.yml` names; of the manifest, what holds still.
 
         Raises as `fetch_files` does, and `ConfigError` where there is no project.
         """
         origin = self._origin(entry, context)
-        snapshot = fetch_files(origin, context, _wanted)
+        snapshot = fetch_files(origin, context, _FILES)
         lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
         if lack is not None:
             raise lack
@@ -60,7 +58,7 @@ class DbtSource:
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
         """Return what is wrong where no YAML is among the files."""
-        if any(_wanted(path) and path.endswith(_READ[:2]) for path in paths):
+        if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
             return None
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
         return ConfigError(
@@ -102,14 +100,6 @@ class DbtSource:
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit for a small project, else one a file, of what changed and no rule could place."""
         return units(snapshot, changes, projection.handled, projection.report)
-
-
-def _wanted(path: str) -> int:
-    if path == manifest.PATH:
-        return manifest.MAX_BYTES
-    if not path.endswith(_READ) or path.startswith("target/") or PurePosixPath(path).stem == CREDENTIALS:
-        return 0
-    return MAX_BYTES
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
