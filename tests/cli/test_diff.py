@@ -68,7 +68,7 @@ def test_a_change_is_printed_with_what_refers_to_it(ktx: Run, scanned: Path) -> 
     assert f"column_removed customers.country\tsegment customers.nordic\t{place}" in lines
     assert answer.err.splitlines() == [
         "error: 2 changes since the last scan: connection `shop`",
-        "hint: ktx ingest shop",
+        "hint: edit segment customers.nordic (semantic-layer/shop/customers.yaml:2); then: ktx ingest shop",
     ]
 
 

@@ -168,7 +168,15 @@ class Drift:
         names = [each.connection for each in drifted]
         what = plural(found, "breaking change" if breaking else "change")
         message = f"{what} since the last scan: {listing(f'connection `{name}`' for name in names)}"
-        return KtxError(message, hint=shell_words("ktx", "ingest", *names), details=counts, code="drift")
+        return KtxError(message, hint=self._way_out(names), details=counts, code="drift")
+
+    def _way_out(self, connections: Sequence[str]) -> str:
+        """Return what to do: edit the definitions that break, where there are some, and ingest."""
+        ingest = shell_words("ktx", "ingest", *connections)
+        uses = (use for each in self.connections for change in each.changes if change.breaking for use in change.uses)
+        direct = [use.part for use in uses if use.via is None and not use.part.scan and use.part.place is not None]
+        edits = dict.fromkeys(f"{part.kind} {part.name} ({part.place})" for part in direct)
+        return f"edit {listing(edits)}; then: {ingest}" if edits else ingest
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
         message = f"looked at in part; left out: {listing((error.message for error in failed), 3)}"

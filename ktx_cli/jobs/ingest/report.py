@@ -18,6 +18,7 @@ from ktx_cli.jobs.ingest.enriched import Enriched
 from ktx_cli.jobs.ingest.forecast import Forecast
 from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.spending import Spending
+from ktx_cli.jobs.semantic.broken import BrokenDefinition, said, way_out
 from ktx_cli.project.repository import held_hint
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _OWN_FORM = (
     "failure",
     "files",
     "forecast",
+    "broken",
 )
 """Fields of a run that are no plain values."""
 
@@ -200,7 +202,8 @@ class IngestReport:
 
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
     the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
-    `files`: what a run wrote, in a dry run what it would but for the agents; `forecast`: what those would have to do.
+    `broken`: definitions that compiled before the run and do not any more. `files`: what a run wrote, in a dry run what
+    it would but for the agents; `forecast`: what those would have to do.
     """
 
     run_id: str
@@ -227,6 +230,7 @@ class IngestReport:
     spending: Spending = field(default_factory=Spending)
     files: FileChanges = field(default_factory=FileChanges)
     forecast: Forecast | None = None
+    broken: tuple[BrokenDefinition, ...] = ()
     project_dir: Path = Path()
 
     @property
@@ -237,7 +241,7 @@ class IngestReport:
         failed = [part for part in self.parts if part.error is not None]
         if failed and len(failed) == len(self.parts):
             return FAILED
-        if failed or self.held or self.stopped is not None or any(part.left_out for part in self.parts):
+        if failed or self.held or self.broken or self.stopped is not None or any(part.left_out for part in self.parts):
             return "partial"
         if self.dry_run and any(part.status != UNCHANGED for part in self.parts):
             return PLANNED
@@ -274,7 +278,9 @@ class IngestReport:
         if self.stopped is not None:
             return self._ended(self.stopped, [*unread, *unasked])
         if not failed and not self.held:
-            return self._stopped() or self._partial(unasked, f"run `{self.command}` again") if unasked else None
+            stopped = self._stopped() if unasked else None
+            again = way_out(self.broken) if self.broken else f"run `{self.command}` again"
+            return stopped or (self._partial(unasked, again) if unasked or self.broken else None)
         left = [*unread, *unasked]
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (
@@ -296,7 +302,10 @@ class IngestReport:
 
     def _partial(self, left: list[str], hint: str) -> PartialError:
         did = "looked at" if self.dry_run else "done"
-        return PartialError(f"{did} in part; left out: {_named_left(left)}", hint=hint, details={"left_out": left})
+        parts = [said(self.broken, "no longer compile")] if self.broken else []
+        parts += [f"{did} in part; left out: {_named_left(left)}"] if left else []
+        broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
+        return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in the envelope and in `.ktx/runs/`."""
@@ -311,6 +320,7 @@ class IngestReport:
             "stopped": None if self.stopped is None else self.stopped.to_json(),
             "usage": self.spending.to_json(),
             "files": self.files.to_json(),
+            "broken": [each.to_json() for each in self.broken],
             "forecast": None if self.forecast is None else self.forecast.to_json(),
             "committed": list(self.committed),
             "held": [{"path": path, "reason": reason} for path, reason in self.held],

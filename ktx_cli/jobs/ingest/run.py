@@ -16,6 +16,7 @@ from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.events import RunFinished, StepProgress
 from ktx_cli.jobs.ingest import ledger
 from ktx_cli.jobs.ingest.base import ProjectBase
+from ktx_cli.jobs.ingest.definitions import report_broken
 from ktx_cli.jobs.ingest.depth import choose_depth, needs_model, not_enriched
 from ktx_cli.jobs.ingest.enrichments import enriched, foretold
 from ktx_cli.jobs.ingest.keeping import ValueKeeper
@@ -103,6 +104,7 @@ def _dry_run(run: Run) -> None:
         work.planned = True
     write_manifests(run.works, run.workspace)
     report_files(run, run.workspace.changes())
+    report_broken(run, base, dry_run=True)
     run.report.forecast = forecast(run)
     if repository is not None:
         _name_absent(run, repository, base)
@@ -172,6 +174,7 @@ def _scan_and_commit(
     remember(run, now, database)
     remember_sources(run, database)
     forget_units(run, database)
+    report_broken(run, base)
     refresh_search(run)
 
 

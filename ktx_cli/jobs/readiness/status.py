@@ -18,6 +18,7 @@ from ktx_cli.jobs.readiness.checks.models import CHECK as LLM
 from ktx_cli.jobs.readiness.checks.models import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.readiness.checks.profiles import check_profiles
 from ktx_cli.jobs.readiness.checks.project import check_config, check_databases, check_lease, check_repository
+from ktx_cli.jobs.readiness.checks.references import SEMANTIC, check_compiled
 from ktx_cli.jobs.readiness.checks.secrets import check_secrets
 from ktx_cli.jobs.readiness.checks.storage import check_state
 from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus, connection_statuses
@@ -43,6 +44,8 @@ READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_lease}
 """Checks that are shown and decide nothing."""
+COMPILED: Final = {SEMANTIC: check_compiled}
+"""Shown and decides nothing: what the last run found, where `ktx doctor` looks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def probe_now(
 
 
 def _beside(context: CheckContext) -> list[Finding]:
-    return _run(BESIDE, context)
+    return _run({**COMPILED, **BESIDE}, context)
 
 
 def _run(checks: Mapping[str, Callable[[CheckContext], list[Finding]]], context: CheckContext) -> list[Finding]:

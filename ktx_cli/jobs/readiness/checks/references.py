@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ktx_cli.context.wiki.model import Finding as WikiFinding
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
+from ktx_cli.jobs.semantic.broken import broken_now, said, way_out
 from ktx_cli.jobs.semantic.layers import layer_ids
 from ktx_cli.jobs.semantic.validating import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
@@ -43,6 +44,18 @@ def check_semantic(context: CheckContext) -> list[Finding]:
         hint = f"in {file} line {line}: {problem.hint}" if problem.hint else f"correct {file} line {line}"
         findings.append(Finding(SEMANTIC, Level.FAIL, f"{file}:{line}: {problem.message}", hint, file=file, line=line))
     return _bounded(findings, "ktx sl validate")
+
+
+def check_compiled(context: CheckContext) -> list[Finding]:
+    """Every definition compiles, as the last run found or, where files changed since, as they are now."""
+    if not layer_ids(context.layout):
+        return [Finding(SEMANTIC, Level.SKIP, "there is no semantic layer yet")]
+    broken = broken_now(context.layout, context.loaded.config)
+    if not broken:
+        return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
+    first = broken[0]
+    message, hint = said(broken, "do not compile"), way_out(broken)
+    return [Finding(SEMANTIC, Level.WARN, message, hint, file=first.path, line=first.line)]
 
 
 def _bounded(findings: Sequence[Finding], command: str) -> list[Finding]:
