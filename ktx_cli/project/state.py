@@ -110,6 +110,7 @@ MIGRATIONS: tuple[str, ...] = (
         milliseconds INTEGER NOT NULL
     ) STRICT;
     """,
+    "ALTER TABLE probes ADD COLUMN credentials TEXT;",
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

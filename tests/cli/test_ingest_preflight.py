@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.testing.model_script import UNAUTHORIZED
+import pytest
+
+from ktx_cli.core.clock import now
+from ktx_cli.jobs.models import probing
+from ktx_cli.llm.routing import PROBE_PROMPT
+from ktx_cli.testing.model_script import UNAUTHORIZED, Reply
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import Agents, git, history, tree
 
@@ -48,9 +55,10 @@ def test_a_backend_that_does_not_answer_ends_a_first_run_before_anything_is_writ
 
 
 def test_a_backend_that_does_not_answer_ends_a_run_with_changes_and_not_one_without(
-    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure("refunds")
+    monkeypatch.setattr(probing, "REMEMBERED_SECONDS", 0)
     model_server.play(Agents())
     assert ktx("ingest").code == 0
     head, commits = git(company, "rev-parse", "HEAD"), history(company)
@@ -58,8 +66,80 @@ def test_a_backend_that_does_not_answer_ends_a_run_with_changes_and_not_one_with
     assert ktx("ingest").code == 0
     (company / "docs/refunds.md").write_text("# refunds\n\nOther words.")
     answer = ktx("ingest", "--json")
+    print(answer)
     assert (answer.code, answer.envelope["error"]["code"]) == (3, "auth")
     assert (git(company, "rev-parse", "HEAD"), history(company)) == (head, commits)
     model_server.play(Agents())
     assert ktx("ingest").code == 0
     assert git(company, "rev-parse", "HEAD") != head
+
+
+SIX = {
+    "default": "claude-haiku-5-5", "triage": "claude-sonnet-5", "candidateExtraction": "claude-sonnet-5-5",
+    "curator": "claude-opus-5", "reconcile": "claude-opus-5-5", "repair": "claude-fable-5-2",
+}  # fmt: skip
+
+
+def probes(server: ModelServer) -> list[str]:
+    """Return the models that were probed."""
+    asked = (each.body for each in server.model_calls if PROBE_PROMPT in json.dumps(each.body["messages"][-1]))
+    return [body["model"] for body in asked]
+
+
+def with_six_models(project: Path, mode: str = "none") -> None:
+    text = (project / "ktx.yaml").read_text().replace("mode: none", f"mode: {mode}")
+    models = "".join(f"    {role}: {model}\n" for role, model in SIX.items())
+    (project / "ktx.yaml").write_text(text.replace("    default: claude-sonnet-5-5\n", models))
+
+
+def test_of_six_models_the_one_a_run_uses_is_probed(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    with_six_models(company, mode="llm")
+    model_server.play(Agents())
+    ktx("scan", "--depth", "enriched")
+    assert probes(model_server) == [SIX["candidateExtraction"]]
+
+
+def test_documents_need_the_roles_that_sort_write_and_repair(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    with_six_models(company)
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    assert sorted(probes(model_server)) == sorted(set(SIX.values()) - {SIX["default"]})
+
+
+def test_a_project_without_work_for_a_model_is_built_without_a_probe(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    model_server.play(lambda _: UNAUTHORIZED)
+    assert ktx("scan").code == 0
+    assert model_server.requests == []
+
+
+def test_a_probe_is_remembered_for_ten_minutes_and_a_failure_is_not(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(text: str, reply: Callable[..., Reply] | None = None) -> tuple[int, int]:
+        (company / "docs/refunds.md").write_text(text)
+        model_server.play(reply or Agents())
+        return ktx("ingest").code, len(probes(model_server))
+
+    configure("refunds")
+    assert run("# refunds\n\nOne.", lambda _: UNAUTHORIZED) == (3, 1)
+    assert run("# refunds\n\nOne.") == (0, 1)
+    assert run("# refunds\n\nTwo.") == (0, 0)
+    monkeypatch.setenv("SCRIPTED_KEY", "sk-of-another-account")
+    assert run("# refunds\n\nThree.") == (0, 1)
+    assert run("# refunds\n\nFour.") == (0, 0)
+    model_server.play(Agents())
+    assert ktx("llm", "probe").code == 0
+    assert len(probes(model_server)) == 1
+    monkeypatch.setattr(probing, "now", lambda: now() + timedelta(seconds=probing.REMEMBERED_SECONDS))
+    assert run("# refunds\n\nFive.") == (0, 1)
+    state = (company / ".ktx" / "state.sqlite").read_bytes()
+    assert b"sk-of-another-account" not in state

@@ -25,6 +25,9 @@ llm:
     default: {model}
 """
 
+DESCRIBED = "scan: {enrichment: {mode: llm}}\n"
+"""Has a run use the model."""
+
 
 @pytest.fixture
 def configure(project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
@@ -185,20 +188,20 @@ def test_setup_probes_before_it_saves(
     assert answer.code == 0, answer
     assert answer.data["probes"][0]["report"]["resolved_model"].startswith("claude-haiku")
     assert "claude-code" in (project / "ktx.yaml").read_text()
-    model_server.play([says("ok")])
-    assert ktx("ingest").code == 0
+    model_server.play([])
+    assert ktx("ingest").code == 0, "what setup asked is remembered"
     status = ktx("status", "--json")
     assert status.code == 0, status
     assert any("session present" in row["message"] for row in status.data["checks"])
     assert any("last probe 20" in row["message"] for row in status.data["checks"])
     rows = ktx("usage", "--by", "command", "--json").data["rows"]
-    assert {row["command"]: row["calls"] for row in rows} == {"ktx setup": 1, "ktx ingest": 1}
+    assert {row["command"]: row["calls"] for row in rows} == {"ktx setup": 1}
 
 
 def test_ingest_asks_before_it_writes_and_stops_at_a_refusal(
     ktx: Run, configure: Run, project: Path, model_server: ModelServer
 ) -> None:
-    configure("gateway", "some-model")
+    configure("gateway", "some-model", DESCRIBED)
     model_server.play([UNAUTHORIZED])
     answer = ktx("ingest", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (3, "auth")
@@ -253,7 +256,8 @@ WAITING = "waiting: the model provider, which asks to wait"
 
 
 def test_a_wait_for_the_provider_is_told(ktx: Run, configure: Run, model_server: ModelServer) -> None:
-    configure("gateway", "some-model", "    triage: other-model\n")
+    one_at_a_time = "ingest: {workUnits: {maxConcurrency: 1}}\n"
+    configure("gateway", "some-model", f"    triage: other-model\n{one_at_a_time}{DESCRIBED}")
     for flags, told in (
         ((), [WAITING]),
         (("--progress", "jsonl"), ['"event": "waiting"']),
@@ -266,19 +270,23 @@ def test_a_wait_for_the_provider_is_told(ktx: Run, configure: Run, model_server:
         lines = answer.err.splitlines()
         assert len(lines) == len(told), answer.err
         assert all(part in line for part, line in zip(told, lines, strict=True))
-    for args in (("llm", "probe"), ("ingest",)):
-        model_server.play([rate_limited(0.2), says("ok")])
+    for args, replies in (
+        (("llm", "probe"), [rate_limited(0.2), says("ok")]),  # the probe of the second model waits
+        (("ingest",), [says("ok"), rate_limited(0.2), says("ok")]),
+    ):
+        model_server.play(replies)
         answer = ktx(*args)
         assert answer.code != 0
-        assert answer.err.count(WAITING) == 1, "the probe of the second model waits"
+        assert answer.err.count(WAITING) == 1, args
 
 
 def test_what_probes_took_has_a_role_of_its_own(ktx: Run, configure: Run, model_server: ModelServer) -> None:
-    configure("gateway", "some-model")
+    configure("gateway", "some-model", DESCRIBED)
     model_server.play(lambda request: says("ok"))
-    for args in (("llm", "ask", "x"), ("llm", "probe"), ("doctor",), ("ingest",)):
+    for args in (("llm", "ask", "x"), ("ingest",), ("llm", "probe"), ("doctor",)):
         ktx(*args)
     rows = ktx("usage", "--by", "role", "--by", "command", "--json").data["rows"]
+    rows = [row for row in rows if row["role"] != "candidateExtraction"]
     assert [(row["role"], row["command"], row["calls"]) for row in rows] == [
         ("default", "ktx llm ask", 1),
         ("probe", "ktx doctor", 1),
@@ -300,7 +308,7 @@ def test_usage_counts_calls(ktx: Run, configure: Run, model_server: ModelServer)
 def test_a_key_with_blanks_is_refused_before_anything_is_sent(
     ktx: Run, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    configure("gateway", "some-model")
+    configure("gateway", "some-model", DESCRIBED)
     monkeypatch.setenv("SCRIPTED_KEY", value)
     for args in (("llm", "ask", "x"), ("llm", "probe"), ("ingest",), ("doctor",)):
         answer = ktx(*args, "--debug")

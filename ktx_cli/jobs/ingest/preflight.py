@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from ktx_cli.core.errors import KtxError, RunStopped
 from ktx_cli.jobs.ingest.running import Run
-from ktx_cli.jobs.models.probing import ProbeRun, distinct_models, probe_through, require_models
+from ktx_cli.jobs.ingest.sources.choosing import sources_to_read
+from ktx_cli.jobs.models.probing import (
+    ProbeRun,
+    credentials_of,
+    distinct_models,
+    probe_through,
+    require_models,
+    to_probe,
+)
 from ktx_cli.llm.caching import divergence
+from ktx_cli.llm.roles import ModelRef
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.usage import UsageFact
 
@@ -14,11 +26,35 @@ class PreflightFailed(RunStopped):
     """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
 
 
-class Preflight:
-    """Probes every backend and model of a role, at most once; nothing with `needed` False, where no model has work."""
+AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
+"""The roles of agents that work through sources."""
 
-    def __init__(self, run: Run, *, needed: bool) -> None:
+DOCUMENTS: Final = ("triage", "curator")
+"""The roles that texts of people need besides."""
+
+
+def roles_of(run: Run) -> frozenset[str]:
+    """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
+    roles = set() if run.prompts is None else {"candidateExtraction"}
+    if not run.asks_model or run.request.databases_only:
+        return frozenset(roles)
+    if run.works:
+        sources = [work.source for work in run.works if work.units or work.changes.deleted]
+    else:
+        sources = [source for _, _, source in sources_to_read(run.config, run.targets)]
+    roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
+    return frozenset(roles)
+
+
+class Preflight:
+    """Probes the models of the roles a run uses, at most once; nothing with `needed` False, where no model has work.
+
+    `roles`: those of the run, where it is none of `ktx ingest`.
+    """
+
+    def __init__(self, run: Run, *, needed: bool, roles: Collection[str] | None = None) -> None:
         self._run = run
+        self._roles = roles
         self._is_due = needed
         self._failed: PreflightFailed | None = None
         self._probes = ProbeRun()
@@ -37,6 +73,7 @@ class Preflight:
         if not self._begins():
             return
         run, request = self._run, self._run.request
+        wanted = self._wanted()
         try:
             self._probes = require_models(
                 run.layout,
@@ -45,6 +82,7 @@ class Preflight:
                 command=request.command,
                 warn=run.warn,
                 run_id=run.report.run_id,
+                only=list(wanted),
                 emit=request.emit,
             )
         except KtxError as error:
@@ -55,8 +93,18 @@ class Preflight:
         """Do the same through the runtime of the run, whose usage `took` gets meanwhile."""
         if not self._begins():
             return
-        await probe_through(runtime, distinct_models(self._run.config), self._probes)
+        wanted, run = self._wanted(), self._run
+        for backend in {ref.backend for ref in wanted}:
+            self._probes.credentials[backend] = credentials_of(
+                run.config, backend, project_dir=run.layout.root, environ=run.request.environ
+            )
+        await probe_through(runtime, wanted, self._probes)
         self._end(self._probes.error())
+
+    def _wanted(self) -> dict[ModelRef, tuple[str, ...]]:
+        run = self._run
+        roles = roles_of(run) if self._roles is None else self._roles
+        return to_probe(run.layout, run.config, run.request.environ, roles)
 
     def took(self, fact: UsageFact) -> None:
         """Note what a probe took."""

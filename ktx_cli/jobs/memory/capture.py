@@ -27,7 +27,7 @@ from ktx_cli.jobs.ingest.units.store import forget_own_units
 from ktx_cli.jobs.memory.earlier import Earlier, branch_of, earlier_capture
 from ktx_cli.jobs.memory.records import ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
 from ktx_cli.jobs.memory.source import MANIFEST, path_of, with_state, work_of
-from ktx_cli.jobs.memory.working import Landed, run_capture
+from ktx_cli.jobs.memory.working import ROLE, Landed, run_capture
 from ktx_cli.llm.roles import NO_BACKEND, no_backend
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
@@ -35,6 +35,8 @@ from ktx_cli.project.leases import Lease
 from ktx_cli.project.repository import Repository, held_hint
 
 COMMAND: Final = "ktx memory capture"
+ROLES: Final = (ROLE, "repair")
+"""The roles a capture may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
     layout = Layout(options.project_dir)
     run = begun_run(layout, record, options)
     record.request.check(run.config)
-    preflight = Preflight(run, needed=True)
+    preflight = Preflight(run, needed=True, roles=ROLES)
     preflight.check_settings()
     repository = Repository.discover(layout.root)
     if repository is not None:

@@ -1,10 +1,19 @@
-"""Probes: is what `llm` names usable, for every backend and model a role has; and when that was last seen."""
+"""Probes: is what `llm` names usable, for every backend and model a role has; and when that was last seen.
+
+A run takes a probe that succeeded within the last ten minutes, with the same settings and credentials, for its own;
+`ktx doctor` and `ktx llm probe` never do.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core.clock import isoformat, now
@@ -13,7 +22,7 @@ from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.llm.roles import ModelRef, bindings
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import open_for_writing, translated
+from ktx_cli.project.state import open_for_writing, read_state, translated
 
 if TYPE_CHECKING:  # to say when a model was probed last, nothing that probes is needed
     from ktx_cli.jobs.models.session import Warn
@@ -23,6 +32,13 @@ if TYPE_CHECKING:  # to say when a model was probed last, nothing that probes is
 
 ROLE: Final = "probe"
 """The role under which the usage of probes is kept."""
+
+
+REMEMBERED_SECONDS: Final = 600
+"""How long a run takes a probe that succeeded for its own."""
+
+_ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "GCLOUD_")
+"""What the names of variables begin with that may say whose account a backend uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +70,29 @@ class LastProbe:
     error: str | None
 
 
-def distinct_models(config: KtxConfig) -> dict[ModelRef, tuple[str, ...]]:
-    """Return every backend and model the roles use, with the roles, the default role's first."""
+def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
+    """Return every backend and model that some roles use (None: all), with the roles, the default role's first."""
     found: dict[ModelRef, tuple[str, ...]] = {}
     for role, ref in bindings(config).items():
-        found[ref] = (*found.get(ref, ()), role)
+        if roles is None or role in roles:
+            found[ref] = (*found.get(ref, ()), role)
     return found
+
+
+def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> str | None:
+    """Return a digest that differs when a backend would be asked otherwise or as somebody else; it holds no secret.
+
+    None where its key cannot be found.
+    """
+    from ktx_cli.llm.settings import resolved_keys
+
+    try:
+        keys = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
+    except KtxError:
+        return None
+    account = {name: value for name, value in environ.items() if name.startswith(_ACCOUNT) or name == "HOME"}
+    facts = [backend, config.llm.provider.model_dump(mode="json"), keys, account]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(slots=True)
@@ -68,6 +101,8 @@ class ProbeRun:
 
     results: list[ProbeResult] = field(default_factory=list)
     facts: list[UsageFact] = field(default_factory=list)
+    credentials: dict[str, str | None] = field(default_factory=dict)
+    """Backend -> digest of the settings and credentials it was asked with."""
 
     def took(self, fact: UsageFact) -> None:
         """Note what a probe took, under a role of its own: it is none of the work of the role it asks for."""
@@ -86,8 +121,10 @@ class ProbeRun:
         with open_for_writing(layout) as database, translated(layout.state):
             for result in self.results:
                 code = None if result.error is None else result.error.code
-                row = (result.ref.backend, result.ref.model, isoformat(now()), code)
-                database.execute("INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?)", row)
+                ref = result.ref
+                credentials = None if code is not None else self.credentials.get(ref.backend)
+                row = (ref.backend, ref.model, isoformat(now()), code, credentials)
+                database.execute(_KEEP, row)
             for fact in self.facts:
                 record_usage(database, fact)
 
@@ -103,7 +140,7 @@ def probe_models(
     only: Sequence[ModelRef] | None = None,
     emit: Emit = ignore_events,
 ) -> ProbeRun:
-    """Probe every backend and model of a role, or `only` some, one after another; nothing is written.
+    """Probe every backend and model of a role, or `only` some, side by side; nothing is written.
 
     Raises `KtxError` for settings that name no model.
     """
@@ -111,6 +148,8 @@ def probe_models(
 
     wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
     probes = ProbeRun()
+    for backend in {ref.backend for ref in wanted}:
+        probes.credentials[backend] = credentials_of(config, backend, project_dir=layout.root, environ=environ)
 
     async def work() -> None:
         async with project_runtime(
@@ -130,9 +169,8 @@ def probe_models(
 
 
 async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
-    """Add a probe of each model, one after another; what they take goes where the runtime's usage goes."""
-    for ref, roles in wanted.items():
-        probes.results.append(await _probe(runtime, ref, roles))
+    """Add a probe of each model, side by side; what they take goes where the runtime's usage goes."""
+    probes.results += await asyncio.gather(*(_probe(runtime, ref, roles) for ref, roles in wanted.items()))
 
 
 async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) -> ProbeResult:
@@ -150,16 +188,59 @@ def require_models(
     command: str,
     warn: Warn,
     run_id: str | None = None,
+    only: Sequence[ModelRef] | None = None,
     emit: Emit = ignore_events,
 ) -> ProbeRun:
-    """Probe what is configured and raise the first failure; with no backend there is nothing to probe."""
-    if not distinct_models(config):
+    """Probe what is configured, or `only` some, and raise the first failure; with no backend there is nothing."""
+    if not (distinct_models(config) if only is None else only):
         return ProbeRun()
-    probes = probe_models(layout, config, environ, command=command, warn=warn, run_id=run_id, emit=emit)
+    probes = probe_models(layout, config, environ, command=command, warn=warn, run_id=run_id, only=only, emit=emit)
     problem = probes.error()
     if problem is not None:
         raise problem
     return probes
+
+
+def to_probe(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], roles: Collection[str]
+) -> dict[ModelRef, tuple[str, ...]]:
+    """Return the models of some roles, without those a probe of the last minutes answered for.
+
+    A state database that cannot be read remembers nothing; the run itself names it.
+    """
+    wanted = distinct_models(config, roles)
+    try:
+        known = (read_state(layout, _remembered) or {}) if wanted else {}
+    except KtxError:
+        known = {}
+    return {ref: roles for ref, roles in wanted.items() if not _answered(ref, known, layout, config, environ)}
+
+
+def _answered(
+    ref: ModelRef,
+    known: Mapping[ModelRef, tuple[str, str]],
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+) -> bool:
+    finished, credentials = known.get(ref, ("", ""))
+    try:
+        age = (now() - datetime.fromisoformat(finished)).total_seconds()
+    except (ValueError, TypeError):
+        return False
+    if not 0 <= age < REMEMBERED_SECONDS:
+        return False
+    return credentials == credentials_of(config, ref.backend, project_dir=layout.root, environ=environ)
+
+
+_KEEP: Final = "INSERT OR REPLACE INTO probes (backend, model, finished, error, credentials) VALUES (?, ?, ?, ?, ?)"
+
+
+def _remembered(database: sqlite3.Connection) -> dict[ModelRef, tuple[str, str]]:
+    rows = database.execute(
+        "SELECT backend, model, finished, credentials FROM probes WHERE error IS NULL AND credentials IS NOT NULL"
+    )
+    return {ModelRef(backend, model): (finished, credentials) for backend, model, finished, credentials in rows}
 
 
 def last_probes(database: sqlite3.Connection) -> dict[ModelRef, LastProbe]:

@@ -49,7 +49,7 @@ def test_the_models_are_asked_ahead_and_once(
     made: list[str] = []
     backend = RoutedRuntime.backend
     monkeypatch.setattr(RoutedRuntime, "backend", lambda port, name: made.append(str(id(port))) or backend(port, name))
-    preflight = Preflight(run, needed=True)
+    preflight = Preflight(run, needed=True, roles=["default"])
     with serving(run, preflight) as (models, database):
         models.begin()
         models.begin()
@@ -69,7 +69,7 @@ def test_a_backend_that_does_not_answer_ends_the_first_question_and_the_commit(
     run: Run, model_server: ModelServer
 ) -> None:
     model_server.play(lambda _: UNAUTHORIZED)
-    preflight = Preflight(run, needed=True)
+    preflight = Preflight(run, needed=True, roles=["default"])
     with serving(run, preflight) as (models, _):
         models.begin()
         for ask in (lambda: models.ask(question), preflight.require):
@@ -83,7 +83,7 @@ def test_a_run_that_ends_while_the_models_are_asked_waits_for_no_answer(run: Run
     model_server.play([Turn(forever=True)])
     with (
         pytest.raises(KeyboardInterrupt),
-        serving(run, Preflight(run, needed=True)) as (models, _),
+        serving(run, Preflight(run, needed=True, roles=["default"])) as (models, _),
     ):
         models.begin()
         raise KeyboardInterrupt

@@ -18,10 +18,13 @@ from ktx_cli.project.tree import Tree
 
 def choose_sources(config: KtxConfig, targets: Sequence[Target], base: Tree, *, model: bool) -> list[SourceWork]:
     """Return the sources of the targets with their committed manifests, by connection; `model`: agents work too."""
-    return [_work(connection, entry, source, base, model) for connection, entry, source in _sources(config, targets)]
+    return [
+        _work(connection, entry, source, base, model) for connection, entry, source in sources_to_read(config, targets)
+    ]
 
 
-def _sources(config: KtxConfig, targets: Iterable[Target]) -> Iterator[tuple[str, object, Source]]:
+def sources_to_read(config: KtxConfig, targets: Iterable[Target]) -> Iterator[tuple[str, object, Source]]:
+    """Yield connection, settings and source of everything among the targets that is a context source, or has one."""
     for target in targets:
         entry = config.connections[target.connection]
         if not isinstance(entry, Database):
