@@ -159,7 +159,10 @@ class Git:
         return self._run(arguments, stdin, ok, environment, session=True)
 
     def start_reader(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command that answers questions on its stdin; its stderr is dropped."""
+        """Start a command that answers questions on its stdin until that is closed; its stderr is dropped.
+
+        It has a session of its own: a signal to our group must not take it from a run that ends in order.
+        """
         return subprocess.Popen(
             self._command(arguments),
             cwd=self.folder,
@@ -167,6 +170,7 @@ class Git:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def environment(self) -> dict[str, str]:

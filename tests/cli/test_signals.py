@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
-from ktx_cli.testing.model_script import says
+from ktx_cli.testing.forks import start_installed
+from ktx_cli.testing.model_script import ModelRequest, Reply, Turn, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import LONG, Agents, git
 
 KTX = Path(sys.executable).with_name("ktx")
 
@@ -82,3 +86,44 @@ def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
     script += "print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="process groups as services have them")
+def test_a_signal_to_the_whole_group_ends_a_run_in_order(
+    ktx: Callable[..., Any], company: Path, configure: Callable[..., None], model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    head = git(company, "rev-parse", "HEAD")
+    for topic in ("refunds", "stock"):
+        (company / "docs" / f"{topic}.md").write_text(f"# {topic}\n\nOther words. {LONG}")
+    agents = Agents()
+
+    def slow(request: ModelRequest) -> Reply:
+        reply = agents(request)
+        return replace(reply, delay=0.3) if isinstance(reply, Turn) else reply
+
+    model_server.play(slow)
+    said = company.parent / "said.txt"
+    run = start_installed(["ingest"], folder=company, environ=os.environ, said=said)
+    wait_until(lambda: agents.asked)
+    os.killpg(run.pid, signal.SIGTERM)
+    assert run.wait() == 130
+    text = said.read_text()
+    assert "stopping: waiting up to 10 s" in text and "error: interrupted" in text
+    assert "cannot be read" not in text
+    assert (git(company, "rev-parse", "HEAD"), git(company, "fsck", "--strict")) == (head, "")
+    assert not (company / ".git" / "index.lock").exists()
+    agents = Agents()
+    model_server.play(agents)
+    assert ktx("ingest").code == 0
+    assert {topic for topic, _ in agents.asked} - {"reconcile"} == {"stock"}, "what was finished is not asked again"
+    assert git(company, "rev-parse", "HEAD") != head
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.ingest.preflight import Preflight
@@ -24,6 +24,13 @@ from ktx_cli.llm.runtime import LlmRuntime
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.llm.usage_store import record_usage
 from ktx_cli.project.state import translated
+
+GRACE_SECONDS: Final = 10.0
+"""How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
+
+ENDING_NOTICE: Final = (
+    f"stopping: waiting up to {GRACE_SECONDS:.0f} s for work in progress; interrupt again to stop immediately"
+)
 
 Answer = TypeVar("Answer")
 Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
@@ -74,14 +81,22 @@ class Models:
             raise
 
     def ask_patiently(self, question: Question[Answer], interrupted: Callable[[], None]) -> Answer:
-        """Return the answer to a question; the first interrupt is told, and the answer waited for; a second cancels."""
+        """Return the answer to a question; after an interrupt, which is told, if it comes within `GRACE_SECONDS`.
+
+        A second interrupt cancels it at once.
+        """
         asked = self._start(question)
         try:
             try:
                 return asked.result()
             except KeyboardInterrupt:
                 interrupted()
-                return asked.result()
+                try:
+                    return asked.result(timeout=GRACE_SECONDS)
+                except TimeoutError:
+                    if asked.done():  # it is the answer's own
+                        raise
+                    raise KeyboardInterrupt from None
         except BaseException:
             asked.cancel()
             raise

@@ -23,7 +23,7 @@ from ktx_cli.core.events import Notice, UnitsPlanned
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.metric_gate import MetricGate
-from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.jobs.ingest.models import ENDING_NOTICE, Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.told import Tellings
 from ktx_cli.jobs.ingest.units.driver import Piece, Stop
@@ -111,7 +111,7 @@ class Phase:
     def interrupted(self) -> None:
         """Begin nothing new; what is under way may end."""
         self.stop.asked = True
-        self.run.request.emit(Notice("ending after what is under way; interrupt again to stop now"))
+        self.run.request.emit(Notice(ENDING_NOTICE))
 
     def session(self, piece: Piece) -> ToolSession:
         """Return the tools of the loop."""

@@ -27,21 +27,40 @@ class BlobReader:
     def read(self, oid: str) -> bytes:
         """Return an object's content; `GitError` when the repository does not have it."""
         with self._turn:
-            process = self._started()
-            assert process.stdin is not None and process.stdout is not None
             try:
-                process.stdin.write(oid.encode("ascii") + b"\n")
-                process.stdin.flush()
-                header = process.stdout.readline().split()
-                content = process.stdout.read(int(header[2]) + 1) if len(header) == 3 else b""
-            except BrokenPipeError:
-                header, content = [], b""
-            if len(header) != 3 or len(content) != int(header[2]) + 1:
+                content = self._asked(oid)
+            except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
+                content = self._asked_again(oid)
+            if content is None:
                 raise GitError(
                     f"the object {oid} cannot be read in {self._git.folder}",
                     hint=shell_words("git", "-C", self._git.folder, "fsck"),
                 )
-            return content[:-1]
+            return content
+
+    def _asked(self, oid: str) -> bytes | None:
+        """Return an object's content, None where there is no such; `BrokenPipeError` where the process is gone."""
+        process = self._started()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(oid.encode("ascii") + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        header = line.split()
+        if line and len(header) != 3:
+            return None
+        content = process.stdout.read(int(header[2]) + 1) if line else b""
+        if not line or len(content) != int(header[2]) + 1:
+            raise BrokenPipeError
+        return content[:-1]
+
+    def _asked_again(self, oid: str) -> bytes | None:
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+        try:
+            return self._asked(oid)
+        except BrokenPipeError:
+            return None
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -94,3 +95,32 @@ def test_nothing_is_asked_ahead_where_no_model_has_work(run: Run, model_server: 
     with serving(run, Preflight(run, needed=False)) as (models, _):
         models.begin()
     assert model_server.requests == []
+
+
+def interrupt_soon() -> None:
+    """Interrupt the main thread once it waits."""
+    threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+
+
+def test_an_interrupted_run_waits_for_what_is_under_way(run: Run, model_server: ModelServer) -> None:
+    model_server.play([Turn("late", delay=0.5)])
+    told: list[str] = []
+    with serving(run, Preflight(run, needed=False)) as (models, _):
+        interrupt_soon()
+        assert models.ask_patiently(question, lambda: told.append("interrupted")) == "late"
+    assert told == ["interrupted"]
+
+
+def test_an_interrupted_run_does_not_wait_for_ever(
+    run: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ktx_cli.jobs.ingest.models.GRACE_SECONDS", 0.2)
+    model_server.play([Turn(forever=True)])
+    told: list[str] = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        serving(run, Preflight(run, needed=False)) as (models, _),
+    ):
+        interrupt_soon()
+        models.ask_patiently(question, lambda: told.append("interrupted"))
+    assert told == ["interrupted"]

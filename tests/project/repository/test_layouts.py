@@ -274,3 +274,17 @@ def test_variables_of_a_calling_git(work: Any, tmp_path: Path, monkeypatch: pyte
     assert work.repo.layout.top_level == work.top
     result = work.repo.commit({ORDERS: b"n\n"}, message="m", base=work.repo.head().commit)
     assert result.committed == (ORDERS,)
+
+
+def test_a_reader_has_a_session_of_its_own_and_one_that_was_ended_starts_again(empty: Any) -> None:
+    result = empty.commit({"a.yaml": b"x: 1\n", "b.yaml": b"y: 2\n"}, base=None)
+    tree = empty.repo.tree(result.commit)
+    assert tree.read("a.yaml") == b"x: 1\n"
+    process = tree._reader._process
+    assert os.getsid(process.pid) != os.getsid(0)
+    process.kill()
+    process.wait()
+    assert (tree.read("a.yaml"), tree.read("b.yaml")) == (b"x: 1\n", b"y: 2\n")
+    with pytest.raises(GitError, match="cannot be read"):
+        tree._reader.read("0" * 40)
+    assert tree.read("b.yaml") == b"y: 2\n"

@@ -27,7 +27,7 @@ from ktx_cli.jobs.ingest.documents.passes import Passes
 from ktx_cli.jobs.ingest.documents.phase import Documents
 from ktx_cli.jobs.ingest.gates import Gates
 from ktx_cli.jobs.ingest.metric_gate import MetricGate
-from ktx_cli.jobs.ingest.models import Models
+from ktx_cli.jobs.ingest.models import ENDING_NOTICE, Models
 from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.ingest.sources.telling import take_told, tell
 from ktx_cli.jobs.ingest.sources.told import Tellings
@@ -120,7 +120,7 @@ class _Phase:
     def interrupted(self) -> None:
         """Begin nothing new; what is under way may end."""
         self.stop.asked = True
-        self.run.request.emit(Notice("ending after what is under way; interrupt again to stop now"))
+        self.run.request.emit(Notice(ENDING_NOTICE))
 
     async def work(self, runtime: LlmRuntime) -> Settled:
         """Return the agents' part as it would land."""
