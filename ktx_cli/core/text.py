@@ -92,6 +92,16 @@ def is_device_name(name: str) -> bool:
     return _DEVICE_NAME.fullmatch(name.lower()) is not None
 
 
+def is_utf8(path: str) -> bool:
+    """Say whether a path, as Python has it, is UTF-8: else it holds lone surrogates, which few things can store."""
+    return path.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in path)
+
+
+def escaped(path: str) -> str:
+    """Return a path as people can read it: bytes that are not UTF-8 as `\\xff`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def listing(words: Iterable[str], limit: int = 5) -> str:
     """Return `a, b, c and 4 more`."""
     items = list(words)

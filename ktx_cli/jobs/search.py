@@ -31,7 +31,7 @@ from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.leases import hold_lease
 from ktx_cli.project.state import read_state
-from ktx_cli.project.tree import Tree, WorkingTree
+from ktx_cli.project.tree import Tree, WorkingTree, file_name_warnings
 from ktx_cli.project.workspace import Workspace
 
 _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
@@ -145,6 +145,8 @@ def index_project(
         layout, run_id=new_run_id(), command="ktx index", wait_seconds=wait_seconds, emit=emit, warn=warn
     ) as (lease, _):
         lease.check()
+        for warning in file_name_warnings(layout.root):
+            warn(warning)
         return refresh_index(layout, config, environ, emit=emit)
 
 

@@ -282,7 +282,7 @@ def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: 
     if not immutable and not os.access(path.parent, os.W_OK):
         with tempfile.TemporaryDirectory(prefix="ktx-state-") as folder:
             return _ask(_copy(path, Path(folder)), ask, immutable=False)
-    uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if immutable else ''}"
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if immutable else ''}"
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
         version = _require_known(connection, path)
         return ask(connection) if version == len(MIGRATIONS) else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from ktx_cli.core.errors import StorageError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core.errors import ResultWarning, StorageError
+from ktx_cli.core.text import escaped, is_utf8, listing, shell_words
 from ktx_cli.project.files import read_bytes
+from ktx_cli.project.layout import EVALS_NAME, RAW_NAME, SEMANTIC_NAME, WIKI_NAME
 
 
 class Tree(Protocol):
@@ -45,6 +46,29 @@ def boundary(project: Path) -> Path:
     root, home = project.resolve(), Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises
     around = (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git") and folder != home)
     return next(around, root)
+
+
+_NAMED: Final = (WIKI_NAME, SEMANTIC_NAME, RAW_NAME, EVALS_NAME)
+_MOST_NAMED: Final = 5
+
+
+def file_name_warnings(root: Path) -> list[ResultWarning]:
+    """Return a warning that names the files of a project whose names are not UTF-8; none where there are none."""
+    odd = sorted(f"{name}/{path}" for name in _NAMED for path in _odd_below(root / name))
+    if not odd:
+        return []
+    what = "file has a name that is" if len(odd) == 1 else "files have names that are"
+    them = "it" if len(odd) == 1 else "them"
+    message = f"{len(odd):,} {what} not UTF-8; ktx does not index or change {them}: {listing(odd, _MOST_NAMED)}"
+    return [ResultWarning("file_names", message, hint=f"rename {them}", paths=odd)]
+
+
+def _odd_below(folder: Path) -> Iterator[str]:
+    """Yield the files and folders below a folder whose own names are not UTF-8, escaped."""
+    for place, folders, names in os.walk(folder):
+        inner = Path(place).relative_to(folder)
+        yield from (escaped((inner / each).as_posix()) for each in (*folders, *names) if not is_utf8(each))
+        folders[:] = [each for each in folders if is_utf8(each)]
 
 
 class WorkingTree:

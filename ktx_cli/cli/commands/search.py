@@ -58,13 +58,14 @@ def register(app: typer.Typer) -> None:
         """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
         from ktx_cli.context.search.model import Scope
         from ktx_cli.jobs.search import search
+        from ktx_cli.project.tree import file_name_warnings
 
         layout, config = project_of(session)
         query = " ".join(words).strip()
         scope = Scope(tuple(each.value for each in kind or ()), connection, user)
         answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
         found = answer.found
-        session.warn(*answer.warnings)
+        session.warn(*answer.warnings, *file_name_warnings(layout.root))
         for word, meant in found.corrected.items():
             session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
         data = {

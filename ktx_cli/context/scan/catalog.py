@@ -12,6 +12,7 @@ from typing import Any
 from ktx_cli.context.scan.manifest import Entry
 from ktx_cli.context.scan.shards import SUFFIXES, Shard, parse_shard
 from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.text import is_utf8
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.layout import Layout
 
@@ -91,4 +92,5 @@ def load_manifest(layout: Layout, connection: str) -> Manifest:
 def shard_files(layout: Layout, connection: str) -> list[Path]:
     """Return the shard files of a connection in the working tree, sorted."""
     folder = layout.schema_dir(connection)
-    return sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES) if folder.is_dir() else []
+    found = folder.glob("*") if folder.is_dir() else ()
+    return sorted(path for path in found if path.suffix in SUFFIXES and is_utf8(path.name))

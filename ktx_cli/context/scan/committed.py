@@ -17,6 +17,7 @@ from ktx_cli.context.scan.records import FILES, Records, read_records
 from ktx_cli.context.scan.shards import SUFFIXES, Places, Shard
 from ktx_cli.context.scan.snapshot import MANIFEST, manifest_hashes, read_table
 from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.text import is_utf8
 from ktx_cli.project.layout import DATABASE_SOURCE, Layout
 
 
@@ -47,12 +48,13 @@ class Before:
 
 
 class Committed:
-    """The committed files of one connection. `files`: path -> blob id."""
+    """The committed files of one connection. `files`: path -> blob id, of those whose names are UTF-8."""
 
     def __init__(self, base: Base, connection: str, copies: ParsedCopies) -> None:
         self.base, self.connection = base, connection
         self.schema_folder, self.raw_folder = folders(connection)
-        self.files = {path: blob for folder in folders(connection) for path, blob in base.blobs(folder).items()}
+        blobs = {path: blob for folder in folders(connection) for path, blob in base.blobs(folder).items()}
+        self.files = {path: blob for path, blob in blobs.items() if is_utf8(path)}
         self._copies = copies
 
     @cached_property

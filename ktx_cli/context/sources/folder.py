@@ -13,7 +13,7 @@ from typing import Final
 from ktx_cli.context.sources.model import RawFile, Skipped
 from ktx_cli.context.sources.unread import Unread
 from ktx_cli.core.errors import CancelledError, StorageError
-from ktx_cli.core.text import one_line
+from ktx_cli.core.text import is_utf8, one_line
 from ktx_cli.project.files import read_bytes, storage_error
 from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES
 
@@ -97,7 +97,7 @@ class _Walk:
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> Path | None:
         """Take a file, and return a folder that is to be read too."""
-        if not _is_text(entry.name):
+        if not is_utf8(entry.name):
             self._leave(path, "its name is not UTF-8")
         elif entry.is_symlink():
             self._link(entry, path)
@@ -156,10 +156,6 @@ class _Walk:
         self.found.complete = self.found.complete and not retry
         if left not in self.found.skipped[-1:]:
             self.found.skipped.append(left)
-
-
-def _is_text(name: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _hashed(path: str, place: Path, stopped: Callable[[], bool]) -> RawFile | StorageError:

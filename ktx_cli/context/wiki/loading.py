@@ -10,7 +10,7 @@ from ktx_cli.context.wiki.keys import FOLDER, GLOBAL, could_be_key, page_path, p
 from ktx_cli.context.wiki.model import Finding, Page
 from ktx_cli.context.wiki.page import parse
 from ktx_cli.core.errors import StorageError, UsageError
-from ktx_cli.core.text import did_you_mean, listing, one_line, plural, shell_words
+from ktx_cli.core.text import did_you_mean, escaped, is_utf8, listing, one_line, plural, shell_words
 from ktx_cli.project.tree import Tree
 
 
@@ -101,6 +101,9 @@ def file_of(tree: Tree, path: str) -> bytes | Finding | None:
 
 def _read(path: str, content: bytes) -> Page | Finding | None:
     """Return the page of a file, what is wrong with it, or None for a file that is none of ours."""
+    if not is_utf8(path):
+        message = "its name is not UTF-8, so it is not a page"
+        return Finding(escaped(path), 1, "place", message, f"rename it: {shell_words('git', 'mv', path)} NEW-NAME.md")
     place = place_of(path)
     if place is not None:
         return parse(*place, content)

@@ -45,6 +45,7 @@ from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
 from ktx_cli.project.leases import Lease
 from ktx_cli.project.repository import Held, HeldReason, Repository
 from ktx_cli.project.state import read_state, translated
+from ktx_cli.project.tree import file_name_warnings
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.foretelling import Answers
@@ -69,7 +70,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     asks = needs_model(loaded.config, depth, no_llm=request.no_llm)
     prompts = Prompts.load(layout.prompts) if asks else None
     unserved = None if request.no_llm or request.depth is not None else not_enriched(loaded.config)
-    warnings = [*loaded.warnings(), *([] if unserved is None else [unserved])]
+    warnings = [*loaded.warnings(), *([] if unserved is None else [unserved]), *file_name_warnings(layout.root)]
     spending = Spending(request.max_usd, request.max_tokens)
     run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts, spending=spending)
     preflight = Preflight(run, needed=asks or not (request.no_llm or request.databases_only))

@@ -28,6 +28,7 @@ from ktx_cli.jobs.readiness.running import Work, side_by_side
 from ktx_cli.project.config import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
+from ktx_cli.project.tree import file_name_warnings
 
 Readiness = Literal["ready", "unverified", "not_ready"]
 Warn = Callable[[ResultWarning], None]
@@ -143,6 +144,7 @@ def project_status(
     before = _run(BEFORE, context)
     after = _run(AFTER, context)
     connections, warnings = connection_statuses(context)
+    warnings += file_name_warnings(layout.root)
     try:
         runs = read_state(layout, last_runs) or []
     except KtxError:  # named by connection_statuses and by the lease's check

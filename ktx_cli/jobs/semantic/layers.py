@@ -12,7 +12,7 @@ from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.loading import load_model
 from ktx_cli.context.semantic.model import CalendarSettings, Model
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.core.text import listing, shell_words
+from ktx_cli.core.text import is_utf8, listing, shell_words
 from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 
@@ -28,7 +28,8 @@ def layer_ids(layout: Layout) -> list[str]:
     folder = layout.root / SEMANTIC_NAME
     if not folder.is_dir():
         return []
-    return sorted(each.name for each in folder.iterdir() if each.is_dir() and _has_files(layout, each.name))
+    names = (each.name for each in folder.iterdir() if each.is_dir() and is_utf8(each.name))
+    return sorted(name for name in names if _has_files(layout, name))
 
 
 def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def open_index(path: Path) -> Connection | None:
     It is opened as a file that never changes, which is so: a run puts a new one in its place. Raises SQLite's error
     for a damaged one.
     """
-    uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
     database = connect(uri, uri=True)
     try:
         if is_current(database):

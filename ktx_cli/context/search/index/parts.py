@@ -30,6 +30,7 @@ from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import FOLDER
 from ktx_cli.core.recent import Recent
+from ktx_cli.core.text import is_utf8
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
 from ktx_cli.project.tree import Tree
 
@@ -85,11 +86,11 @@ class Pages:
 
     def units(self, tree: Tree) -> Iterable[str]:
         """Return the pages."""
-        return (path for path in tree.paths(FOLDER) if path.endswith(".md"))
+        return (path for path in tree.paths(FOLDER) if path.endswith(".md") and is_utf8(path))
 
     def owns(self, unit: str) -> bool:
         """Say whether it is a page."""
-        return unit.startswith(FOLDER) and unit.endswith(".md")
+        return unit.startswith(FOLDER) and unit.endswith(".md") and is_utf8(unit)
 
     def units_of(self, path: str) -> Sequence[str]:
         """Return the page."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ktx_cli.core.text import is_utf8
 from ktx_cli.project.files import storage_error
 
 
@@ -33,7 +34,8 @@ def hash_of(parts: Iterable[str]) -> str:
 def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
     """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
 
-    Links to folders are not followed. Raises `StorageError` for a folder that cannot be read.
+    Links to folders are not followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder
+    that cannot be read.
     """
     found: dict[str, str] = {}
     folders = [folder]
@@ -42,6 +44,8 @@ def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -
         try:
             with os.scandir(root / here) as entries:
                 for entry in entries:
+                    if not is_utf8(entry.name):
+                        continue
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(f"{here}/{entry.name}")
                     elif entry.name.endswith(endings) and entry.is_file():
