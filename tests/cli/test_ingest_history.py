@@ -96,6 +96,9 @@ def test_what_agents_say_becomes_usage_and_a_page(ktx: Run, asked: Path, model_s
     manifest = (asked / MANIFEST).read_text()
     assert "wiki:historic-sql-revenue-by-customer" in manifest
     assert answer.data["sources"][0]["pages"] == {"historic-sql-revenue-by-customer": "created"}
+    for args in (("wiki", "lint"), ("lint",)):
+        found = ktx(*args, "--json").data["findings"]
+        assert [each for each in found if each["code"] in ("secret", "KTX220")] == [], args
     head = git(asked, "rev-parse", "HEAD")
     model_server.play([])
     assert ktx("ingest").code == 0

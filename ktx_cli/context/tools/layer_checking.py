@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
+from ktx_cli.context.semantic.loading.texts import PRIORITY
 from ktx_cli.context.semantic.model import Problem
+from ktx_cli.context.sources.registry import DRIVERS
 from ktx_cli.context.tools.accepting import changed_source, refusal_of_changes
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.layer_files import OwnFile, manifest_names
@@ -18,6 +20,9 @@ from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.unfit import unfit_lines
 from ktx_cli.core.text import did_you_mean, listing, one_line
 from ktx_cli.project.workspace import Workspace
+
+_AUTHORS: Final = frozenset({*PRIORITY, *DRIVERS})
+"""The keys of `descriptions`: who wrote a text."""
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
@@ -45,6 +50,37 @@ def check_text(text: str, old: OwnFile | None) -> None:
     told = unfit_lines(text, None if old is None else old.content)
     if told:
         raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(told))
+
+
+def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
+    """Refuse descriptions that YAML understood as something else: keys without a text, and keys nobody has.
+
+    What the file had before is not held against it.
+    """
+    known = set() if old is None else set(_misread(old.document, ""))
+    told = [each for each in _misread(new, "") if each not in known]
+    if told:
+        raise Refused(
+            "These descriptions are not what you meant, so nothing was saved. Put each text into double quotes: an "
+            'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(told)
+        )
+
+
+def _misread(value: Any, where: str) -> Iterator[str]:
+    """Yield a line for each description that is no text, or of somebody unknown, in a definition and below it."""
+    if isinstance(value, Mapping):
+        here = f"{where} `{value['name']}`".strip() if isinstance(value.get("name"), str) else where
+        texts = value.get("descriptions")
+        for who, text in texts.items() if isinstance(texts, Mapping) else ():
+            if text is None:
+                yield f"- {here}: `{one_line(str(who), 80)}` has no text"
+            elif who not in _AUTHORS:
+                yield f"- {here}: `{one_line(str(who), 80)}` is no author of descriptions; write `user`"
+        for key, each in value.items():
+            yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()
+    elif isinstance(value, list):
+        for each in value:
+            yield from _misread(each, where)
 
 
 def check_write(

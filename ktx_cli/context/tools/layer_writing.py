@@ -10,17 +10,21 @@ from pydantic import Field, model_validator
 from ktx_cli.context.semantic.model import Problem
 from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
-from ktx_cli.context.tools.layer_checking import check_name, check_text, check_write, problems_text
+from ktx_cli.context.tools.layer_checking import check_descriptions, check_name, check_text, check_write, problems_text
 from ktx_cli.context.tools.layer_files import OwnFile, own_file, path_of, put_into, read_document
 from ktx_cli.context.tools.layer_names import ids_of
-from ktx_cli.context.tools.limits import joined
+from ktx_cli.context.tools.limits import cut_lines, joined
 from ktx_cli.context.tools.models import new_problems
 from ktx_cli.context.tools.records import Action, ActionKind
 from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.untrusted import visible, wrapped
+from ktx_cli.core import yaml
 from ktx_cli.core.text import listing, one_line
 from ktx_cli.llm.tools import ToolOutput
 
 LONGEST_FILE: Final = 100_000
+LONGEST_SHOWN: Final = 6_000
+"""Characters of a definition that the answer to a write shows."""
 
 _SOURCE: Final = Field(min_length=1, max_length=200, description="Name of the source, as `name:` has it.")
 _CONNECTION: Final = Field(None, description="The connection; needed where there are several.")
@@ -81,6 +85,7 @@ def _write(session: ToolSession, value: WriteSource) -> ToolOutput:
     check_text(value.yaml, old)
     document = read_document(value.yaml, path)
     check_name(session, connection, value.source, document)
+    check_descriptions(document, old)
     content = put_into(old, document, value.yaml, path)
     return _save(session, connection, value.source, old, document, path, content, raw_paths)
 
@@ -95,6 +100,7 @@ def _edit(session: ToolSession, value: EditSource) -> ToolOutput:
     check_text(text, old)
     document = read_document(text, old.path)
     check_name(session, connection, value.source, document)
+    check_descriptions(document, old)
     return _save(session, connection, value.source, old, document, old.path, text.encode("utf-8"), raw_paths)
 
 
@@ -152,11 +158,17 @@ def _save(
     kind: ActionKind = "created" if old is None else "updated"
     gone = [] if old is None else _gone(old.document, document)
     detail = "; ".join(filter(None, (_detail(document), f"without {listing(gone, 10)}" if gone else "")))
-    return _saved(session, Action("sl", kind, name, connection, raw_paths, detail), path, warnings, gone)
+    action = Action("sl", kind, name, connection, raw_paths, detail)
+    return _saved(session, action, path, warnings, gone, document)
 
 
 def _saved(
-    session: ToolSession, action: Action, path: str, warnings: list[Problem], gone: Sequence[str] = ()
+    session: ToolSession,
+    action: Action,
+    path: str,
+    warnings: list[Problem],
+    gone: Sequence[str] = (),
+    document: Mapping[str, Any] | None = None,
 ) -> ToolOutput:
     session.acted(action, path)
     told = problems_text("Warnings:", [each for each in warnings if each.severity != "error"])
@@ -165,7 +177,17 @@ def _saved(
             told, f"note: the file had these, and has them no more: {listing(gone, 20)}; put back what is right"
         )
     structured = {"success": True, "changed": True, "target": action.identity, "path": path}
-    return ToolOutput(joined(f"{action.kind}: {path}", told), structured)
+    return ToolOutput(joined(f"{action.kind}: {path}", told, _as_understood(document, path)), structured)
+
+
+def _as_understood(document: Mapping[str, Any] | None, path: str) -> str:
+    """Return a definition as ktx reads it: YAML that says something else than was meant is seen at once."""
+    if document is None:
+        return ""
+    whole = yaml.dump(dict(document)).rstrip()
+    text, _ = cut_lines(whole, LONGEST_SHOWN)
+    more = "" if text == whole else "(cut; sl_read_source shows the file)"
+    return joined("As it is understood:", wrapped(visible(text), path), more)
 
 
 def _gone(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -24,6 +25,9 @@ NOTES: Final = frozenset({"instruction", "html_comment", "html", "unexpected_lin
 NamedHosts = Callable[[Page], Collection[str] | None]
 """The hosts the sources of a page name; None where they are not known, so that links are not judged."""
 
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
+"""What ktx calls a query of the history by."""
+
 
 def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Finding]:
     """Yield what a person should look at before agents read the page, in the order of its lines.
@@ -39,12 +43,21 @@ def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Findi
 
 
 def _findings(page: Page, text: str, known: Collection[str] | None) -> Iterator[Finding]:
+    own = _without_fingerprints(page, text)
     spots = (
         *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
-        *(*links(text, known), *images(text), *secrets(text)),
+        *(*links(text, known), *images(text), *secrets(own)),
     )
     for spot in spots:
         yield Finding(page.path, text.count("\n", 0, spot.at) + 1, spot.code, spot.message, spot.hint)
+
+
+def _without_fingerprints(page: Page, text: str) -> str:
+    """Return a text in which the ids of queries that the page lists in `fingerprints` are blanks: they are no keys."""
+    ids = [each for each in page.texts("fingerprints") if _FINGERPRINT.fullmatch(each)]
+    for each in ids:
+        text = text.replace(each, " " * len(each))
+    return text
 
 
 def _unquoted(page: Page) -> Iterator[tuple[int, str]]:

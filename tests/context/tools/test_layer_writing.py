@@ -309,3 +309,51 @@ def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
     assert "characters that show nothing" in made.refused("sl_write_source", source="orders", yaml=hidden)
     edits = [{"old_text": "revenue", "new_text": "rev\u202eenue"}]
     assert "turn the direction of text" in made.refused("sl_edit_source", source="orders", edits=edits)
+
+
+@pytest.mark.parametrize(
+    ("descriptions", "told"),
+    [
+        ("{user: Gross, without refunds.}", "measure `revenue`: `without refunds.` has no text"),
+        ("{user: Gross., before tax: shipping}", "measure `revenue`: `before tax` is no author"),
+        ("{user: }", "measure `revenue`: `user` has no text"),
+        ('{user: "Gross, without refunds."}', None),
+        ("{user: Gross., dbt: Net.}", None),
+    ],
+)
+def test_descriptions_that_yaml_reads_otherwise_are_refused(
+    descriptions: str, told: str | None, shop: Callable[..., Any]
+) -> None:
+    made = shop()
+    text = f"name: orders\nmeasures:\n  - {{name: revenue, expr: sum(amount), descriptions: {descriptions}}}\n"
+    edit = {"old_text": "sum(amount)}", "new_text": f"sum(amount), descriptions: {descriptions}}}"}
+    if told is None:
+        made.ok("sl_write_source", source="orders", yaml=text)
+        return
+    for answer in (
+        made.refused("sl_write_source", source="orders", yaml=text),
+        made.refused("sl_edit_source", source="orders", edits=[edit]),
+    ):
+        assert told in answer and 'descriptions: {user: "' in answer
+    assert made.session.workspace.changes() == {}
+
+
+def test_what_a_file_had_wrong_before_is_not_held_against_a_write(shop: Callable[..., Any]) -> None:
+    text = "name: orders\ndescriptions: {user: One row, an order.}\nmeasures:\n  - {name: n, expr: count(*)}\n"
+    made = shop(files={ORDERS: text})
+    made.ok("sl_edit_source", source="orders", edits=[{"old_text": "name: n,", "new_text": "name: m,"}])
+    edit = {"old_text": "count(*)}", "new_text": "count(*), descriptions: {user: All, of them.}}"}
+    assert "measure `m`: `of them.` has no text" in made.refused("sl_edit_source", source="orders", edits=[edit])
+
+
+def test_a_write_answers_with_the_yaml_as_it_was_understood(shop: Callable[..., Any]) -> None:
+    made = shop()
+    text = "name: orders\nmeasures: [{name: revenue, expr: sum(amount), unit: EUR, filter: amount > 1 # all}\n  }]\n"
+    answer = made.ok("sl_write_source", source="orders", yaml=text)
+    assert "As it is understood:" in answer
+    assert "filter: amount > 1\n" in answer and "# all" not in answer
+    made.ok("entity_details", targets=["orders"])
+    edit = {"old_text": "sum(amount)", "new_text": "max(amount)"}
+    assert "expr: max(amount)" in made.ok("sl_edit_source", source="orders", edits=[edit])
+    many = "name: orders\nmeasures:\n" + "".join(f"  - {{name: m{n}, expr: sum(amount) + {n}}}\n" for n in range(300))
+    assert "(cut; sl_read_source shows the file)" in made.ok("sl_write_source", source="orders", yaml=many)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ktx_cli.context.prompts import Prompt
+from ktx_cli.context.semantic.checking import check_model
+from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.sources.manifest import FileState
 from ktx_cli.context.sources.model import WorkUnit
+from ktx_cli.context.tools.layer_checking import check_descriptions
 from ktx_cli.context.tools.prompting import (
     LONGEST_PROMPT,
     MEMORY_PROMPTS,
@@ -25,7 +29,10 @@ from ktx_cli.context.tools.records import REASONS
 from ktx_cli.context.tools.skills import STAGES, load_skills
 from ktx_cli.context.tools.texts import packaged
 from ktx_cli.context.tools.toolset import BY_STAGE
+from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
+from ktx_cli.project.tree import EmptyTree
+from ktx_cli.project.workspace import Workspace
 
 SKILLS = {
     "ingest_triage", "wiki_capture", "sl_capture", "sl", "dbt_ingest", "metricflow_ingest", "lookml_ingest",
@@ -187,3 +194,53 @@ def test_the_prompt_of_reconciling(shop: Callable[..., Any]) -> None:
     assert "Load first: `ingest_triage`." in task.prompt
     assert "This run has 0 units that wrote 0 artifacts, and 0 deleted raw files." in task.prompt
     assert "- `ingest_triage`" in task.system
+
+
+def examples() -> list[tuple[str, str]]:
+    """Return every YAML block of the skills and prompts, and every `descriptions` shown in a sentence."""
+    found = []
+    for folder in ("skills", "prompts"):
+        for path in sorted(Path(str(files("ktx_cli") / folder)).rglob("*.md")):
+            name, text = path.stem, path.read_text()
+            found += [(name, each) for each in re.findall(r"```ya?ml\n(.*?)```", text, re.DOTALL)]
+            found += [(name, each) for each in re.findall(r"`(descriptions: \{[^`]*)`", text)]
+    return found
+
+
+def test_every_example_means_what_it_says() -> None:
+    assert len(examples()) >= 3
+    for name, example in examples():
+        document = yaml.load(example.encode(), where=name)
+        assert isinstance(document, dict), name
+        check_descriptions(document, None)
+        assert list(nulls(document)) == [], name
+
+
+def nulls(value: Any, where: str = "") -> Iterator[str]:
+    if value is None:
+        yield where
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in pairs:
+        yield from nulls(each, f"{where}.{key}")
+
+
+def test_the_examples_of_the_semantic_layer_are_definitions_without_errors() -> None:
+    tree = Workspace(EmptyTree())
+    tables = {"orders": ("id", "ordered_at", "status", "amount", "tax", "ship_to_id"), "addresses": ("id", "city")}
+    manifest = {
+        name: {"table": name, "columns": [{"name": column, "type": TYPES.get(column, "number")} for column in columns]}
+        for name, columns in tables.items()
+    }
+    tree.write("semantic-layer/shop/_schema/main.yaml", yaml.dump({"tables": manifest}).encode())
+    blocks = [each for name, each in examples() if name == "sl" and each.startswith("name: ")]
+    assert len(blocks) == 2
+    for number, block in enumerate(blocks):
+        tree.write(f"semantic-layer/shop/source-{number}.yaml", block.encode())
+    model = load_tree(tree, "shop", "postgres")
+    problems = [*model.problems, *check_model(model)]
+    assert [each for each in problems if each.severity == "error"] == []
+    assert model.sources["orders"].description == "One row an order, cancelled ones too."
+    assert model.sources["orders"].measures["revenue"].description == "Gross, without refunds."
+
+
+TYPES = {"ordered_at": "time", "status": "string", "city": "string"}

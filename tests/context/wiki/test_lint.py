@@ -389,3 +389,15 @@ def test_any_text_can_be_looked_through(body: str, summary: str) -> None:
 )
 def test_long_texts_take_no_longer_than_they_should(piece: str) -> None:
     assert isinstance(codes(piece * (60_000 // len(piece))), list)
+
+
+def test_the_ids_of_queries_are_no_secrets_where_a_page_lists_them() -> None:
+    ids = ["04c408984469dd39", "1f9a7c3be2d84460"]
+    fields = {"summary": "S.", "source": "historic-sql", "fingerprints": ids}
+    body = f"# A\n\nThe query {ids[0]} adds up.\n"
+    assert list(lint_page(new_page("a", fields, body), HOSTS)) == []
+    other = new_page("a", {**fields, "fingerprints": ids[:1]}, body.replace(ids[0], ids[1]))
+    assert [each.code for each in lint_page(other, HOSTS)] == ["secret"]
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    leaked = new_page("a", {**fields, "fingerprints": [key]}, "# A\n\nText.\n")
+    assert [each.code for each in lint_page(leaked, HOSTS)] == ["secret"]
