@@ -66,9 +66,9 @@ SITES = {
     "reconcile": Site("jobs/ingest/units/reconciling.py Reconciler.run", "run_agent_loop", "reconcile"),
     "conflict repair": Site(REPAIR, "run_agent_loop", "conflict_repair"),
     "gate repair": Site(REPAIR, "run_agent_loop", "gate_repair"),
-    "table description": Site("context/scan/describe/describe.py _Asking._try", "generate_object", "describe_tables"),
+    "table description": Site("context/scan/describe/describe.py _Asking._ask_once", "generate_object", "describe_tables"),
     "relationship proposal": Site(
-        "context/scan/relationships/proposals.py _Asking._try", "generate_object", "propose_joins"
+        "context/scan/relationships/proposals.py _Asking._ask", "generate_object", "propose_joins"
     ),
     "ktx eval": Site("jobs/evals/interview.py Interview._asked", "run_agent_loop", "eval_question"),
     "probe": Site("jobs/models/probing.py _probe", "probe", "probe"),

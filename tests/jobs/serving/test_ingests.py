@@ -53,7 +53,7 @@ def test_a_run_goes_from_start_to_its_commit(layout: Layout) -> None:
         (
             CONFIG
             + "llm:\n  provider:\n    backend: anthropic\n    anthropic: {api_key: env:KTX_NO_KEY}\n"
-            + "  models:\n    default: claude-sonnet-4-6\n",
+            + "  models:\n    default: claude-sonnet-4-6\nscan: {enrichment: {mode: llm}}\n",
             IngestWish(),
             "secret",
         ),
