@@ -66,7 +66,9 @@ SITES = {
     "reconcile": Site("jobs/ingest/units/reconciling.py Reconciler.run", "run_agent_loop", "reconcile"),
     "conflict repair": Site(REPAIR, "run_agent_loop", "conflict_repair"),
     "gate repair": Site(REPAIR, "run_agent_loop", "gate_repair"),
-    "table description": Site("context/scan/describe/describe.py _Asking._ask_once", "generate_object", "describe_tables"),
+    "table description": Site(
+        "context/scan/describe/describe.py _Asking._ask_once", "generate_object", "describe_tables"
+    ),
     "relationship proposal": Site(
         "context/scan/relationships/proposals.py _Asking._ask", "generate_object", "propose_joins"
     ),

@@ -71,6 +71,7 @@ def test_such_files_cost_themselves_and_are_named(git: Run, project: Path, commi
         (warning,) = [each for each in answer["warnings"] if each["code"] == "file_names"]
         assert NAMED in warning["paths"] and r"evals/e\xff.yaml" in warning["message"]
         assert len(warning["paths"]) == len(ODD)
+        assert "definitions_not_checked" not in [each["code"] for each in answer["warnings"]]
     assert "refunds" in (project / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").read_text()
     assert {name: Path(os.fsdecode(name)).read_bytes() for name in ODD} == ODD
     for args in (("wiki", "list"), ("sl", "list"), ("scan", "relationships"), ("diff",), ("lint",), ("doctor",)):

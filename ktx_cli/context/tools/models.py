@@ -65,9 +65,9 @@ def parse_once(content: bytes, where: str) -> Shard:
 def digest(tree: Tree, connection: str) -> str:
     """Return what tells the files of a connection's semantic layer from any others."""
     found = hashlib.sha256()
-    for path in tree.paths(f"{Layout.context_paths(connection)[0]}/"):
+    for path in sorted(tree.paths(f"{Layout.context_paths(connection)[0]}/")):
         content = tree.read(path) or b""
-        found.update(f"{path}\0{len(content)}\0".encode())
+        found.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
         found.update(content)
     return found.hexdigest()
 

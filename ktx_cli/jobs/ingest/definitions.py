@@ -21,7 +21,7 @@ def report_broken(run: Run, base: ProjectBase, *, dry_run: bool = False) -> None
     """
     try:
         fresh = _broken_by(run, base)
-        now = broken_now(run.layout, run.config) if dry_run else keep_broken(run.layout, run.config)
+        now = broken_now(run.layout, run.config) if dry_run else keep_broken(run.layout, run.config, run.layers)
     except Exception as error:
         if ends_more(error) and not isinstance(error, KtxError):
             raise

@@ -26,7 +26,7 @@ from ktx_cli.jobs.semantic.layers import calendar_of, load_layer
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.tree import Tree
+from ktx_cli.project.tree import Tree, WorkingTree
 
 FORMAT: Final = 1
 _ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
@@ -108,10 +108,10 @@ def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[Broke
 
 def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> tuple[BrokenDefinition, ...]:
     """Return the definitions of a connection that compile in the tree `before` and not in the one `after`."""
-    old = layers.model(before, connection)
     wrong = broken_definitions(layers.model(after, connection), layers.problems(after, connection))
-    if not wrong or not old.sources:
+    if not wrong:
         return ()
+    old = layers.model(before, connection)
     broken = {each.identity for each in broken_definitions(old, layers.problems(before, connection))}
     known = {(connection, kind, f"{source.name}.{name}") for source, kind, name, _ in _members(old)}
     known |= {(connection, "source", name) for name in old.sources}
@@ -136,10 +136,13 @@ def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...
     return tuple(each for id_ in config.databases() for each in _known_or_checked(layout, config, id_, kept)[1])
 
 
-def keep_broken(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...]:
-    """Return the same, and keep it for the next time; for runs only, which hold the lock."""
+def keep_broken(layout: Layout, config: KtxConfig, layers: Layers) -> tuple[BrokenDefinition, ...]:
+    """Return the same, and keep it for the next time; for runs only, which hold the lock.
+
+    `layers`: those of the run, which has mostly read the same files already.
+    """
     kept = _kept(layout)
-    found = {id_: _known_or_checked(layout, config, id_, kept) for id_ in config.databases()}
+    found = {id_: _known_or_checked(layout, config, id_, kept, layers) for id_ in config.databases()}
     if found != kept:
         connections = {
             id_: {"signature": signature, "broken": [each.to_json() for each in broken]}
@@ -153,11 +156,16 @@ _Checked = tuple[str, tuple[BrokenDefinition, ...]]
 """The signature of a connection's files, and what of them does not compile."""
 
 
-def _known_or_checked(layout: Layout, config: KtxConfig, connection: str, kept: Mapping[str, _Checked]) -> _Checked:
+def _known_or_checked(
+    layout: Layout, config: KtxConfig, connection: str, kept: Mapping[str, _Checked], layers: Layers | None = None
+) -> _Checked:
     signature = _signature(layout, config, connection)
     known = kept.get(connection)
     if known is not None and known[0] == signature:
         return known
+    if layers is not None:
+        tree = WorkingTree(layout.root)
+        return signature, broken_definitions(layers.model(tree, connection), layers.problems(tree, connection))
     model = load_layer(layout, config, connection)
     return signature, broken_definitions(model, (*model.problems, *check_model(model)))
 
