@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
 from ktx_cli.core.errors import ResultWarning, StorageError
-from ktx_cli.core.text import escaped, is_utf8, listing, shell_words
+from ktx_cli.core.text import escaped, listing, one_line, shell_words
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.layout import EVALS_NAME, RAW_NAME, SEMANTIC_NAME, WIKI_NAME
 
@@ -52,23 +53,34 @@ _NAMED: Final = (WIKI_NAME, SEMANTIC_NAME, RAW_NAME, EVALS_NAME)
 _MOST_NAMED: Final = 5
 
 
+def is_usable(path: str) -> bool:
+    """Say whether a path can be named in a project's files: it is UTF-8, without a backslash or control character."""
+    if "\\" in path:
+        return False
+    return path.isprintable() or not any(unicodedata.category(each) in ("Cc", "Cs") for each in path)
+
+
 def file_name_warnings(root: Path) -> list[ResultWarning]:
-    """Return a warning that names the files of a project whose names are not UTF-8; none where there are none."""
+    """Return a warning that names the files of a project whose names cannot be used; none where there are none."""
     odd = sorted(f"{name}/{path}" for name in _NAMED for path in _odd_below(root / name))
     if not odd:
         return []
-    what = "file has a name that is" if len(odd) == 1 else "files have names that are"
-    them = "it" if len(odd) == 1 else "them"
-    message = f"{len(odd):,} {what} not UTF-8; ktx does not index or change {them}: {listing(odd, _MOST_NAMED)}"
+    what, them = ("file is", "it") if len(odd) == 1 else ("files are", "them")
+    why = "not UTF-8, or a backslash or control character"
+    message = f"{len(odd):,} {what} skipped because of the name ({why}): {listing(odd, _MOST_NAMED)}"
     return [ResultWarning("file_names", message, hint=f"rename {them}", paths=odd)]
 
 
 def _odd_below(folder: Path) -> Iterator[str]:
-    """Yield the files and folders below a folder whose own names are not UTF-8, escaped."""
+    """Yield the files and folders below a folder whose own names cannot be used, escaped."""
     for place, folders, names in os.walk(folder):
         inner = Path(place).relative_to(folder)
-        yield from (escaped((inner / each).as_posix()) for each in (*folders, *names) if not is_utf8(each))
-        folders[:] = [each for each in folders if is_utf8(each)]
+        yield from (_shown((inner / each).as_posix()) for each in (*folders, *names) if not is_usable(each))
+        folders[:] = [each for each in folders if is_usable(each)]
+
+
+def _shown(path: str) -> str:
+    return one_line(escaped(path))
 
 
 class WorkingTree:

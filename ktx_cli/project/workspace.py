@@ -6,10 +6,14 @@ import bisect
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from ktx_cli.core.errors import ConfigError, UsageError
+from ktx_cli.project.layout import SEMANTIC_NAME
 from ktx_cli.project.merge import Conflict, TextMerge, merge_file
-from ktx_cli.project.tree import Tree
+from ktx_cli.project.tree import Tree, is_usable
+
+_DEFINITIONS: Final = f"{SEMANTIC_NAME}/"
 
 
 class Workspace:
@@ -27,6 +31,8 @@ class Workspace:
 
     def read(self, path: str) -> bytes | None:
         """Return the file's content as it is here, None when there is no such file."""
+        if not is_usable(path) and path.startswith(_DEFINITIONS) and self._base.has(path):
+            return self._base.read(path)
         path = checked_path(path)
         return self._changed[path] if path in self._changed else self._base.read(path)
 
@@ -152,7 +158,8 @@ class _Listing:
 
     @functools.cached_property
     def _paths(self) -> list[str]:
-        return sorted(set(self._base.paths("")))
+        """The paths an overlay can name. A definition of any other name can be read: it may hold policies."""
+        return sorted(path for path in set(self._base.paths("")) if is_usable(path) or path.startswith(_DEFINITIONS))
 
     def paths(self, prefix: str) -> Iterator[str]:
         paths = self._paths
@@ -215,7 +222,7 @@ def checked_path(path: str) -> str:
         problem = "is absolute"
     elif ".." in parts:
         problem = "leads upwards"
-    elif "\\" in path or any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
+    elif not is_usable(path):
         problem = "holds a backslash or a control character"
     elif any(_means_git(part) for part in parts):
         problem = "leads into .git"

@@ -13,6 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.merge import Conflict
+from ktx_cli.project.tree import EmptyTree
 from ktx_cli.project.workspace import Workspace, checked_path
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
@@ -293,3 +294,24 @@ class Overlays(RuleBasedStateMachine):
 
 Overlays.TestCase.settings = settings(max_examples=400 if FULL else 40, stateful_step_count=30, deadline=None)
 TestOverlays = Overlays.TestCase
+
+
+def test_a_definition_with_an_unusable_name_is_read_and_other_files_are_not_there() -> None:
+    odd = {f"semantic-layer/shop/p{each}.yaml": b"policies: []" for each in ("\udcff", "\\", "\n")}
+    pages = {f"wiki/global/p{each}.md": b"# P" for each in ("\udcff", "\\", "\n")}
+
+    class Base(EmptyTree):
+        def read(self, path: str) -> bytes | None:
+            return {**odd, **pages}.get(path)
+
+        def paths(self, prefix: str) -> list[str]:
+            return [path for path in {**odd, **pages} if path.startswith(prefix)]
+
+    workspace = Workspace(Base())
+    assert {path: workspace.read(path) for path in workspace.paths()} == odd
+    for path in (*odd, *pages, "semantic-layer/shop/other\\.yaml"):
+        with pytest.raises(UsageError):
+            workspace.write(path, b"x")
+    for path in (*pages, "semantic-layer/shop/other\\.yaml"):
+        with pytest.raises(UsageError):
+            workspace.read(path)
