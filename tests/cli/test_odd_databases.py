@@ -144,3 +144,25 @@ def test_a_folder_of_files(ktx: Run, work: Path) -> None:
     assert len(report["problems"]) == 1
     assert "bad" in report["problems"][0]["object"]
     assert {"customers", "2024/orders"} == set(sources(work))
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_stage_of_a_scan_that_fails_is_named_and_shown_by_debug(
+    ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch, debug: bool
+) -> None:
+    with sqlite3.connect(work / "notes.db") as database:
+        database.execute("CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT)")
+        database.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, owner_id INTEGER, owner_type TEXT)")
+    database.close()
+    assert ktx("setup", "--database", "sqlite", "--database-path", "notes.db").code == 0
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise IndexError("a value of a row")
+
+    monkeypatch.setattr("ktx_cli.context.scan.relationships.discover.find_pairs", failing)
+    answer = ktx("scan", *(["--debug"] if debug else []))
+    assert answer.code == 7
+    assert "connection `warehouse`: join discovery failed unexpectedly (IndexError)" in answer.err
+    assert "hint: ktx scan warehouse --debug" in answer.err
+    assert ("Traceback" in answer.err, "in failing" in answer.err) == (debug, debug)
+    assert set(sources(work)) == {"person", "note"}

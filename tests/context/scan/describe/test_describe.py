@@ -9,6 +9,7 @@ import pytest
 
 from ktx_cli.connectors.port import Table, TableRef
 from ktx_cli.context.prompts import load_prompt
+from ktx_cli.context.scan.describe.answers import read_answer
 from ktx_cli.context.scan.describe.describe import Descriptions, describe
 from ktx_cli.context.scan.describe.facts import Described, TableFacts, content_hash, gather_facts
 from ktx_cli.context.scan.describe.packing import Limits
@@ -257,3 +258,28 @@ def test_the_same_turns_give_the_same_texts_however_many_calls_run_side_by_side(
     one = run(runtime, facts, store, limits=ONE_EACH, concurrency=1)
     other = run(runtime, facts, type(store)(), limits=ONE_EACH, concurrency=4)
     assert one.tables == other.tables
+
+
+@pytest.mark.parametrize("limits", [ALL_IN_ONE, ONE_EACH])
+def test_an_answer_that_cannot_be_taken_costs_its_tables(
+    runtime: RoutedRuntime,
+    facts: Any,
+    store: Any,
+    model_server: ModelServer,
+    describer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: Limits,
+) -> None:
+    model_server.play(describer())
+
+    def failing(answer: Any, call: Any, *rest: Any) -> Any:
+        if any(piece.ref.name == "album" for piece in call):
+            raise IndexError("a value of a row")
+        return read_answer(answer, call, *rest)
+
+    monkeypatch.setattr("ktx_cli.context.scan.describe.describe.read_answer", failing)
+    found = run(runtime, facts, store, limits=limits)
+    assert [(each.ref.name, each.message) for each in found.failed] == [
+        ("album", "ktx failed unexpectedly (IndexError)")
+    ]
+    assert refs(found) == [name for name in sorted(each.ref.name for each in facts) if name != "album"]

@@ -265,3 +265,17 @@ def test_values_of_rows_are_shown_only_where_they_may_be(
 
 def test_without_tables_nothing_is_asked(runtime: RoutedRuntime, model_server: ModelServer) -> None:
     assert run(runtime, []) == Proposals()
+
+
+def test_an_answer_that_cannot_be_taken_costs_its_batch(
+    runtime: RoutedRuntime, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(value: Any) -> Any:
+        raise IndexError("a value of a row")
+
+    monkeypatch.setattr("ktx_cli.context.scan.relationships.proposals.from_json", failing)
+    model_server.play(lambda _: gives({"joins": []}))
+    found = run(runtime, SHOP)
+    assert [each.message for each in found.failed] == ["ktx failed unexpectedly (IndexError)"]
+    monkeypatch.undo()
+    assert run(runtime, SHOP).failed == ()
