@@ -17,7 +17,7 @@ from ktx_cli.jobs.models import probing
 from ktx_cli.llm.routing import PROBE_PROMPT
 from ktx_cli.testing.model_script import UNAUTHORIZED, Reply
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import Agents, git, history, tree
+from tests.cli.agents import LONG, Agents, git, history, tree
 
 Run = Callable[..., Any]
 
@@ -143,3 +143,18 @@ def test_a_probe_is_remembered_for_ten_minutes_and_a_failure_is_not(
     assert run("# refunds\n\nFive.") == (0, 1)
     state = (company / ".ktx" / "state.sqlite").read_bytes()
     assert b"sk-of-another-account" not in state
+
+
+def test_a_call_that_fails_is_reason_to_probe_again(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    (company / "docs/refunds.md").write_text(f"# refunds\n\nOther words. {LONG}")
+    model_server.play(lambda _: UNAUTHORIZED)
+    answer = ktx("ingest", "--json")
+    assert (answer.envelope["error"]["code"], probes(model_server)) == ("auth", [])
+    model_server.play(Agents())
+    assert ktx("ingest").code == 0
+    assert len(probes(model_server)) == 1

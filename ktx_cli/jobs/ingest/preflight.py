@@ -12,11 +12,13 @@ from ktx_cli.jobs.models.probing import (
     ProbeRun,
     credentials_of,
     distinct_models,
+    forget_probes,
     probe_through,
     require_models,
     to_probe,
 )
 from ktx_cli.llm.caching import divergence
+from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.roles import ModelRef
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.usage import UsageFact
@@ -125,6 +127,11 @@ class Preflight:
             self._run.spending.add(fact)
 
     def store(self) -> None:
-        """Keep what the probes found and took; the caller holds the lease."""
+        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lease."""
         probes, self._probes = self._probes, ProbeRun()
         probes.store(self._run.layout)
+        report = self._run.report
+        enriched = (each.enriched for each in report.connections)
+        errors = (report.stopped, report.failure, *(each.stopped for each in enriched if each is not None))
+        if any(isinstance(error, LlmError) for error in errors):
+            forget_probes(self._run.layout)

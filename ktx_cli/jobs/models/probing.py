@@ -233,6 +233,12 @@ def _answered(
     return credentials == credentials_of(config, ref.backend, project_dir=layout.root, environ=environ)
 
 
+def forget_probes(layout: Layout) -> None:
+    """Have the next run probe again: a call failed, whatever a probe said before."""
+    with open_for_writing(layout) as database, translated(layout.state):
+        database.execute("UPDATE probes SET credentials = NULL")
+
+
 _KEEP: Final = "INSERT OR REPLACE INTO probes (backend, model, finished, error, credentials) VALUES (?, ?, ?, ?, ?)"
 
 
