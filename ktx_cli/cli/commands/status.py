@@ -72,7 +72,7 @@ def _rows(facts: Status) -> list[tuple[str, str]]:
 
 
 def _databases(facts: Status) -> Table:
-    columns = ("connection", "driver", "sources", "columns", "joins found", "to review", "last scan")
+    columns = ("connection", "driver", "sources", "columns", "inferred joins", "to review", "last scan")
     return Table(columns, tuple(_database(each) for each in facts.connections if each.is_database))
 
 

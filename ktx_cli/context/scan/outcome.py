@@ -60,6 +60,8 @@ class ScanOutcome:
     profiles: tuple[TableProfile, ...] = ()
     views: int = 0
     """How many of the tables are views."""
+    declared: int = 0
+    """How many foreign keys the database declares between the tables."""
     reviewed: tuple[ReviewedEdge, ...] = ()
     """What holds for every edge after this scan; nothing where the rows were not looked at."""
     gone: tuple[GoneJoin, ...] = ()

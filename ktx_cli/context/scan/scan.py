@@ -20,6 +20,7 @@ from ktx_cli.context.scan.gone import Passage, Stood, gone_joins
 from ktx_cli.context.scan.learned import Learned
 from ktx_cli.context.scan.looks import Describe, Look
 from ktx_cli.context.scan.losses import Losses, has_comments
+from ktx_cli.context.scan.manifest import is_joinable
 from ktx_cli.context.scan.names import physical_name, source_names
 from ktx_cli.context.scan.outcome import PreviousScan, ScanOutcome, TableChanges
 from ktx_cli.context.scan.records import DESCRIPTIONS, Records
@@ -75,6 +76,7 @@ def scan_connection(
         knowledge=learned.records.known,
         looked=findings is not None,
         views=sum(table.kind is not TableKind.TABLE for table in schema.tables),
+        declared=_declared_keys(schema.tables),
         profiles=findings.profiles if findings else (),
         warnings=(*noted, *(findings.warnings if findings else ())),
         failures=failures.found(),
@@ -237,6 +239,11 @@ def _digest(
     facts.append(sorted((str(problem.ref), problem.what) for problem in problems))
     facts.append(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items()))
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _declared_keys(tables: Sequence[Table]) -> int:
+    by_ref = {table.ref: table for table in tables}
+    return sum(is_joinable(key, by_ref) for table in tables for key in table.foreign_keys)
 
 
 def _row_estimates(tables: Sequence[Table]) -> dict[str, int]:

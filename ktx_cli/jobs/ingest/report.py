@@ -71,6 +71,7 @@ class ConnectionReport:
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
     `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
+    `declared`: foreign keys between the tables.
     `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
     `joins`: those that stand, the surest first; `gone`: those that stood before. `enriched`: what became of the
     descriptions; None: nobody was to write any. `failures`: stages of the scan that failed.
@@ -86,6 +87,7 @@ class ConnectionReport:
     files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
     edges: dict[str, int] | None = None
+    declared: int = 0
     joins: tuple[ReviewedEdge, ...] = ()
     gone: tuple[GoneJoin, ...] = ()
     enriched: Enriched | None = None
@@ -112,6 +114,7 @@ class ConnectionReport:
                 for p in outcome.problems
             ],
             edges=outcome.standings if outcome.looked else None,
+            declared=outcome.declared,
             joins=_standing_joins(outcome) if outcome.looked else (),
             gone=outcome.gone,
             enriched=enriched,
@@ -150,10 +153,13 @@ class ConnectionReport:
         return (self.edges or {}).get(Standing.REVIEW, 0)
 
     def _found(self) -> str:
+        declared = f", {plural(self.declared, 'declared foreign key')}" if self.declared else ""
         if self.edges is None:
-            return ""
+            return declared
         joins = self.edges.get(Standing.ACCEPTED, 0) + self.edges.get(Standing.MANUAL, 0)
-        return f", {plural(joins, 'join')} found" + (f", {self.to_review} to review" if self.to_review else "")
+        none = "no further joins inferred" if self.declared else "no joins inferred"
+        inferred = plural(joins, "inferred join") if joins else none
+        return f"{declared}, {inferred}" + (f", {self.to_review} to review" if self.to_review else "")
 
     def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         c = self.changes
@@ -173,6 +179,7 @@ class ConnectionReport:
             "files": self.files.to_json(),
             "problems": self.problems,
             "relationships": self.edges,
+            "declared_foreign_keys": self.declared,
             "joins": [
                 {"edge": e.name, "status": e.standing.value, "score": e.edge.score, "reason": e.edge.reason}
                 for e in self.joins
