@@ -7,6 +7,7 @@ its owner's rights, other servers, and statements of any length.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -94,10 +95,17 @@ def profile_tables(
             exact, statements = exact_texts(connector, asked)
     late = 0
     found = left_alone.copy()
+    ended = threading.Event()
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        with failed.stage(Stage.PROFILE, table.ref):
-            return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+        if ended.is_set():  # the source is gone: what other threads have not begun is not asked any more
+            return unsampled(table, FAILED), 0
+        try:
+            with failed.stage(Stage.PROFILE, table.ref):
+                return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+        except BaseException:
+            ended.set()
+            raise
         return unsampled(table, FAILED), 0
 
     for done, (sampled, sent) in enumerate(_each(one, asked, connector, budget), start=1):
