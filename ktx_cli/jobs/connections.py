@@ -15,7 +15,7 @@ from ktx_cli.context.sources.registry import checked_source
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
-from ktx_cli.project.config import Database, KtxConfig, connection_of, load_config
+from ktx_cli.project.config import Database, KtxConfig, connection_of, known_connection, load_config
 from ktx_cli.project.config.loader import check_connection
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.files import read_bytes
@@ -92,7 +92,7 @@ def add_connection(
         config = load_config(layout.config, data=planned).config
         result = check_connection_of(config, connection, project_dir=layout.root, environ=environ)
     _, loaded = change_config(layout, lambda now: _with_new_connection(now, connection, fields))
-    return result, loaded.warnings()
+    return result, loaded.notices()
 
 
 def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
@@ -108,7 +108,7 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
     """Take a connection out of `ktx.yaml`; its context stays. Returns the folders that stay."""
 
     def without(text: bytes) -> bytes:
-        connection_of(load_config(layout.config, data=text).config, connection)
+        known_connection(load_config(layout.config, data=text).config, connection)
         return edit.delete_value(text, ("connections", connection), where=CONFIG_NAME)
 
     change_config(layout, without)

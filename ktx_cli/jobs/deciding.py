@@ -55,7 +55,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     if repository is None:
         raise NotReadyError("no scan is committed yet", hint="ktx scan")
     repository.check_writable()
-    run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.warnings())
+    run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
     with hold_lease(
         layout,
         run_id=run.report.run_id,

@@ -72,7 +72,7 @@ def draw(
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
     text = WRITERS[format](diagram)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
-    warnings = [*loaded.warnings(), *manifest.problems, *overlays.warnings]
+    warnings = [*loaded.notices(), *manifest.problems, *overlays.warnings]
     if format == "mermaid":
         warnings += _too_large(drawing)
     return drawing, warnings

@@ -68,7 +68,7 @@ def list_relationships(
     edges = [edge for review in reviews for edge in (*review.edges, *review.declared)]
     if table is not None:
         edges = _of_table(edges, table)
-    warnings = [*loaded.warnings(), *(warning for review in reviews for warning in review.warnings)]
+    warnings = [*loaded.notices(), *(warning for review in reviews for warning in review.warnings)]
     declared = sum(edge.standing is Standing.DECLARED for edge in edges)
     return Listed([edge for edge in edges if edge.standing in statuses], declared, warnings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ktx_cli.core.errors import ResultWarning, UsageError
 from ktx_cli.project import edit
 from ktx_cli.project.config import example_connection, load_config
+from ktx_cli.project.config.loader import WITHOUT_EFFECT
 from ktx_cli.project.config.saving import change_config
 from ktx_cli.project.config.values import parse_cli_value
 from ktx_cli.project.layout import CONFIG_NAME, Layout
@@ -27,4 +28,5 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
 
     saved, loaded = change_config(layout, changed)
-    return saved, loaded.warnings()
+    without_effect = [issue for issue in loaded.issues if issue.code in WITHOUT_EFFECT and issue.path == key]
+    return saved, [*loaded.notices(), *(issue.to_warning() for issue in without_effect)]

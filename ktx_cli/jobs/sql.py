@@ -110,6 +110,8 @@ def only_database(config: KtxConfig) -> str:
     known = sorted(config.databases())
     if len(known) == 1:
         return known[0]
+    for entry in () if known else config.disabled().values():
+        raise entry.error()
     if not known:
         hint = "ktx connection add warehouse --driver sqlite --path data.sqlite"
         raise UsageError("there is no database in ktx.yaml to ask", hint=hint)

@@ -27,7 +27,7 @@ def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
     says what its `source` is (whose host is always named), else they are not known.
     """
     made = dict[str, list[RawFile | None]]()
-    targets = [Target(connection, entry.driver) for connection, entry in config.connections.items()]
+    targets = [Target(connection, entry.driver) for connection, entry in config.usable().items()]
     for work in choose_sources(config, targets, WorkingTree(layout.root), model=False):
         for artifact, file in _artifacts(layout, work):
             made.setdefault(artifact, []).append(file)

@@ -93,6 +93,15 @@ def bindings(config: KtxConfig) -> dict[str, ModelRef]:
     return found
 
 
+def require_runnable(config: KtxConfig) -> None:
+    """Raise `ConfigError` when `ktx.yaml` names a backend, for all roles or for one, that no version here can run."""
+    backend = config.llm.provider.backend
+    if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
+        raise unsupported(backend)
+    for role, text in config.llm.models.items():
+        parse_model_ref(text, backend, where=f"llm.models.{role}")
+
+
 def no_backend() -> LlmError:
     """Return the error for a call where nothing is configured."""
     return llm_error("no_backend", backend=NO_BACKEND)

@@ -57,15 +57,23 @@ def is_reference(value: object) -> bool:
 
 
 def resolve(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
-    """Return the value a reference stands for, a literal as it is.
+    """Return the secret a reference stands for, a literal as it is.
 
     `where` names the setting in errors. Either is remembered for `mask`. Raises `SecretError` when the reference names
     nothing, nothing readable or something empty.
     """
-    reference = SecretRef.parse(value)
-    secret = value if reference is None else _referred(reference, project_dir, environ, where)
+    secret = resolve_plain(value, project_dir=project_dir, environ=environ, where=where)
     remember(secret)
     return secret
+
+
+def resolve_plain(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
+    """Return what a reference stands for in a setting that is no secret: nothing of it is masked but a password."""
+    reference = SecretRef.parse(value)
+    found = value if reference is None else _referred(reference, project_dir, environ, where)
+    if has_password(found):
+        remember(found)
+    return found
 
 
 def remember(secret: str) -> None:

@@ -305,6 +305,38 @@ def test_a_connection_for_the_semantic_layer_only(ktx: Run, layer: Path) -> None
     assert ktx("sql", "SELECT 1").code == 2
 
 
+COMPOSED: list[tuple[tuple[str, ...], str]] = [
+    (("-m", "sum(sales.amount)"), "`sum(sales.amount)`"),
+    (("-m", "sales.revenue / 2"), "`sales.revenue / 2`"),
+    (("-m", "sales.revenue", "-m", "max(sales.amount)"), "`max(sales.amount)`"),
+    (("-m", "sales.revenue", "--filter", "max(sales.amount) > 1"), "`MAX(sales.amount)`"),
+]
+
+
+@pytest.mark.parametrize(("asked", "named"), COMPOSED, ids=[" ".join(row[0]) for row in COMPOSED])
+def test_a_connection_for_the_semantic_layer_only_answers_no_measure_of_the_question(
+    ktx: Run, layer: Path, asked: tuple[str, ...], named: str
+) -> None:
+    assert ktx("sl", "query", *asked, "--json").code == 0
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("    query_policy: semantic-layer-only\n")
+    for command in (("sl", "query"), ("sl", "query", "--no-execute"), ("sl", "explain")):
+        answer = ktx(*command, *asked, "--json")
+        assert answer.code == 2, answer
+        error = answer.envelope["error"]
+        assert named in error["message"]
+        assert error["details"]["query_policy"] == "semantic-layer-only"
+        assert answer.data is None
+    assert rows(ktx, *REVENUE, "--filter", "sales.revenue > 1", "--order-by", "revenue") == [[42.0]]
+
+
+def test_read_only_sql_is_any_statement_that_reads(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("    query_policy: read-only-sql\n")
+    assert ktx("sql", "SELECT 1").code == 0
+    assert ktx("sl", "query", "-m", "sum(sales.amount)").code == 0
+
+
 def test_the_calendar_of_the_project(ktx: Run, layer: Path) -> None:
     with (layer / "ktx.yaml").open("a") as stream:
         stream.write("semantic: {week_start: sunday, fiscal_year_start: 3, timezone: Europe/Oslo}\n")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core.errors import SecretError
-from ktx_cli.llm.settings import missing_setting, resolved_keys, secret_references
+from ktx_cli.core.errors import KtxError, SecretError
+from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place, secret_references
 from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig
+from ktx_cli.project.secrets import mask
 
 
 def config(**provider: Any) -> KtxConfig:
@@ -82,3 +83,54 @@ def test_a_key_that_cannot_be_sent_is_refused_by_setting(reference: str, value: 
     assert caught.value.exit_code == 2
     assert value.strip() not in f"{caught.value.message} {caught.value.hint}"
     assert caught.value.hint
+
+
+PLACES: list[tuple[str, dict[str, str], dict[str, str], Place]] = [
+    ("anthropic", {"base_url": "https://api.example.com/v1"}, {}, Place("https://api.example.com")),
+    ("anthropic", {"base_url": "https://api.example.com/v1/"}, {}, Place("https://api.example.com")),
+    ("anthropic", {"base_url": "env:URL"}, {"URL": "https://api.example.com/v1\n"}, Place("https://api.example.com")),
+    ("anthropic", {}, {}, Place(None)),
+    ("gateway", {"base_url": "env:URL"}, {"URL": "http://h:4000/claude"}, Place("http://h:4000/claude")),
+    ("gateway", {"base_url": "file:url.txt"}, {}, Place("https://from.file")),
+    ("vertex", {"location": "env:L"}, {"L": "europe-west1"}, Place(None, "europe-west1")),
+    (
+        "vertex",
+        {"location": "global", "project": "env:P", "base_url": "https://v.example.com/v1"},
+        {"P": "shop:42"},
+        Place("https://v.example.com/v1", "global", "shop:42"),
+    ),
+]
+
+
+@pytest.mark.table(("backend", "settings", "environ", "place"), PLACES)
+def test_every_setting_of_a_provider_may_be_a_reference(
+    backend: str, settings: dict[str, str], environ: dict[str, str], place: Place, tmp_path: Path
+) -> None:
+    (tmp_path / "url.txt").write_text("https://from.file/v1\n")
+    found = KtxConfig.model_validate({"llm": {"provider": {backend: settings}}})
+    assert resolved_place(found, backend, project_dir=tmp_path, environ=environ) == place
+
+
+@pytest.mark.table(
+    ("backend", "settings", "environ", "message"),
+    [
+        ("anthropic", {"base_url": "env:URL"}, {}, "llm.provider.anthropic.base_url"),
+        ("anthropic", {"base_url": "api.example.com"}, {}, "is `api.example.com`, which is not a URL"),
+        ("vertex", {"location": "env:L"}, {}, "llm.provider.vertex.location"),
+        ("vertex", {"location": "env:L"}, {"L": "eu west"}, "is `eu west`, which is not a name of Google Cloud"),
+        ("vertex", {"location": "eu", "project": "a/../b"}, {}, "is `a/../b`, which is not a name of Google Cloud"),
+    ],
+)
+def test_what_cannot_be_part_of_an_address_is_refused_by_setting(
+    backend: str, settings: dict[str, str], environ: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    found = KtxConfig.model_validate({"llm": {"provider": {backend: settings}}})
+    with pytest.raises(KtxError) as caught:
+        resolved_place(found, backend, project_dir=tmp_path, environ=environ)
+    assert message in caught.value.message
+
+
+def test_what_a_reference_to_no_secret_stands_for_is_not_masked(tmp_path: Path) -> None:
+    found = KtxConfig.model_validate({"llm": {"provider": {"vertex": {"location": "eu", "project": "env:P"}}}})
+    resolved_place(found, "vertex", project_dir=tmp_path, environ={"P": "the-shop-of-acme"})
+    assert mask("in the-shop-of-acme") == "in the-shop-of-acme"

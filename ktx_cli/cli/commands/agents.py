@@ -106,7 +106,7 @@ def _place(session: Session) -> tuple[Where, KtxConfig]:
 
     project = session.require_project()
     loaded = load_config(Layout(project).config)
-    session.warn(*loaded.warnings())
+    session.warn(*loaded.notices())
     return Where(project, os.environ), loaded.config
 
 

@@ -32,12 +32,12 @@ def register(app: typer.Typer) -> None:
     _register_validate(commands)
 
 
-def _load(session: Session) -> Any:
+def _load(session: Session, *, everything: bool = False) -> Any:
     from ktx_cli.project.config import load_config
     from ktx_cli.project.layout import Layout
 
     loaded = load_config(Layout(session.require_project()).config)
-    session.warn(*loaded.warnings())
+    session.warn(*(loaded.warnings() if everything else loaded.notices()))
     return loaded
 
 
@@ -109,8 +109,12 @@ def _register_schema(commands: typer.Typer) -> None:
 def _register_validate(commands: typer.Typer) -> None:
     @command(commands, "validate", schema="config-validate")
     def validate(session: Session) -> Result:
-        """Check ktx.yaml: exit 2 when it cannot be used; warnings name unknown and unused settings."""
-        loaded = _load(session)
+        """Check ktx.yaml: exit 2 when anything in it cannot be used; warnings name settings without effect."""
+        from ktx_cli.llm.roles import require_runnable
+
+        loaded = _load(session, everything=True)
+        loaded.require_valid()
+        require_runnable(loaded.config)
         warnings = [w.to_json() for w in loaded.warnings()]
         blocks: list[Fields | Table] = [Fields((("ktx.yaml", "valid"), ("warnings", str(len(warnings)))))]
         return Result({"valid": True, "warnings": len(warnings)}, blocks)

@@ -41,13 +41,14 @@ def _register_list(commands: typer.Typer) -> None:
         from ktx_cli.project.layout import Layout
 
         layout = Layout(session.require_project())
-        connections, warnings = connection_statuses(CheckContext(layout, load_config(layout.config), os.environ))
-        session.warn(*warnings)
+        loaded = load_config(layout.config)
+        connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
+        session.warn(*loaded.notices(), *warnings)
         rows = [
             (
                 c.id,
                 c.driver,
-                "database" if c.is_database else "source",
+                c.kind,
                 _last_read(c),
             )
             for c in connections
@@ -76,12 +77,12 @@ def _register_test(commands: typer.Typer) -> None:
 
         project = session.require_project()
         loaded = load_config(Layout(project).config)
-        session.warn(*loaded.warnings())
+        session.warn(*loaded.notices())
         answers: list[dict[str, Any]] = []
         errors: list[KtxError] = []
         for connection in ids or ():
             connection_of(loaded.config, connection)
-        for connection in ids or sorted(loaded.config.connections):
+        for connection in ids or sorted(loaded.config.usable()):
             try:
                 found = check_connection_of(loaded.config, connection, project_dir=project, environ=os.environ)
             except KtxError as error:
@@ -174,11 +175,11 @@ def _register_remove(commands: typer.Typer) -> None:
     ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
         from ktx_cli.jobs.connections import remove_connection
-        from ktx_cli.project.config import connection_of, load_config
+        from ktx_cli.project.config import known_connection, load_config
         from ktx_cli.project.layout import Layout
 
         layout = Layout(session.require_project())
-        connection_of(load_config(layout.config).config, id)
+        known_connection(load_config(layout.config).config, id)
         session.confirm(f"Take connection `{id}` out of ktx.yaml?")
         kept = remove_connection(layout, id)
         rows = [("removed", id), *(("kept", path) for path in kept)]

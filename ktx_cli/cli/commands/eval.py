@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
             require_report(current_folder() / junit)
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)
-        session.warn(*loaded.warnings())
+        session.warn(*loaded.notices())
         request = EvalRequest(
             layout=layout,
             config=loaded.config,

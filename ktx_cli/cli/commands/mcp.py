@@ -141,7 +141,7 @@ def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tu
     session.project = Path(served[0].folder)
     settings = ServerSettings(projects=served, **asked)
     for each in served:
-        session.warn(*load_config(Layout(Path(each.folder)).config).warnings())
+        session.warn(*load_config(Layout(Path(each.folder)).config).notices())
     token, warnings = required_token(settings, os.environ)
     session.warn(*warnings)
     Guard.of(

@@ -34,7 +34,7 @@ def _layout(session: Session) -> Layout:
     from ktx_cli.project.layout import Layout
 
     layout = Layout(session.require_project())
-    session.warn(*load_config(layout.config).warnings())
+    session.warn(*load_config(layout.config).notices())
     return layout
 
 

@@ -118,7 +118,7 @@ def project_of(session: Session) -> tuple[Layout, KtxConfig]:
 
     layout = Layout(session.require_project())
     loaded = load_config(layout.config)
-    session.warn(*loaded.warnings())
+    session.warn(*loaded.notices())
     return layout, loaded.config
 
 

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)
         text = _statement(statement, file)
-        session.warn(*loaded.warnings())
+        session.warn(*loaded.notices())
         answer = run_sql(layout, loaded.config, text, environ=os.environ, connection=connection, max_rows=max_rows)
         _warn_when_cut(session, answer)
         if form is RowFormat.TABLE or session.settings.json:

@@ -33,7 +33,7 @@ class Crawl:
 
     def __init__(self, api: NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
         self._api, self._entry = api, entry
-        self._pages = Pages(context, site, entry.max_pages)
+        self._pages = Pages(context, site, entry.max_pages_per_run or entry.max_pages)
         self._started = started
         self._seen: set[str] = set()
         self._waiting: deque[tuple[str, str, Thing | None]] = deque()

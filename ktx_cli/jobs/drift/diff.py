@@ -14,7 +14,7 @@ from ktx_cli.jobs.drift.comparing import changes_between
 from ktx_cli.jobs.drift.context_uses import ContextUses
 from ktx_cli.jobs.drift.known import MANIFEST, Known, read_known
 from ktx_cli.jobs.drift.model import ConnectionDrift, Drift
-from ktx_cli.jobs.ingest.targets import Target, choose_targets
+from ktx_cli.jobs.ingest.targets import Target, broken_targets, choose_targets
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 
@@ -38,6 +38,8 @@ def find_drift(
         found, told = _of_connection(layout, config, target, environ, opener, uses)
         drift.connections.append(found)
         warnings += told
+    for target, error in broken_targets(config, wanted, databases_only=True).items():
+        drift.connections.append(ConnectionDrift(target.connection, target.driver, error=error))
     return drift, [*warnings, *uses.warnings]
 
 

@@ -31,13 +31,13 @@ from ktx_cli.jobs.ingest.publishing import (
     remember_sources,
     report_files,
 )
-from ktx_cli.jobs.ingest.report import IngestReport
+from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport, IngestReport
 from ktx_cli.jobs.ingest.running import IngestRequest, Run
 from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
 from ktx_cli.jobs.ingest.sources.reading import read_sources
 from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches, write_manifests
 from ktx_cli.jobs.ingest.spending import Spending
-from ktx_cli.jobs.ingest.targets import choose_targets
+from ktx_cli.jobs.ingest.targets import broken_targets, choose_targets
 from ktx_cli.jobs.ingest.units.needed import agents_needed
 from ktx_cli.jobs.ingest.units.store import forget_units
 from ktx_cli.project.config import load_config
@@ -70,7 +70,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     asks = needs_model(loaded.config, depth, no_llm=request.no_llm)
     prompts = Prompts.load(layout.prompts) if asks else None
     unserved = None if request.no_llm or request.depth is not None else not_enriched(loaded.config)
-    warnings = [*loaded.warnings(), *([] if unserved is None else [unserved]), *file_name_warnings(layout.root)]
+    warnings = [*loaded.notices(), *([] if unserved is None else [unserved]), *file_name_warnings(layout.root)]
     spending = Spending(request.max_usd, request.max_tokens)
     run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts, spending=spending)
     preflight = Preflight(run, needed=asks or not (request.no_llm or request.databases_only))
@@ -219,6 +219,10 @@ def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enr
         dry_run=request.dry_run,
     )
     databases = run.config.databases()
+    broken = broken_targets(run.config, request.connections, databases_only=request.databases_only)
+    run.report.connections += [
+        ConnectionReport(target.connection, target.driver, FAILED, error=error) for target, error in broken.items()
+    ]
     targets = [target for target in run.targets if target.connection in databases]
     for done, target in enumerate(targets, start=1):
         report, outcome = scan_target(context, target)

@@ -92,7 +92,7 @@ def begun_run(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
     )
     report = IngestReport(record.run_id, COMMAND, project_dir=layout.root, llm=loaded.config.llm.provider.backend)
     spending = Spending(options.max_usd, options.max_tokens)
-    return Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.warnings()], spending=spending)
+    return Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.notices()], spending=spending)
 
 
 def _earlier(made: _Capture, repository: Repository | None) -> Earlier | None:

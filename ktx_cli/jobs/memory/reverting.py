@@ -67,7 +67,7 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
         emit=options.emit,
     )
     report = IngestReport(run_id, COMMAND, project_dir=layout.root)
-    run = Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.warnings()])
+    run = Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.notices()])
     repository = Repository.discover(layout.root)
     if repository is None:
         raise UsageError("the project is in no repository, so there is nothing to take back", hint="ktx memory list")

@@ -143,8 +143,8 @@ def project_status(
     surroundings = _Beside(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
     after = _run(AFTER, context)
-    connections, warnings = connection_statuses(context)
-    warnings += file_name_warnings(layout.root)
+    connections, problems = connection_statuses(context)
+    warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
     try:
         runs = read_state(layout, last_runs) or []
     except KtxError:  # named by connection_statuses and by the lease's check

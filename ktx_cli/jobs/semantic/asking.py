@@ -12,7 +12,7 @@ from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import plural
-from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows
+from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows, require_defined
 from ktx_cli.jobs.semantic.layers import broken_files_told, the_layer
 from ktx_cli.jobs.semantic.means import ANEW, Means
 from ktx_cli.jobs.semantic.questions import Question, shaped
@@ -97,6 +97,7 @@ def ask_layer(
     with broken_files_told(model), opened as connector:
         begun = monotonic()
         prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
+        require_defined(config, connection, prepared.asked.plan)
         probing = None if means.counted is None else Remembering(connector, means.counted)
         answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from ktx_cli.jobs.semantic.guarded import database_of
+from ktx_cli.jobs.semantic.guarded import database_of, require_defined
 from ktx_cli.jobs.semantic.layers import LoadLayer, broken_files_told, load_layer, the_layer
 from ktx_cli.jobs.semantic.questions import Question, shaped
 from ktx_cli.project.config import KtxConfig
@@ -67,6 +67,7 @@ def explain_question(
     model = load(layout, config, connection)
     with broken_files_told(model):
         asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
+    require_defined(config, connection, asked.plan)
     columns = [
         {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
         for each in asked.plan.dimensions

@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.connectors.base import row_size
 from ktx_cli.connectors.guard.check import CheckedStatement
@@ -30,6 +30,9 @@ from ktx_cli.core.text import listing
 from ktx_cli.project.config import Connection, Database, KtxConfig, connection_of
 from ktx_cli.project.layout import Layout
 
+if TYPE_CHECKING:
+    from ktx_cli.context.semantic.planning.plan import Plan
+
 DEFAULT_BYTES: Final = 10_000_000
 """About how many bytes of values an answer has at most, unless it is asked for more."""
 
@@ -49,6 +52,18 @@ def database_of(config: KtxConfig, connection: str) -> Database:
             hint=f"databases: {listing(sorted(config.databases()))}",
         )
     return entry
+
+
+def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
+    """Raise `UsageError` for a question with measures of its own, where the connection answers defined ones alone."""
+    if database_of(config, connection).query_policy != "semantic-layer-only" or not plan.composed:
+        return
+    raise UsageError(
+        f"connection `{connection}` answers only measures that its semantic layer defines, and the question composes"
+        f" {listing(f'`{each}`' for each in plan.composed)}: its query_policy is semantic-layer-only",
+        hint=f"ktx sl list -c {connection} shows the measures; a new one belongs into its source file",
+        details={"connection": connection, "query_policy": "semantic-layer-only", "composed": list(plan.composed)},
+    )
 
 
 class TableNames:

@@ -33,14 +33,18 @@ def layer_ids(layout: Layout) -> list[str]:
 
 
 def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
-    """Return the connection to ask: the one named, else the only one with a semantic layer.
+    """Return the connection to ask: the one named, else the only usable one with a semantic layer.
 
-    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose.
+    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
+    `ConfigError` where it is disabled.
     """
     if connection is not None:
         _require_layer(layout, config, connection)
         return connection
-    found = [each for each in layer_ids(layout) if each in config.connections]
+    known = [each for each in layer_ids(layout) if each in config.connections]
+    found = [each for each in known if each not in config.disabled()]
+    for disabled in () if found else known:
+        connection_of(config, disabled)
     if len(found) == 1:
         return found[0]
     if not found:

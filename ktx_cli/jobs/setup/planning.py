@@ -17,7 +17,7 @@ from ktx_cli.jobs.setup.fields import ordered
 from ktx_cli.jobs.setup.keeping import literal_places
 from ktx_cli.jobs.setup.models import model_settings
 from ktx_cli.project import edit
-from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.config import KtxConfig, connection_of, load_config
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.values import parse_cli_value
@@ -130,7 +130,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
         )
     for keys, value in _leaves(fields):
         plan.text = edit.set_value(plan.text, ("connections", connection, *keys), value, where=CONFIG_NAME)
-    load_config(Path(CONFIG_NAME), data=plan.text)
+    connection_of(load_config(Path(CONFIG_NAME), data=plan.text).config, connection)
 
 
 def _leaves(fields: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -62,7 +62,7 @@ def preview(request: SetupRequest) -> Preview:
     shown = planned(kept(request.answers, keep, plan.connections), before).text
     loaded = load_config(layout.config, data=shown)
     steps = tuple(_steps(request, layout, before, shown, secrets))
-    return Preview(layout.root, steps, _diff(before or b"", shown), loaded.warnings())
+    return Preview(layout.root, steps, _diff(before or b"", shown), loaded.notices())
 
 
 def _steps(

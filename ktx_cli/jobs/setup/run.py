@@ -37,7 +37,7 @@ def setup(request: SetupRequest) -> SetupReport:
         try_answers(request, layout, config, report)
     save_answers(request, layout, plan, report)
     report.probes.store(layout)
-    report.warnings += load_config(layout.config).warnings()
+    report.warnings += load_config(layout.config).notices()
     _build(request, layout, report)
     return report
 

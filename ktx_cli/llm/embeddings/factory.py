@@ -23,7 +23,7 @@ def create_embedder(config: KtxConfig, project_dir: Path, environ: Mapping[str, 
     if embeddings.backend == "sentence-transformers":
         from ktx_cli.llm.embeddings import sentence_transformers
 
-        return sentence_transformers.create(embeddings, ingest.rate_limit.retry, project_dir)
+        return sentence_transformers.create(embeddings, ingest.rate_limit.retry, project_dir, environ)
     if embeddings.backend == "model2vec":
         from ktx_cli.llm.embeddings.model2vec import Model2VecEmbedder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from ktx_cli.llm.embeddings.port import Embedder
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config.ingest import Embeddings, Retry
 from ktx_cli.project.files import read_bytes
+from ktx_cli.project.secrets import resolve_plain
 
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EXTRA: Final = "ktx-cli[sentence-transformers]"
@@ -26,15 +27,17 @@ _SERVER_BATCH: Final = 100
 _BATCH: Final = 32
 
 
-def create(embeddings: Embeddings, retry: Retry, project_dir: Path) -> Embedder:
-    """Return the embedder of the settings: a server's where an address is set."""
+def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Mapping[str, str]) -> Embedder:
+    """Return the embedder of the settings: a server's where an address is set. Raises `SecretError`."""
     model = embeddings.model or DEFAULT_MODEL
     sentence_transformers = embeddings.sentence_transformers
     address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
     if not address:
         return LocalEmbedder(model, project_dir, embeddings.dimensions, embeddings.batch_size or _BATCH)
+    where = "ingest.embeddings.sentenceTransformers.base_url"
+    address = resolve_plain(address, project_dir=project_dir, environ=environ, where=where).strip()
     url = "/".join(part.strip("/") for part in (address, prefix or "", "embeddings/compute-bulk") if part.strip("/"))
-    endpoint = Endpoint(url, "ingest.embeddings.sentenceTransformers.base_url", retry)
+    endpoint = Endpoint(url, where, retry)
     return ServerEmbedder(
         endpoint, model, embeddings.dimensions, min(embeddings.batch_size or _SERVER_BATCH, _SERVER_BATCH)
     )

@@ -68,7 +68,7 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
             yield _warning(
                 "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is no connection", hint
             )
-        elif connection not in config.databases():
+        elif connection in config.sources():
             says = f"{named(keys[:2])} names `{connection}`, which is a context source, not a database"
             yield _warning("unknown_connection", keys, says, "take it out of the list")
     for connection, entry in config.sources().items():

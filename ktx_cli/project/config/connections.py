@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
+from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import is_device_name
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
+from ktx_cli.project.config.issues import Issue
 from ktx_cli.project.config.query_history import ConnectionContext
 from ktx_cli.project.config.schemes import wrong_scheme
 from ktx_cli.project.secrets import is_reference
@@ -114,6 +117,44 @@ class Connection(Block):
             raise wrong(f"needs {words}", hint=f"add {words} to the connection")
 
 
+class DisabledConnection(Connection):
+    """An entry of `connections` that cannot be used: its driver is unknown, or its settings are wrong.
+
+    It stays known by its id, so that its files keep their owner and commands can say what is wrong with it.
+    """
+
+    driver: str = setting("", "What the file says.")
+    _issues: tuple[Issue, ...] = PrivateAttr(())
+
+    @classmethod
+    def of(cls, entry: Any, issues: Sequence[Issue]) -> DisabledConnection:
+        """Return the connection for an entry as the file has it, and what is wrong with it."""
+        fields = dict(entry) if isinstance(entry, dict) else {}
+        driver = fields.pop("driver", None)
+        found = cls.model_validate({**fields, "driver": driver if isinstance(driver, str) else ""})
+        found._issues = tuple(issues)
+        return found
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """Return what is wrong with it."""
+        return self._issues
+
+    @property
+    def is_foreign(self) -> bool:
+        """Say whether it is complete for the TypeScript ktx, and only this program has no such driver."""
+        return all(issue.severity == "warning" for issue in self._issues)
+
+    def error(self) -> ConfigError:
+        """Return the error for a command that needs this connection."""
+        first = self._issues[0]
+        return ConfigError(
+            f"connection `{self.id}` is disabled: {first.message}",
+            hint=first.hint,
+            details={"connection": self.id, "issues": [issue.to_json() for issue in self._issues]},
+        )
+
+
 class Database(Connection):
     """A connection to tables."""
 
@@ -124,8 +165,10 @@ class Database(Connection):
     enabled_tables: list[str] | None = setting(
         None, "Exact names of the tables wanted, `schema.table` or `table`. Without it: all.", example=["mart.orders"]
     )
-    query_policy: Literal["any", "semantic-layer-only"] = setting(
-        "any", "What may be asked: any read-only SQL, or semantic-layer queries alone."
+    query_policy: Literal["any", "read-only-sql", "semantic-layer-only"] = setting(
+        "any",
+        "What may be asked: any read-only SQL (`read-only-sql` is the same), or only measures that the semantic layer"
+        " defines.",
     )
     allowed_functions: list[str] = setting(
         [],

@@ -17,6 +17,10 @@ def _updates() -> Any:
     return setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
 
 
+def _older(limit: str, **limits: Any) -> Any:
+    return setting(None, f"The same as `{limit}`, as the TypeScript ktx names it.", **limits)
+
+
 class NotionSource(Source):
     """A Notion workspace."""
 
@@ -37,6 +41,9 @@ class NotionSource(Source):
     max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
     max_knowledge_creates: int = _creates()
     max_knowledge_updates: int = _updates()
+    max_pages_per_run: int | None = _older("max_pages", ge=1, le=10000)
+    max_knowledge_creates_per_run: int | None = _older("max_knowledge_creates", ge=0, le=25)
+    max_knowledge_updates_per_run: int | None = _older("max_knowledge_updates", ge=0, le=100)
 
 
 class ConfluenceSource(Source):

@@ -40,6 +40,9 @@ DATABASE_DRIVERS: Final = tuple(_DATABASES)
 SOURCE_DRIVERS: Final = tuple(_SOURCES)
 DRIVERS: Final = DATABASE_DRIVERS + SOURCE_DRIVERS
 
+FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
+"""Drivers of the TypeScript ktx that this program does not have; a connection of one is disabled with a warning."""
+
 
 @functools.cache
 def model_of(driver: str) -> type[Connection]:
@@ -64,6 +67,12 @@ def parse_connection(value: Any) -> Connection:
         raise wrong("has no `driver`", hint=f"add `driver:` with one of {', '.join(DRIVERS)}")
     if not isinstance(driver, str):
         raise wrong("must be the name of a driver", hint=f"one of {', '.join(DRIVERS)}", key="driver")
+    if driver in FOREIGN_DRIVERS:
+        raise wrong(
+            f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support",
+            hint="this ktx ignores the connection; it stays in ktx.yaml for the TypeScript ktx",
+            key="driver",
+        )
     if driver not in DRIVERS:
         near = did_you_mean(driver, DRIVERS)
         known = f"known: {', '.join(DRIVERS)}"

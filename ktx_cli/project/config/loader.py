@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -13,24 +13,44 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, NoProjectError, ResultWarning
 from ktx_cli.core.text import listing, plural
 from ktx_cli.project.config.checks import key_warnings, literal_secrets, rule_warnings
+from ktx_cli.project.config.connections import DisabledConnection
+from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
 from ktx_cli.project.config.issues import Issue, key_text, placed
 from ktx_cli.project.config.root import KtxConfig
 from ktx_cli.project.config.shape import half_characters, id_collisions, merge_keys
 from ktx_cli.project.config.wording import errors_of
 from ktx_cli.project.files import read_bytes
 
+WITHOUT_EFFECT: Final = ("unknown_key", "no_effect", "not_yet")
+"""The codes of what a file says and nothing reads: for commands about the file, not for every command."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A valid `ktx.yaml`: the settings, the warnings about the file, and its data as it stands there."""
+    """A usable `ktx.yaml`: the settings, the warnings about the file, and its data as it stands there."""
 
     path: Path
     config: KtxConfig
     issues: tuple[Issue, ...]
     raw: dict[str, Any]
 
+    def require_valid(self) -> None:
+        """Raise `ConfigError` when something in the file is wrong; so far that only disables connections."""
+        if any(issue.severity == "error" for issue in self.issues):
+            raise _config_error(self.path, self.issues)
+
+    def notices(self) -> list[ResultWarning]:
+        """Return the warnings for a command that is not about the file: nothing about settings without effect.
+
+        Disabled connections are one warning.
+        """
+        told = [issue for entry in self.config.disabled().values() for issue in entry.issues]
+        quiet = {(issue.keys, issue.code) for issue in told}
+        rest = [i for i in self.issues if i.code not in WITHOUT_EFFECT and (i.keys, i.code) not in quiet]
+        return [*_disabled(self.config), *(issue.to_warning() for issue in rest)]
+
     def warnings(self) -> list[ResultWarning]:
-        """Return the warnings for a command; those about settings without effect yet are one."""
+        """Return everything to know about the file; settings without effect yet are one warning."""
         waiting = [issue for issue in self.issues if issue.code == "not_yet"]
         warnings = [issue.to_warning() for issue in self.issues if issue not in waiting]
         if len(waiting) == 1:
@@ -47,8 +67,9 @@ class LoadedConfig:
 def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
     """Load and check a `ktx.yaml`; `data` is its content when it is not (yet) what is on disk.
 
-    An empty file is an empty configuration. Raises `NoProjectError` when there is no file, `ConfigError` with all
-    errors in `details["issues"]` when it is not valid.
+    An empty file is an empty configuration. What is wrong in the entry of one connection disables that connection
+    alone. Raises `NoProjectError` when there is no file, `ConfigError` with all errors in `details["issues"]` when
+    anything else in it is not valid.
     """
     text = read_bytes(path) if data is None else data
     if text is None:
@@ -68,10 +89,49 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
     try:
         config = KtxConfig.model_validate(raw)
     except ValidationError as error:
-        raise _config_error(path, placed([*issues, *errors_of(error, raw)], text)) from None
-    if any(issue.severity == "error" for issue in issues):
+        found = placed([_graded(issue, raw) for issue in errors_of(error, raw)], text)
+        if not all(map(_is_of_one_connection, found)):
+            raise _config_error(path, placed([*issues, *found], text)) from None
+        config = KtxConfig.model_validate(_without(raw, found))
+        issues += found
+    if any(issue.severity == "error" and not _is_of_one_connection(issue) for issue in issues):
         raise _config_error(path, placed(issues, text))
     return LoadedConfig(path, config, placed([*issues, *rule_warnings(config), *literal_secrets(config)], text), raw)
+
+
+def _graded(issue: Issue, raw: Mapping[str, Any]) -> Issue:
+    """Return the error; a warning where a connection has a driver that only the TypeScript ktx has."""
+    entry = raw["connections"][issue.keys[1]] if _is_of_one_connection(issue) else None
+    foreign = isinstance(entry, dict) and entry.get("driver") in FOREIGN_DRIVERS
+    return replace(issue, severity="warning", code="foreign_driver") if foreign else issue
+
+
+def _is_of_one_connection(issue: Issue) -> bool:
+    """Say whether an error is inside one entry of `connections`; an id names files, so it is about all of them."""
+    return len(issue.keys) > 1 and issue.keys[0] == "connections" and issue.code != "id"
+
+
+def _without(raw: Mapping[str, Any], issues: Sequence[Issue]) -> dict[str, Any]:
+    """Return the data with the connections disabled that have an issue."""
+    entries = dict(raw["connections"])
+    for connection in {issue.keys[1] for issue in issues}:
+        own = [issue for issue in issues if issue.keys[1] == connection]
+        entries[connection] = DisabledConnection.of(entries[connection], own)
+    return {**raw, "connections": entries}
+
+
+def _disabled(config: KtxConfig) -> list[ResultWarning]:
+    """Return the one warning about disabled connections, where there are any."""
+    found = config.disabled()
+    if not found:
+        return []
+    first = next(iter(found.values())).issues[0]
+    if len(found) == 1:
+        message = f"connection `{next(iter(found))}` is disabled: {first.message}"
+    else:
+        message = f"{len(found)} connections are disabled: {listing(f'`{connection}`' for connection in found)}"
+    hint = first.hint if len(found) == 1 else "ktx config validate says why"
+    return [ResultWarning("config_disabled", message, hint=hint, connections=list(found))]
 
 
 def check_connection(connection: str, fields: Mapping[str, Any]) -> None:

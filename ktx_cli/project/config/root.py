@@ -9,7 +9,14 @@ from pydantic import PlainValidator, WithJsonSchema
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting
-from ktx_cli.project.config.connections import Connection, ConnectionId, Database, Source, example_connection
+from ktx_cli.project.config.connections import (
+    Connection,
+    ConnectionId,
+    Database,
+    DisabledConnection,
+    Source,
+    example_connection,
+)
 from ktx_cli.project.config.drivers import parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
@@ -84,6 +91,14 @@ class KtxConfig(Block):
         for connection_id, connection in self.connections.items():
             connection._id = connection_id
 
+    def disabled(self) -> dict[str, DisabledConnection]:
+        """Return the connections that cannot be used, by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, DisabledConnection)}
+
+    def usable(self) -> dict[str, Connection]:
+        """Return the connections that are not disabled, by id, as ordered in the file."""
+        return {key: each for key, each in self.connections.items() if not isinstance(each, DisabledConnection)}
+
     def databases(self) -> dict[str, Database]:
         """Return the connections to databases by id, as ordered in the file."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, Database)}
@@ -94,7 +109,18 @@ class KtxConfig(Block):
 
 
 def connection_of(config: KtxConfig, connection: str) -> Connection:
-    """Return the connection with this id; `UsageError` with the nearest id when there is none."""
+    """Return the usable connection with this id.
+
+    Raises `UsageError` with the nearest id when there is none, `ConfigError` when it is disabled.
+    """
+    entry = known_connection(config, connection)
+    if isinstance(entry, DisabledConnection):
+        raise entry.error()
+    return entry
+
+
+def known_connection(config: KtxConfig, connection: str) -> Connection:
+    """Return the connection with this id, a disabled one too; `UsageError` with the nearest id when there is none."""
     entry = config.connections.get(connection)
     if entry is None:
         near = did_you_mean(connection, config.connections)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.config.loader import LoadedConfig, load_config
 from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout
@@ -24,8 +25,21 @@ def change_config(layout: Layout, change: Callable[[bytes], bytes]) -> tuple[boo
         after = change(before)
         loaded = load_config(layout.config, data=after)
         if after != before:
+            require_no_more_disabled(layout.config, before, loaded)
+        if after != before:
             write_atomic(path, after)
     return after != before, loaded
+
+
+def require_no_more_disabled(path: Path, before: bytes, after: LoadedConfig) -> None:
+    """Raise `ConfigError` when a change would disable a connection that could be used before it."""
+    try:
+        known = load_config(path, data=before).config.disabled()
+    except ConfigError:  # a change may be what repairs the file
+        return
+    for connection, entry in after.config.disabled().items():
+        if connection not in known and not entry.is_foreign:
+            after.require_valid()
 
 
 @contextlib.contextmanager

@@ -81,6 +81,15 @@ class Relationships(Block):
         example="all",
     )
 
+    detection_budget_ms: int | None = setting(
+        None,
+        "Most milliseconds for asking the database about relationships; those left over are put up for review. Without "
+        "it: what is left of `scan.budget.seconds`.",
+        alias="detectionBudgetMs",
+        example=600000,
+        gt=0,
+    )
+
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Relationships:
         if self.accept_threshold < self.review_threshold:

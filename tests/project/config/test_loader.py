@@ -98,7 +98,7 @@ def load(text: str) -> LoadedConfig:
 
 def failure(text: str) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        load(text)
+        load(text).require_valid()
     return caught.value
 
 
@@ -362,6 +362,7 @@ def test_anything_loads_or_is_an_error_in_our_words(data: dict[str, Any]) -> Non
     text = yaml.dump(data)
     try:
         loaded = load(text)
+        loaded.require_valid()
     except KtxError as error:
         assert isinstance(error, ConfigError)
         issues = [issue for issue in error.details["issues"] if issue["severity"] == "error"]

@@ -32,7 +32,7 @@ def accepts(data: Any) -> bool:
 
 def loads(data: Any) -> bool:
     try:
-        load_config(Path("ktx.yaml"), data=yaml.dump(data).encode())
+        load_config(Path("ktx.yaml"), data=yaml.dump(data).encode()).require_valid()
     except ConfigError:
         return False
     return True

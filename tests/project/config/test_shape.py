@@ -13,7 +13,7 @@ from ktx_cli.project.config import KtxConfig, load_config
 
 def failure(text: str) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        load_config(Path("ktx.yaml"), data=text.encode())
+        load_config(Path("ktx.yaml"), data=text.encode()).require_valid()
     return caught.value
 
 

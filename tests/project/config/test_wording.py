@@ -183,7 +183,7 @@ SENTENCES: list[tuple[str, str, str | None]] = [
 @pytest.mark.parametrize(("text", "says", "hint"), SENTENCES, ids=[row[1] for row in SENTENCES])
 def test_sentences_name_the_value_what_is_expected_and_an_example(text: str, says: str, hint: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(Path("ktx.yaml"), data=text.encode())
+        load_config(Path("ktx.yaml"), data=text.encode()).require_valid()
     assert says in caught.value.message
     assert (hint or "") in (caught.value.hint or "")
 

@@ -68,13 +68,15 @@ def discover(
 ) -> Discovery:
     """Find the keys and joins of tables that were sampled. Declared keys are taken as given, declared joins left out.
 
-    `seconds`: how long the database may be asked; what is not checked by then is put up for review, with that reason.
-    A statement that fails costs only its edge. Raises `SourceError` when the database is gone. `failures`: takes what
-    fails unexpectedly, as far as the rest does not need it; None: it is raised.
+    `seconds`: how long the database may be asked, at most `detectionBudgetMs`; what is not checked by then is put up
+    for review, with that reason. A statement that fails costs only its edge. Raises `SourceError` when the database is
+    gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; None: it is raised.
     """
     failed = failures or Failures(strict=True)
     facts = gather(connector.dialect, tables, sampled, failed)
-    until = None if seconds is None else monotonic() + seconds
+    own = settings.detection_budget_ms
+    limits = [each for each in (seconds, None if own is None else own / 1000) if each is not None]
+    until = monotonic() + min(limits) if limits else None
     questions = _questions(connector, facts, settings, until)
     return _Search(facts, settings, questions, sources, ranker or load_ranker(), failed).run()
 

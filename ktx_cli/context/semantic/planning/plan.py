@@ -139,6 +139,14 @@ class Plan:
     having_texts: tuple[str, ...] = ()
 
     @property
+    def composed(self) -> tuple[str, ...]:
+        """What the question adds up by itself: measures that no source defines, and aggregates in its conditions."""
+        own = {each.expr for each in self.query.measures}
+        formulas = [each.asked for each in self.outputs if each.ref is None and each.asked in own]
+        aggregates = [each.aggregate.text for each in self.leaves if each.home is None]
+        return tuple(dict.fromkeys(formulas or aggregates))
+
+    @property
     def wanted(self) -> list[int]:
         """The numbers of the leaves the answer itself is made of; the others are inside of two-level ones."""
         trees = [*(each.formula for each in self.outputs), *self.having, *(each.tree for each in self.order)]

@@ -115,4 +115,12 @@ def _budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
     wrote = [each.kind for each in landed if each.target == "wiki"]
     creates = int(getattr(work.entry, "max_knowledge_creates", CREATES))
     updates = int(getattr(work.entry, "max_knowledge_updates", UPDATES))
+    older_creates = getattr(work.entry, "max_knowledge_creates_per_run", None)
+    older_updates = getattr(work.entry, "max_knowledge_updates_per_run", None)
+    creates, updates = _first(older_creates, creates), _first(older_updates, updates)
     return PageBudget(max(0, creates - wrote.count("created")), max(0, updates - wrote.count("updated")))
+
+
+def _first(older: int | None, own: int) -> int:
+    """Return a limit by the name the TypeScript ktx has for it, where the file has that; else the one of ours."""
+    return own if older is None else older

@@ -40,7 +40,7 @@ def check_connections(context: CheckContext) -> list[Finding]:
     ]
     pieces += [
         Work(_named(name), functools.partial(_source, context, name), SECONDS, _again(name))
-        for name in sorted(config.connections.keys() - config.databases().keys())
+        for name in sorted(config.sources())
     ]
     return [each for found in side_by_side(pieces) for each in found] or [
         Finding(CHECK, Level.SKIP, "no connection to try")

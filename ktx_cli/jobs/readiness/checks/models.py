@@ -193,16 +193,18 @@ def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
 
 def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     """Return why the backend's settings cannot be used; nothing is asked, no keyring opened."""
-    from ktx_cli.llm.settings import missing_setting, resolved_keys, secret_references
+    from ktx_cli.llm.settings import missing_setting, resolved_keys, resolved_place
 
     config = context.loaded.config
     problem = missing_setting(config, backend)
     if problem is not None:
         return problem
-    if any(reference.strip().startswith("keyring:") for reference in secret_references(config, backend).values()):
+    provider = getattr(config.llm.provider, backend.replace("-", "_"), None)
+    if any(str(value).strip().startswith("keyring:") for _, value in provider or ()):
         return None
     try:
         resolved_keys(config, backend, project_dir=context.project_dir, environ=context.environ)
+        resolved_place(config, backend, project_dir=context.project_dir, environ=context.environ)
     except KtxError as error:
         return error
     return None

@@ -26,24 +26,30 @@ OLD_SECONDS: Final = 600.0
 
 
 def check_config(context: CheckContext) -> list[Finding]:
-    """`ktx.yaml` is valid; its warnings are named."""
-    findings = [_of_config(warning) for warning in context.loaded.warnings()]
+    """`ktx.yaml` is valid; its warnings are named, and what disables a connection."""
+    errors = [issue.to_warning() for issue in context.loaded.issues if issue.severity == "error"]
+    findings = [_of_config(warning, is_error=warning in errors) for warning in context.loaded.warnings()]
     return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
 
 
-def _of_config(warning: ResultWarning) -> Finding:
+def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
     """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
     line, hint = warning.details.get("line"), warning.hint
     if line and hint and not is_command(hint):
         does = "take it out; " if hint.startswith("known here") else ""
         hint = f"in {CONFIG_NAME} line {line}: {does}{hint}"
-    return Finding("config", Level.WARN, warning.message, hint, file=CONFIG_NAME, line=line)
+    level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
+    return Finding("config", level, warning.message, hint, concern, file=CONFIG_NAME, line=line)
 
 
 def check_databases(context: CheckContext) -> list[Finding]:
     """At least one database is configured."""
     config = context.loaded.config
     databases = config.databases()
+    for entry in () if databases else config.disabled().values():
+        error = entry.error()
+        message = f"no database of ktx.yaml can be used: {error.message}"
+        return [Finding("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
     if not databases:
         from ktx_cli.jobs.setup.suggesting import first_database
 

@@ -24,7 +24,7 @@ def check_secrets(context: CheckContext) -> list[Finding]:
     config = context.loaded.config
     findings = [
         finding
-        for connection, entry in config.connections.items()
+        for connection, entry in config.usable().items()
         if (finding := secrets_finding(context, connection, entry)) is not None
     ]
     for warning in secret_file_warnings(config, project_dir=context.project_dir):

@@ -37,6 +37,13 @@ class ConnectionStatus:
     """Of a context source, or of a database's query history."""
     moment: datetime = field(default_factory=now)
     """When this was asked."""
+    disabled: bool = False
+    """Whether ktx.yaml has something wrong about it, so that nothing reads it."""
+
+    @property
+    def kind(self) -> str:
+        """`database`, `source` or `disabled`."""
+        return "disabled" if self.disabled else "database" if self.is_database else "source"
 
     @property
     def joins(self) -> int | None:
@@ -67,7 +74,7 @@ class ConnectionStatus:
         return {
             "id": self.id,
             "driver": self.driver,
-            "kind": "database" if self.is_database else "source",
+            "kind": self.kind,
             **self.counts.to_json(),
             "last_scan": None if self.last_scan is None else self.last_scan.finished,
             "last_fetch": None if self.last_fetch is None else self.last_fetch.to_json(),
@@ -78,12 +85,13 @@ class ConnectionStatus:
 
 def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
     """Return every connection by id with what is built of it, and what could not be read; starts no program."""
-    warnings = context.loaded.warnings()
+    warnings: list[ResultWarning] = []
     try:
         scans, fetches = read_state(context.layout, _last) or ({}, {})
     except KtxError as error:
         scans, fetches = {}, {}
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
+    disabled = context.loaded.config.disabled()
     kept, moment = counted_by_runs(context.layout), now()
     found = []
     for connection, entry in sorted(context.loaded.config.connections.items()):
@@ -96,9 +104,10 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
                 isinstance(entry, Database),
                 counts,
                 scans.get(connection),
-                secrets_finding(context, connection, entry),
+                None if connection in disabled else secrets_finding(context, connection, entry),
                 fetches.get(connection),
                 moment,
+                disabled=connection in disabled,
             )
         )
     return tuple(found), warnings

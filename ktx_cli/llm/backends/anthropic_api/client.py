@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.llm.settings import missing_setting, resolved_keys
+from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place
 from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.config.llm import VertexProvider
 
 if TYPE_CHECKING:
     import anthropic
@@ -37,12 +37,14 @@ def make_client(
     secrets = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
     secret = next(iter(secrets.values()), "")
     provider = config.llm.provider
-    if backend == "vertex" and provider.vertex is not None:
-        return _vertex(provider.vertex, secret or None, provider.vertex.project or environ.get("GOOGLE_CLOUD_PROJECT"))
+    place = resolved_place(config, backend, project_dir=project_dir, environ=environ)
+    if backend == "vertex":
+        project = place.project or environ.get("GOOGLE_CLOUD_PROJECT")
+        return _vertex(replace(place, project=project), secret or None)
     if backend == "gateway":
         headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
-        return _direct(secret, provider.gateway.base_url or "", headers)
-    return _direct(secret, provider.anthropic.base_url or ANTHROPIC_URL, {})
+        return _direct(secret, place.base_url or "", headers)
+    return _direct(secret, place.base_url or ANTHROPIC_URL, {})
 
 
 def load_sdk() -> None:
@@ -71,20 +73,20 @@ def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.As
     return client
 
 
-def _vertex(vertex: VertexProvider, token: str | None, project: str | None) -> anthropic.AsyncAnthropicVertex:
+def _vertex(place: Place, token: str | None) -> anthropic.AsyncAnthropicVertex:
     import anthropic
 
-    if token is not None and project is None:
+    if token is not None and place.project is None:
         raise _no_project()
     client = anthropic.AsyncAnthropicVertex(
-        region=vertex.location,
+        region=place.location,
         access_token=token,
-        base_url=vertex.base_url or _vertex_url(vertex.location),
+        base_url=place.base_url or _vertex_url(place.location),
         max_retries=0,
         timeout=_timeout(),
         open_telemetry=False,
     )
-    client.project_id = project  # never ANTHROPIC_VERTEX_PROJECT_ID
+    client.project_id = place.project  # never ANTHROPIC_VERTEX_PROJECT_ID
     client._custom_headers = {}
     return client
 

@@ -18,6 +18,7 @@ from typing import Final
 from ktx_cli.core.text import shell_words
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.project.secrets import SecretRef, resolve_plain
 from ktx_cli.project.tree import boundary
 
 OVERRIDE: Final = "KTX_CLAUDE_CLI_BIN"
@@ -76,6 +77,9 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
 def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
     """Return what the lookup may take, best first, with the place that names it."""
     found: list[tuple[str, Path]] = []
+    reference = SecretRef.parse(cli_path) if cli_path else None
+    if cli_path and reference is not None and reference.kind == "env":
+        cli_path = resolve_plain(cli_path, project_dir=project_dir, environ=environ, where=_SETTING)
     if cli_path:
         found.append((_SETTING, project_dir / Path(cli_path).expanduser()))
     if environ.get(OVERRIDE):

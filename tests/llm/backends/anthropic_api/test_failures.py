@@ -205,9 +205,9 @@ def test_answers_that_break_off_are_connection_errors(answer: list[Any], runtime
 def test_a_page_instead_of_an_api_names_the_address_and_the_edit(runtime: Make, raw_server: Start) -> None:
     page = b"<html>nothing here</html>"
     server = raw_server([b"HTTP/1.1 404 Not Found\r\ncontent-length: %d\r\n\r\n" % len(page) + page])
-    error = failed(runtime("gateway", server.url + "/v1"))
+    error = failed(runtime("gateway", server.url + "/claude"))
     assert error.code == "execution"
-    assert error.message == f"there is no Messages API at {server.url}/v1/v1/messages"
+    assert error.message == f"there is no Messages API at {server.url}/claude/v1/messages"
     assert error.hint == "ktx config set llm.provider.gateway.base_url URL, without `/v1/messages` at its end"
 
 
