@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -85,6 +86,18 @@ class BaseConnector:
     def __init__(self, spec: ConnectionSpec, place: str) -> None:
         self.id = spec.id
         self.place = place
+        self._query_timeout_ms: int | None = spec.options.get("query_timeout_ms")
+
+    @property
+    def statement_seconds(self) -> float:
+        """How long one statement may run: `query_timeout_ms`, else `STATEMENT_SECONDS`."""
+        own = self._query_timeout_ms
+        return STATEMENT_SECONDS if own is None else own / 1000
+
+    @property
+    def whole_seconds(self) -> int:
+        """The same, for servers that count seconds; 0 would mean no limit to them."""
+        return max(1, math.ceil(self.statement_seconds))
 
     @property
     def where(self) -> str:
@@ -106,7 +119,7 @@ class BaseConnector:
             what, hint = "the statement", "narrow it: add a WHERE clause or a LIMIT"
         else:
             what, hint = "reading the catalog", "try again when the server has less to do"
-        return self.failure(f"{what} was stopped after {STATEMENT_SECONDS:g} seconds", hint=hint, code="timeout")
+        return self.failure(f"{what} was stopped after {self.statement_seconds:g} seconds", hint=hint, code="timeout")
 
     def ended(self, error: SourceError) -> SourceError:
         """Return the error for a statement whose session the server ended, though it takes new ones.

@@ -109,7 +109,7 @@ class BigQueryConnector(CloudConnector):
         return job.result(max_results=max_results, timeout=self._seconds(), retry=retry, job_retry=None)
 
     def _seconds(self) -> float:
-        return int(self.options.get("job_timeout_ms") or 0) / 1000 or base.STATEMENT_SECONDS
+        return int(self.options.get("job_timeout_ms") or 0) / 1000 or self.statement_seconds
 
     def _reusable(self, session: Any) -> bool:
         return True

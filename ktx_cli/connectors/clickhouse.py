@@ -26,7 +26,6 @@ TLS_PORT = 8443
 LIMITS: Mapping[str, Any] = {
     # Level 1, not 2: under 2 a statement may still change its own limits and read files and URLs by table functions.
     "readonly": 1,
-    "max_execution_time": int(base.STATEMENT_SECONDS),
     "timeout_overflow_mode": "throw",
     "max_result_bytes": 2 * base.MAX_RESULT_BYTES,
     "result_overflow_mode": "throw",
@@ -36,7 +35,7 @@ LIMITS: Mapping[str, Any] = {
     "aggregate_functions_null_for_empty": 1,
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-"""The settings every statement is sent with, as far as the user's profile lets them be set."""
+"""The settings every statement is sent with besides its time, as far as the user's profile lets them be set."""
 
 _TO_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
 _DESCRIBED = ("SELECT", "WITH")
@@ -94,7 +93,7 @@ class ClickHouseConnector(ServerConnector):
             password=address.password,
             database=address.database or address.parameters.get("database") or "__default__",
             connect_timeout=base.CONNECT_SECONDS,
-            send_receive_timeout=int(base.STATEMENT_SECONDS) + base.CONNECT_SECONDS,
+            send_receive_timeout=self.whole_seconds + base.CONNECT_SECONDS,
             query_retries=0,
             client_name="ktx",
             verify=self._verified(),
@@ -102,7 +101,7 @@ class ClickHouseConnector(ServerConnector):
             autogenerate_session_id=False,
             dedicated_pool=True,
         )
-        for name, value in _settable(client, LIMITS).items():
+        for name, value in _settable(client, {**LIMITS, "max_execution_time": self.whole_seconds}).items():
             client.set_client_setting(name, value)
         return client
 

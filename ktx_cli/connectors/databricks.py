@@ -59,12 +59,12 @@ class DatabricksConnector(CloudConnector):
             http_path=str(self.options["http_path"]),
             access_token=self.address.password,
             catalog=self.address.database or None,
-            session_configuration={"STATEMENT_TIMEOUT": str(int(base.STATEMENT_SECONDS))},
+            session_configuration={"STATEMENT_TIMEOUT": str(self.whole_seconds)},
             user_agent_entry="ktx",
             # Rows then come from the workspace itself, not from a storage it names.
             use_cloud_fetch=False,
             enable_telemetry=False,
-            _socket_timeout=base.STATEMENT_SECONDS + base.CONNECT_SECONDS,
+            _socket_timeout=self.statement_seconds + base.CONNECT_SECONDS,
             _retry_stop_after_attempts_count=_ATTEMPTS,
             _retry_stop_after_attempts_duration=_WAKE_SECONDS,
         )

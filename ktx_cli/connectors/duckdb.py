@@ -86,7 +86,7 @@ class DuckDbSession(base.BaseConnector):
         import duckdb
 
         cursor = self._session().cursor()
-        timer = threading.Timer(base.STATEMENT_SECONDS, cursor.interrupt)
+        timer = threading.Timer(self.statement_seconds, cursor.interrupt)
         timer.daemon = True
         timer.start()
         self._running = cursor

@@ -90,9 +90,9 @@ class MySqlConnector(ServerConnector):
                 cursor.execute("SET SESSION TRANSACTION READ ONLY")
                 cursor.execute(f"SET SESSION lock_wait_timeout = {base.LOCK_SECONDS}")
                 if "MariaDB" in connection.server_version:
-                    cursor.execute(f"SET SESSION max_statement_time = {base.STATEMENT_SECONDS:g}")
+                    cursor.execute(f"SET SESSION max_statement_time = {self.statement_seconds:g}")
                 else:
-                    cursor.execute(f"SET SESSION max_execution_time = {int(base.STATEMENT_SECONDS * 1000)}")
+                    cursor.execute(f"SET SESSION max_execution_time = {int(self.statement_seconds * 1000)}")
         except BaseException:
             link.close()
             connection._force_close()
@@ -123,7 +123,7 @@ class MySqlConnector(ServerConnector):
             database=address.database or None,
             charset="utf8mb4",
             autocommit=True,
-            read_timeout=base.STATEMENT_SECONDS + base.CONNECT_SECONDS,
+            read_timeout=self.statement_seconds + base.CONNECT_SECONDS,
             program_name="ktx",
             defer_connect=True,
             **self._tls(),

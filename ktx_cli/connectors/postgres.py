@@ -140,7 +140,7 @@ class PostgresConnector(ServerConnector):
         for name in FILES:
             if kept.get(name, "system") != "system":
                 kept[name] = option_file(self.spec, name, kept[name])
-        limits = {"default_transaction_read_only": "on", **_limits()}
+        limits = {"default_transaction_read_only": "on", **_limits(self.statement_seconds)}
         settings = " ".join(f"-c {name}={value.replace(' ', '')}" for name, value in limits.items())
         given = {"dbname": address.database, "user": address.user, "password": address.password}
         return {
@@ -192,7 +192,8 @@ class PostgresConnector(ServerConnector):
     def _transaction(self, session: Any) -> Iterator[Any]:
         """Yield a cursor in a transaction that only reads, has its own limits and names, and is rolled back."""
         with session.cursor() as cursor:
-            cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in _limits().items())]))
+            limits = _limits(self.statement_seconds)
+            cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in limits.items())]))
             try:
                 yield cursor
             finally:
@@ -313,15 +314,15 @@ def _lock_error() -> type[Exception]:
     return LockNotAvailable
 
 
-def _limits() -> dict[str, str]:
+def _limits(seconds: float) -> dict[str, str]:
     return {
-        "statement_timeout": str(int(base.STATEMENT_SECONDS * 1000)),
+        "statement_timeout": str(int(seconds * 1000)),
         "lock_timeout": str(base.LOCK_SECONDS * 1000),
         "search_path": PINNED,
         # A statement written from its tree has no backslash that means something else.
         "standard_conforming_strings": "on",
         # A session that hangs between two statements gives its locks back.
-        "idle_in_transaction_session_timeout": str(int(base.STATEMENT_SECONDS * 1000)),
+        "idle_in_transaction_session_timeout": str(int(seconds * 1000)),
     }
 
 

@@ -14,10 +14,7 @@ from ktx_cli.connectors.reflect import PartReader, Reader
 from ktx_cli.connectors.scope import select
 from ktx_cli.core.text import listing
 
-SESSION = (
-    f"SET statement_timeout TO {int(base.STATEMENT_SECONDS * 1000)}",
-    "SET search_path TO pg_catalog",
-)
+SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
 """What a session begins with. Redshift has no limit on the wait for a lock apart from the statement's."""
 
 WHO = """
@@ -45,7 +42,7 @@ class RedshiftConnector(PostgresConnector):
         try:
             with session.cursor() as cursor:
                 for statement in SESSION:
-                    cursor.execute(statement)
+                    cursor.execute(statement.format(milliseconds=int(self.statement_seconds * 1000)))
         except BaseException:
             session.close()
             raise

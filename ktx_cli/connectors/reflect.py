@@ -164,7 +164,7 @@ class ServerConnector(base.BaseConnector, ABC):
             self._connect,
             pool_size=limit,
             max_overflow=0,
-            timeout=base.STATEMENT_SECONDS,
+            timeout=self.statement_seconds,
             # Every statement's transaction is ended where it began.
             reset_on_return=None,
         )

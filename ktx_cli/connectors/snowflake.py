@@ -82,7 +82,7 @@ class SnowflakeConnector(CloudConnector):
             "enable_server_session_keep_alive_auto_detection": False,
             "session_parameters": {
                 "QUERY_TAG": "ktx",
-                "STATEMENT_TIMEOUT_IN_SECONDS": int(base.STATEMENT_SECONDS),
+                "STATEMENT_TIMEOUT_IN_SECONDS": self.whole_seconds,
                 "LOCK_TIMEOUT": base.LOCK_SECONDS,
                 "MULTI_STATEMENT_COUNT": 1,
                 "ABORT_DETACHED_QUERY": True,
@@ -113,7 +113,7 @@ class SnowflakeConnector(CloudConnector):
         return QueryResult(columns, rows, cut)
 
     def _execute(self, cursor: Any, sql: str, parameters: tuple[Any, ...], max_rows: int | None = None) -> None:
-        seconds = int(base.STATEMENT_SECONDS + base.CONNECT_SECONDS)
+        seconds = self.whole_seconds + base.CONNECT_SECONDS
         limits = {} if max_rows is None else {"ROWS_PER_RESULTSET": max_rows}
         cursor.execute(tagged(sql), parameters or None, timeout=seconds, _statement_params=limits)
 

@@ -153,7 +153,7 @@ class SqliteConnector(base.BaseConnector):
             self._session.execute("PRAGMA query_only = 1")
             for limit, value in _LIMITS.items():
                 self._session.setlimit(limit, value)
-        deadline = time.monotonic() + base.STATEMENT_SECONDS
+        deadline = time.monotonic() + self.statement_seconds
         self._session.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
         return self._session
 

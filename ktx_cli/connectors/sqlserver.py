@@ -92,7 +92,7 @@ class SqlServerConnector(ServerConnector):
             "user": address.user or None,
             "password": address.password or None,
             "database": address.database,
-            "timeout": int(base.STATEMENT_SECONDS),
+            "timeout": self.whole_seconds,
             "login_timeout": base.CONNECT_SECONDS,
             "appname": "ktx",
             "encryption": "require" if encrypted else "request",

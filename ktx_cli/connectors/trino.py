@@ -68,9 +68,9 @@ class TrinoConnector(CloudConnector):
             client_tags=["ktx"],
             http_scheme=self.scheme,
             auth=self._authentication(),
-            session_properties={"query_max_run_time": f"{base.STATEMENT_SECONDS:g}s"},
+            session_properties={"query_max_run_time": f"{self.statement_seconds:g}s"},
             max_attempts=_ATTEMPTS,
-            request_timeout=(base.CONNECT_SECONDS / _ATTEMPTS, base.STATEMENT_SECONDS),
+            request_timeout=(base.CONNECT_SECONDS / _ATTEMPTS, self.statement_seconds),
             # Rows then come from the server itself, not from a storage it names.
             encoding=None,
         )

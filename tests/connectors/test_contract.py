@@ -283,6 +283,15 @@ def test_a_statement_that_runs_on_is_stopped(engine: Any, opened: Open, monkeypa
     assert connector.query("SELECT 1").rows == ((1,),)
 
 
+def test_a_connection_may_have_a_limit_of_its_own(engine: Any, opened: Open) -> None:
+    connector = opened(engine.driver, **engine.make(), query_timeout_ms=200)
+    with pytest.raises(SourceError) as caught:
+        connector.query(ENDLESS[engine.driver])
+    assert caught.value.code == "timeout"
+    assert "0.2 seconds" in caught.value.message
+    assert connector.query("SELECT 1").rows == ((1,),)
+
+
 def test_close_twice_and_use_as_a_context_manager(engine: Any, opened: Open) -> None:
     options = engine.make("CREATE TABLE t (a int)")
     with opened(engine.driver, **options) as connector:

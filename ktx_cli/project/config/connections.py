@@ -176,6 +176,13 @@ class Database(Connection):
         "`schema.name` for one of the database's own.",
         example=["similarity", "public.fiscal_year"],
     )
+    query_timeout_ms: int | None = setting(
+        None,
+        "Most milliseconds one statement may run before it is stopped. Without it: 30000.",
+        example=60000,
+        ge=1,
+        le=3_600_000,
+    )
     context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
     historic_sql: Any = setting(
         None,
