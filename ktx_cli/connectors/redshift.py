@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ktx_cli.connectors import base
 from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, Scope
 from ktx_cli.connectors.postgres import PostgresConnector
 from ktx_cli.connectors.redshift_catalog import RedshiftCatalog, list_relations

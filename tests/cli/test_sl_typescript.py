@@ -25,7 +25,7 @@ SETTINGS_WITHOUT_EFFECT: Final = {
     ("config_no_effect", "storage.search"),
     ("config_no_effect", "storage.state"),
 }
-"""What is said of the `ktx.yaml`; of the semantic layer nothing is said."""
+"""What `config validate` says of the `ktx.yaml`; no other command about the project's contents repeats it."""
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_its_questions_are_answered(
     assert answer.code == 0, answer
     assert answer.data["columns"] == columns
     assert answer.data["rows"] == [[near(value) for value in row] for row in by_hand(ferries, sql)]
-    assert warned(answer) == SETTINGS_WITHOUT_EFFECT
+    assert warned(answer) == set()
     assert answer.data["receipt"]["sql"] == answer.data["sql"]
     assert [fact["unmatched"] for fact in answer.data["receipt"]["facts"]]
 
@@ -212,6 +212,13 @@ def test_its_files_are_valid_and_mean_what_they_say(ktx: Run, ferries: Path) -> 
     assert country["values"] == ["NO", "SE", "DK"]
     inherited = {each["name"]: each for each in ktx("sl", "read", "frequent_travellers", "--json").data["columns"]}
     assert (inherited["id"]["type"], inherited["tier"]["description"]) == ("number", "gold or silver")
+
+
+def test_settings_without_effect_are_named_where_the_settings_are_the_matter(ktx: Run, ferries: Path) -> None:
+    for command in ("config", "validate"), ("status",):
+        assert warned(ktx(*command, "--json")) == SETTINGS_WITHOUT_EFFECT, command
+    found = ktx("doctor", "--only", "config", "--json").data["findings"]
+    assert len([each for each in found if "has no effect" in each["message"]]) == len(SETTINGS_WITHOUT_EFFECT)
 
 
 def test_asking_changes_no_file(ktx: Run, ferries: Path) -> None:

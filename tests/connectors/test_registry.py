@@ -155,7 +155,9 @@ def test_a_url_of_another_driver(how: str, driver: str, url: str, given: str, ta
         if how == "connect":  # as it is behind a secret reference
             registry.connect(ConnectionSpec("x", driver, fields))
         elif how == "load":
-            load_config(Path("ktx.yaml"), data=f"connections: {{x: {{driver: {driver}, url: '{url}'}}}}".encode())
+            load_config(
+                Path("ktx.yaml"), data=f"connections: {{x: {{driver: {driver}, url: '{url}'}}}}".encode()
+            ).require_valid()
         else:
             check_connection("x", fields)
     assert caught.value.exit_code == 2

@@ -11,7 +11,7 @@ from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.semantic.questions import Question
 from ktx_cli.jobs.serving.asking import ask_served, run_served
 from ktx_cli.jobs.serving.watching import Stop, Watch
-from tests.mcp.conftest import Company
+from tests.mcp.conftest import CONFIG, Company
 
 REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
 ALL_FACTS = {"measures": ["facts.rows_counted"], "dimensions": ["facts.words"], "limit": 5000}
@@ -309,3 +309,30 @@ def test_a_source_of_documents_is_told_from_a_database_without_a_layer(company: 
     company.documents("docs", {})
     error = company.call("sl_query", {"measures": ["orders.revenue"], "connection": "docs"}).error
     assert error is not None and error["hint"] == "it is a context source; these have one: shop"
+
+
+def test_semantic_layer_only_answers_defined_measures_alone(company: Company) -> None:
+    company.write("ktx.yaml", f"{CONFIG}    query_policy: semantic-layer-only\n")
+    assert company.call("sl_query", REVENUE).error is None
+    for composed in ({"measures": ["sum(orders.amount)"]}, {**REVENUE, "having": ["max(orders.amount) > 1"]}):
+        for tool in ("sl_query", "sl_explain"):
+            error = company.call(tool, composed).error
+            assert error is not None, (tool, composed)
+            assert "answers only measures that its semantic layer defines" in error["message"]
+    assert company.call("sql_execution", {"sql": "SELECT 1"}).error is not None
+
+
+def test_a_disabled_connection_is_not_offered_and_costs_the_server_nothing(company: Company) -> None:
+    company.write("ktx.yaml", f"{CONFIG}  events: {{driver: mongodb}}\n  other: {{driver: postgre}}\n")
+    listed = company.call("connection_list").data["connections"]
+    assert [each["id"] for each in listed] == ["shop"]
+    status = company.call("context_status").data
+    assert {each["id"]: each["kind"] for each in status["connections"]} == {
+        "shop": "database",
+        "events": "disabled",
+        "other": "disabled",
+    }
+    assert company.call("sl_query", REVENUE).error is None
+    error = company.call("sql_execution", {"sql": "SELECT 1", "connection": "other"}).error
+    assert error is not None
+    assert "connection `other` is disabled" in error["message"]

@@ -40,10 +40,13 @@ class Shard:
         }
 
     def entry(self, name: str) -> Entry:
-        """Return the entry of one source, as `tables` has it; `KeyError` where there is none."""
+        """Return the entry of one source, as `tables` has it; an empty one where there is none.
+
+        A name that two shards have is told apart, so the one it is known by may be in neither.
+        """
         tables = self.document.get("tables")
         found = tables.get(name) if isinstance(tables, dict) else None
-        return found if isinstance(found, dict) else self.tables[name]
+        return found if isinstance(found, dict) else self.tables.get(name, {})
 
 
 @dataclass(slots=True)

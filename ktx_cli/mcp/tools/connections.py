@@ -43,7 +43,7 @@ def _list(call: Call, value: ListConnections) -> Connections:
             dialect=dialect_of(entry.driver),
             semantic_layer=name in layers and isinstance(entry, Database),
         )
-        for name, entry in sorted(config.connections.items())
+        for name, entry in sorted(config.usable().items())
     ]
     return Connections(connections=found)
 

@@ -28,7 +28,7 @@ class ConnectionStatus(BaseModel):
 
     id: str
     driver: str
-    kind: Literal["database", "source"]
+    kind: Literal["database", "source", "disabled"]
     sources: int = Field(description="Tables in the semantic layer that a scan found.")
     columns: int
     last_scan: str | None = Field(None, description="When it was scanned last; null: never.")

@@ -70,7 +70,7 @@ def parse_connection(value: Any) -> Connection:
     if driver in FOREIGN_DRIVERS:
         raise wrong(
             f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support",
-            hint="this ktx ignores the connection; it stays in ktx.yaml for the TypeScript ktx",
+            hint="nothing here reads the connection; it may stay in ktx.yaml for the TypeScript ktx",
             key="driver",
         )
     if driver not in DRIVERS:
