@@ -151,8 +151,11 @@ def test_a_page_in_a_block_belongs_to_the_page_of_the_block(workspace: FakeNotio
     assert read_document(found.files[f"pages/{C}.md"]).parent == B
 
 
-def test_a_limit_leaves_the_rest_for_the_next_runs_and_deletes_nothing(workspace: FakeNotion, fetch: Fetch) -> None:
-    first = fetch(max_pages=2)
+@pytest.mark.parametrize("limit", ["max_pages", "max_pages_per_run"])
+def test_a_limit_leaves_the_rest_for_the_next_runs_and_deletes_nothing(
+    limit: str, workspace: FakeNotion, fetch: Fetch
+) -> None:
+    first = fetch(**{limit: 2})
     assert (len(first.files), first.complete, first.fetched) == (2, False, 2)
     assert first.skipped[0].reason == "the limit of 2 pages a run is reached"
     second = fetch(first, max_pages=2)

@@ -13,9 +13,13 @@ import pytest
 from ktx_cli.context.documents.candidates import Candidate, Scores, evidence_of
 from ktx_cli.context.documents.library import Place
 from ktx_cli.context.sources.model import WorkUnit
+from ktx_cli.context.sources.registry import source_for
 from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.ingest.documents.curating import _budget
 from ktx_cli.jobs.ingest.documents.lanes import DocumentLanes
+from ktx_cli.jobs.ingest.sources.work import SourceWork
 from ktx_cli.jobs.ingest.units.outcome import UnitOutcome, UnitStatus
+from ktx_cli.project.config.documents import NotionSource
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 
@@ -121,6 +125,17 @@ def test_the_budget_is_enforced_and_the_rest_waits_for_the_next_run(
     second = again.curate()
     assert (second.report.carried, second.report.to_json()["topics_by_verdict"]) == (15, {"promoted": 15})
     assert not any(world(FILES).documents.earlier.values())
+
+
+def test_limits_have_their_effect_by_the_names_of_the_typescript_ktx_too() -> None:
+    def budget(**limits: int) -> tuple[int, int]:
+        entry = NotionSource(driver="notion", auth_token="env:T", **limits)
+        found = _budget(SourceWork("docs", entry, source_for("notion")), ())
+        return found.creates, found.updates
+
+    assert budget() == (25, 20)
+    assert budget(max_knowledge_creates=3, max_knowledge_updates=4) == (3, 4)
+    assert budget(max_knowledge_creates_per_run=0, max_knowledge_updates_per_run=9) == (0, 9)
 
 
 def test_pages_of_units_count(world: MakeWorld, model_server: ModelServer) -> None:
