@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.text import one_line, shell_words
-from ktx_cli.project.files import require_regular, storage_error, write_atomic
+from ktx_cli.project.files import read_bytes, require_regular, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state_damage import identity_of, is_damage, is_unreadable, move_aside
 
@@ -133,6 +133,9 @@ def _is_open(path: Path) -> bool:
     return not stat.S_ISLNK(found.st_mode) and found.st_uid == os.getuid() and bool(found.st_mode & 0o077)
 
 
+_HIDING: Final = b"# Added by ktx: nothing in this folder is ever committed.\n*\n"
+
+
 def unheard(warning: ResultWarning) -> None:
     """Drop a warning."""
 
@@ -174,7 +177,8 @@ def _inside(folder: Path) -> list[Path]:
 def prepare_private_folder(layout: Layout) -> None:
     """Make `.ktx/` with its `.gitignore` of `*`, unless it is there; errors as `check_private_folder`.
 
-    Only its owner may look into it: the state database, the reports and the rest hold values of rows.
+    A `.gitignore` that came from elsewhere keeps its lines and gets the `*` behind them. Only its owner may look into
+    the folder: the state database, the reports and the rest hold values of rows.
     """
     check_private_folder(layout)
     with translated(layout.private):
@@ -183,6 +187,30 @@ def prepare_private_folder(layout: Layout) -> None:
             path.chmod(path.lstat().st_mode & 0o700)
     if not layout.private_gitignore.exists():
         write_atomic(layout.private_gitignore, b"*\n")
+    elif not is_hidden(layout):
+        _hide(layout.private_gitignore)
+
+
+def is_hidden(layout: Layout) -> bool:
+    """Say whether the last pattern of `.ktx/.gitignore`, which is the one that counts, hides everything from git."""
+    lines = (line.rstrip(b" \r") for line in (read_bytes(layout.private_gitignore) or b"").split(b"\n"))
+    patterns = [line for line in lines if line and not line.startswith(b"#")]
+    return patterns[-1:] == [b"*"]
+
+
+def _hide(path: Path) -> None:
+    """Add the pattern that hides everything; in place, for the file is also the lock of `_opening`."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            size = os.fstat(descriptor).st_size
+            ends = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+            os.write(descriptor, (b"" if ends else b"\n") + _HIDING)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error(path, error) from error
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from ktx_cli.jobs.ingest.running import Run
 from ktx_cli.jobs.search import refresh_index
 from ktx_cli.project.leases import Lease, hold_lease
 from ktx_cli.project.repository import EDITED_AFTER_KILL, Repository
-from ktx_cli.project.state import translated
+from ktx_cli.project.state import prepare_private_folder, translated
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,13 @@ Work = Callable[[Repository, Lease, sqlite3.Connection], None]
 def under_lease(run: Run, repository: Repository | None, preflight: Preflight, work: Work) -> None:
     """Do a run's work under the lease, and leave its report, whatever becomes of it.
 
-    `repository` None: one is made. Raises `BusyError` where another run holds the lease, and what `work` raises.
+    `repository` None: one is made. Raises `GitError` where git tracks files of `.ktx`, `BusyError` where another run
+    holds the lease, and what `work` raises.
     """
     request, layout, report = run.request, run.layout, run.report
+    prepare_private_folder(layout)
+    if repository is not None:
+        repository.require_hidden()
     with hold_lease(
         layout,
         run_id=report.run_id,

@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     Check(references.SEMANTIC, "the files of the semantic layer have no errors", references.check_semantic),
     Check(search.CHECK, "the search index is up to date", search.check_index),
     Check(storage.STATE, "the state database, for this user alone", storage.check_state),
+    Check(storage.HIDDEN, "nothing in .ktx can be committed", storage.check_hidden),
     Check(storage.WRITABLE, "a run can write its files", storage.check_writable),
     Check(storage.DISK, "room on the disks", storage.check_disk),
     Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),

@@ -32,8 +32,6 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
     if keeping is Keeping.KEYRING:
         return _in_keyring(layout.root, name, secret)
     prepare_private_folder(layout)
-    if read_bytes(layout.private_gitignore) != b"*\n":  # a repository could bring one along that lets secrets in
-        write_atomic(layout.private_gitignore, b"*\n")
     try:
         layout.secrets.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:

@@ -75,6 +75,13 @@ def modified_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -
     return frozenset(found) & frozenset(paths)
 
 
+def committable_paths(git: Git, layout: RepositoryLayout, folder: str) -> list[str]:
+    """Return the files below a folder of the project that `git add --all` would take or keep, sorted."""
+    where = encode(f"{layout.prefix}{folder}")
+    said = git.read("ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name", "--", where)
+    return sorted({decode(path[len(encode(layout.prefix)) :]) for path in said.out.split(b"\0") if path})
+
+
 def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> frozenset[str]:
     """Return which paths git ignores; tracked paths never count."""
     if not paths:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import GitError, KtxError
+from ktx_cli.core.text import listing, shell_words
 from ktx_cli.project.git import Git
+from ktx_cli.project.layout import PRIVATE_NAME
 from ktx_cli.project.repository import discovery
 from ktx_cli.project.repository.absence import absent_paths
 from ktx_cli.project.repository.changes import Changes, working_changes
 from ktx_cli.project.repository.committing import commit_changes
-from ktx_cli.project.repository.entries import ignored_paths
+from ktx_cli.project.repository.entries import committable_paths, ignored_paths
 from ktx_cli.project.repository.history import History
 from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
 from ktx_cli.project.repository.model import (
@@ -29,6 +32,15 @@ from ktx_cli.project.repository.proposing import propose_changes
 from ktx_cli.project.repository.publishing import Request
 from ktx_cli.project.repository.recovery import needs_recovery, recover
 from ktx_cli.project.repository.trees import TreeView
+
+_MOST_NAMED: Final = 10
+_FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "prompts/", "skills/"))
+
+
+def untracking(project_dir: Path, paths: Sequence[str]) -> str:
+    """Return the command that takes files out of git and leaves them on the disk."""
+    named = paths if len(paths) <= _MOST_NAMED else [PRIVATE_NAME]
+    return shell_words("git", "-C", project_dir, "rm", "-r", "--cached", "--quiet", "--", *named)
 
 
 class Repository:
@@ -83,6 +95,24 @@ class Repository:
         """Return the files below a folder that the current commit has, sorted."""
         view = TreeView(self._git, f"{self.layout.prefix}{folder}/", self.head().commit)
         return [f"{folder}/{path}" for path in view.blobs()]
+
+    def exposed(self) -> list[str]:
+        """Return the files of `.ktx` that a commit of everything would have, sorted.
+
+        What the TypeScript ktx commits there on purpose is none of ours, and does not count.
+        """
+        found = [] if self.layout.is_bare else committable_paths(self._git, self.layout, PRIVATE_NAME)
+        return [path for path in found if not path.startswith(_FOREIGN)]
+
+    def require_hidden(self) -> None:
+        """Raise `GitError` when a commit of everything would have files of `.ktx`: no pattern hides tracked ones."""
+        found = self.exposed()
+        if found:
+            raise GitError(
+                f"git tracks {listing(found, 3)}, and what is in {PRIVATE_NAME}/ must never be committed",
+                hint=untracking(self.layout.project_dir, found),
+                details={"paths": found},
+            )
 
     def absent(self, committed: Iterable[str]) -> list[Held]:
         """Return which of the committed paths are not in the working tree, or cannot be read there, and why."""

@@ -14,9 +14,10 @@ from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.project.files import can_write_in
 from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME
 from ktx_cli.project.repository import Repository
-from ktx_cli.project.state import check_private_folder, open_to_others, prepare_private_folder
+from ktx_cli.project.repository.store import untracking
+from ktx_cli.project.state import check_private_folder, is_hidden, open_to_others, prepare_private_folder
 
-STATE, WRITABLE, DISK = "state", "writable", "disk"
+STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
 
 NEEDED_BYTES: Final = 50 << 20
 """Room on a disk below which a run is likely to end in an error: objects of git, the state database, the index."""
@@ -41,6 +42,33 @@ def check_state(context: CheckContext) -> list[Finding]:
 def _closed(context: CheckContext, opened: list[Path]) -> str:
     prepare_private_folder(context.layout)
     return f"closed {listing(map(str, opened), 3)} to other users"
+
+
+def check_hidden(context: CheckContext) -> list[Finding]:
+    """Nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
+    layout, repository = context.layout, context.repository
+    if not layout.private.is_dir():
+        return [Finding(HIDDEN, Level.OK, "there is nothing yet")]
+    try:
+        hidden, exposed = is_hidden(layout), repository.exposed() if repository is not None else []
+    except KtxError as error:
+        return [Finding(HIDDEN, Level.FAIL, error.message, error.hint)]
+    if not hidden:
+        message = f"{layout.private_gitignore} lets files of .ktx be committed"
+        level = Level.FAIL if exposed else Level.WARN
+        if exposed:
+            message += f": {listing(exposed, 3)}"
+        fix = f"ktx doctor --fix --only {HIDDEN}"
+        return [Finding(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
+    if exposed:
+        message = f"git tracks {listing(exposed, 3)}, and what is in .ktx must never be committed"
+        return [Finding(HIDDEN, Level.FAIL, message, untracking(context.project_dir, exposed))]
+    return [Finding(HIDDEN, Level.OK, "git ignores everything in .ktx")]
+
+
+def _hidden(context: CheckContext) -> str:
+    prepare_private_folder(context.layout)
+    return f"{context.layout.private_gitignore} hides everything in .ktx from git"
 
 
 def check_disk(context: CheckContext) -> list[Finding]:
