@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FOLDER_PREFIX: Final = "ktx-claude-cli-"
+CACHE_HOME: Final = "XDG_CACHE_HOME"
 TERMINATE_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.01
 
@@ -37,18 +38,37 @@ class CliAnswer:
 
 def child_environment(host: Host, folder: Path) -> dict[str, str]:
     """Return the whole environment of a process; one request goes out for one call, the retries are ktx's."""
-    return {**host.environment, "CLAUDE_CODE_MAX_RETRIES": "0", "PWD": str(folder)}
+    return {**host.environment, **logs_in(folder), "CLAUDE_CODE_MAX_RETRIES": "0", "PWD": str(folder)}
+
+
+def logs_in(folder: Path) -> dict[str, str]:
+    """Return the variables that make Claude Code write its logs below a folder.
+
+    It logs each MCP server's calls, with their errors, below the user's cache folder for ever. On macOS nothing but
+    the home folder says where that is.
+    """
+    return {CACHE_HOME: str(folder / "cache")}
 
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
     """Make an empty folder only this user can enter, and remove it afterwards; those of dead processes go too."""
-    sweep()
-    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
+    folder = make_private_folder()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_private_folder(folder)
+
+
+def make_private_folder() -> Path:
+    """Make an empty folder only this user can enter; those of dead processes go."""
+    sweep()
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
+
+
+def remove_private_folder(folder: Path) -> None:
+    """Remove such a folder; what cannot be removed now is removed by the next run."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.llm.backends.claude.host import Host
 from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
+from ktx_cli.llm.backends.claude.processes import logs_in
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions
@@ -130,16 +131,17 @@ def build_options(
     hooks: Any,
     can_use_tool: Any,
     stderr: Callable[[str], None],
+    folder: Path,
     system_file: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """Return the options of a process. `server` is the MCP server of its tools, None without tools."""
+    """Return the options of a process; `server`: of its tools, None without tools; `folder`: for its logs."""
     from claude_agent_sdk import ClaudeAgentOptions
 
     ids = [PREFIX + name for name in spec.tool_names]
     return ClaudeAgentOptions(
         cwd=host.project_dir,
         cli_path=host.launcher,
-        env=launcher_environment(host, retries=spec.retries),
+        env=launcher_environment(host, folder=folder, retries=spec.retries),
         model=spec.model,
         max_turns=spec.max_turns,
         system_prompt=spec.system if system_file is None else {"type": "file", "path": str(system_file)},
@@ -172,9 +174,9 @@ def _arguments(spec: ProcessSpec, host: Host) -> dict[str, str | None]:
     return {**kept, **({"restricted": None} if host.restricted else {})}
 
 
-def launcher_environment(host: Host, *, retries: int | None) -> dict[str, str]:
+def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> dict[str, str]:
     """Return the environment for the launcher: the child's own, what to start, and which names to keep."""
-    own = dict(host.environment)
+    own = {**host.environment, **logs_in(folder)}
     if retries is not None:
         own["CLAUDE_CODE_MAX_RETRIES"] = str(retries)
     return {**own, REAL_CLI: str(host.binary), KEYS: json.dumps(sorted(own))}

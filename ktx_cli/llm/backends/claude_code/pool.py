@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ktx_cli.llm.backends.claude.host import Host, write_system_file
 from ktx_cli.llm.backends.claude.launcher import REPORT_PREFIX
+from ktx_cli.llm.backends.claude.processes import make_private_folder, remove_private_folder
 from ktx_cli.llm.backends.claude_code.guard import guard_hooks, permission_callback
 from ktx_cli.llm.backends.claude_code.options import ProcessSpec, build_options, needs_file
 from ktx_cli.llm.backends.claude_code.sdk_log import quieten
@@ -69,6 +70,7 @@ class Process:
         self.denied: list[str] = []
         self.dropped: list[str] = []
         self._system_file = _system_file(spec, host)
+        self._folder = make_private_folder()
         options = build_options(
             spec,
             host,
@@ -76,6 +78,7 @@ class Process:
             hooks=guard_hooks(spec.allowed, self._denied),
             can_use_tool=permission_callback(spec.allowed, self._denied),
             stderr=self._stderr,
+            folder=self._folder,
             system_file=self._system_file,
         )
         self.client = connect(options)
@@ -85,10 +88,10 @@ class Process:
         try:
             await self.client.connect()
         except Exception as error:
-            self._forget_system_file()
+            self._forget_files()
             raise ProcessStartError(error, list(self.stderr)) from error
         except BaseException:
-            self._forget_system_file()
+            self._forget_files()
             raise
 
     async def close(self) -> None:
@@ -96,7 +99,7 @@ class Process:
         try:
             await asyncio.wait_for(self.client.disconnect(), CLOSE_SECONDS)
         finally:
-            self._forget_system_file()
+            self._forget_files()
 
     async def ask(self, prompt: str) -> None:
         """Send a prompt: nothing in it is a command or names a file to read."""
@@ -140,7 +143,8 @@ class Process:
         log.warning("denied the tool %s, which this call does not have", name)
         self.denied.append(name)
 
-    def _forget_system_file(self) -> None:
+    def _forget_files(self) -> None:
+        remove_private_folder(self._folder)
         if self._system_file is not None:
             self._system_file.unlink(missing_ok=True)
 

@@ -185,6 +185,7 @@ def test_a_process_gets_the_hosts_environment_its_folder_and_no_retries_of_its_o
     assert child_environment(host, tmp_path / "f") == {
         "HOME": "/home/me",
         "PWD": str(tmp_path / "f"),
+        "XDG_CACHE_HOME": str(tmp_path / "f" / "cache"),
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
 

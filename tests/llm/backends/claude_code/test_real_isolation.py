@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.llm.backends.claude.environment import DENIED, is_denied
 from ktx_cli.llm.backends.claude.launcher import OURS, SDK_OWN
+from ktx_cli.llm.backends.claude.processes import FOLDER_PREFIX
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
@@ -422,6 +425,47 @@ def test_an_abort_in_the_middle(kind: str, session: OfflineSession, project: Pat
 
     took = asyncio.run(go())
     assert took < 5, "the SDK's own grace for a process that does not end is 5 s"
+
+
+def written_below(*folders: Path) -> dict[Path, str]:
+    return {path: path.read_text("utf-8", "replace") for each in folders for path in each.rglob("*") if path.is_file()}
+
+
+@pytest.mark.requirement("R62")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has another place for logs, which nothing changes")
+def test_claude_codes_own_logs_go_with_the_process(
+    backend: str, session: OfflineSession, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "the-shelf-of-acme-is-empty"
+    folders = tmp_path / "private"
+    folders.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folders))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    of_a_killed_run = folders / f"{FOLDER_PREFIX}{ended.pid}-a" / "cache" / "claude-cli-nodejs"
+    of_a_killed_run.mkdir(parents=True)
+    (of_a_killed_run / "log.jsonl").write_text(secret)
+    logged: list[str] = []
+
+    def fail(query: Query) -> str:
+        until = time.monotonic() + 10
+        while query.q == "last" and not logged and time.monotonic() < until:  # the binary writes when it finds the time
+            logged.extend(text for text in written_below(folders).values() if secret in text)
+        raise KtxError(secret)
+
+    async def go() -> None:
+        async with runtime(backend, project, session) as made:
+            await one_call("loop", made, fail)
+
+    session.environ["XDG_CACHE_HOME"] = str(session.home / ".cache")
+    session.server.play([calls(("look", {"q": "x"})), calls(("look", {"q": "last"})), says("done")])
+    asyncio.run(go())
+    if backend == "claude-code":
+        assert logged, "the log was not where it is looked for"
+    assert list(folders.iterdir()) == []
+    assert not any(secret in text for text in written_below(session.home, project).values())
+    assert not list(session.home.rglob("mcp-logs-*"))
 
 
 POLICY = {"env": {"SEEDED_VARIABLE": SEEDED, "ANTHROPIC_CUSTOM_HEADERS": f"x-seeded: {SEEDED}"}}
