@@ -21,10 +21,14 @@ from ktx_cli.project.config import KtxConfig, connection_of, load_config
 from ktx_cli.project.files import write_atomic
 from ktx_cli.project.layout import Layout
 
-WRITERS: Mapping[str, Callable[[Diagram], str]] = MappingProxyType(
-    {"mermaid": mermaid, "svg": lambda diagram: draw_svg(dot(diagram)), "dot": dot}
+WRITERS: Mapping[str, Callable[[Diagram, Path], str]] = MappingProxyType(
+    {
+        "mermaid": lambda diagram, _: mermaid(diagram),
+        "svg": lambda diagram, project_dir: draw_svg(dot(diagram), project_dir=project_dir),
+        "dot": lambda diagram, _: dot(diagram),
+    }
 )
-"""Format -> what writes it."""
+"""Format -> what writes it; it is given the project's folder, whose programs are not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def draw(
     overlays = Overlays.read(WorkingFiles(layout.root), chosen)
     tables = {name: _without_disabled(name, entry, overlays) for name, entry in manifest.tables.items()}
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
-    text = WRITERS[format](diagram)
+    text = WRITERS[format](diagram, layout.root)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
     warnings = [*loaded.notices(), *manifest.problems, *overlays.warnings]
     if format == "mermaid":

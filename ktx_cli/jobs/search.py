@@ -11,7 +11,7 @@ from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.profiling.store import load_lists
-from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Values
+from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Values
 from ktx_cli.context.search.index.refresh import Refreshed, refresh
 from ktx_cli.context.search.index.searching import Answer, Searcher
 from ktx_cli.context.search.model import KINDS, Found, Scope
@@ -21,7 +21,7 @@ from ktx_cli.context.tools.finding import Find
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.context.wiki.keys import user_scope
 from ktx_cli.core.clock import new_run_id
-from ktx_cli.core.errors import ResultWarning, UsageError
+from ktx_cli.core.errors import ResultWarning, StorageError, UsageError
 from ktx_cli.core.events import Emit, ignore_events
 from ktx_cli.jobs.passages import passages_of
 from ktx_cli.jobs.readiness.facts.counting import keep_counts
@@ -38,16 +38,36 @@ _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE priv
 
 
 def contents_of(layout: Layout, config: KtxConfig) -> Contents:
-    """Return what of a project is searched."""
+    """Return what of a project is searched; `StorageError` for a state database that cannot be read."""
+    layers = _layers(layout, config)
+    return Contents([Pages(layout.root), *layers.values(), *_stored(layout, config, layers)])
+
+
+def _readable_contents(layout: Layout, config: KtxConfig) -> Contents:
+    """Return what of a project can be searched; values and passages are left out where the state cannot be read."""
+    layers = _layers(layout, config)
+    try:
+        stored, warnings = _stored(layout, config, layers), []
+    except StorageError as error:
+        message = f"values and documents are not searched: {error.message}"
+        stored, warnings = [], [ResultWarning("state_unreadable", message, hint=error.hint)]
+    return Contents([Pages(layout.root), *layers.values(), *stored], warnings)
+
+
+def _layers(layout: Layout, config: KtxConfig) -> dict[str, Layer]:
     ids = sorted({*layer_ids(layout), *config.databases()})
-    layers = {connection: _layer(layout, config, connection) for connection in ids}
+    return {connection: _layer(layout, config, connection) for connection in ids}
+
+
+def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> list[Part]:
+    """Return what the state database knows of: values of columns, and documents."""
     scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
     values = [
         Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
         for connection, stamp in scans.items()
         if connection in layers
     ]
-    return Contents([Pages(layout.root), *layers.values(), *values, *passages_of(layout, config)])
+    return [*values, *passages_of(layout, config)]
 
 
 def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
@@ -57,7 +77,7 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
     """
     return Searcher(
         layout.search_index,
-        lambda: contents_of(layout, config),
+        lambda: _readable_contents(layout, config),
         WorkingTree(layout.root),
         functools.cache(lambda: create_embedder(config, layout.root, environ)),
     )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import glob
 import os
 import secrets
 import stat
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.core.text import shell_words
+
+FULL_BYTES: Final = 65536
 
 
 def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageError:
@@ -32,6 +37,14 @@ def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageEr
         hint=hint,
         details={"path": str(path), "errno": errno.errorcode.get(error.errno or 0)},
     )
+
+
+def is_full(path: Path) -> bool:
+    """Say whether the disk of a file or folder has next to no room: programs often say only that a write failed."""
+    with contextlib.suppress(OSError):
+        free = os.statvfs(path if path.exists() else path.parent)
+        return free.f_bavail * free.f_frsize < FULL_BYTES
+    return False
 
 
 def _access_hint(path: Path) -> str:
@@ -109,22 +122,27 @@ def read_bytes(path: Path) -> bytes | None:
 def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder.
 
-    `mode` sets the permissions of a new file; an existing file keeps its own unless `mode` is given.
+    `mode` sets the permissions of a new file; an existing file keeps its own unless `mode` is given, and its owner
+    where root writes.
     Raises `StorageError`; the old content is then still in place and no temporary file is left.
     """
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.ktx-tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        wanted = mode if mode is not None else _mode_of(path)
+        before = _stat_of(path)
+        wanted = mode if mode is not None or before is None else stat.S_IMODE(before.st_mode)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted or 0o666)
         try:
             with os.fdopen(descriptor, "wb") as stream:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # who finds it unlocked knows that its writer was killed
+                if before is not None and os.geteuid() == 0:
+                    os.fchown(descriptor, before.st_uid, before.st_gid)
                 if wanted is not None:
                     os.fchmod(stream.fileno(), wanted)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(temporary, path)
+                os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -148,6 +166,18 @@ def remove_leftovers_of(path: Path) -> None:
             leftover.unlink()
 
 
+def remove_dead_leftovers_of(path: Path) -> None:
+    """Remove the temporary files that killed writers of one file left beside it; living ones keep theirs."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name[:80])}.*.ktx-tmp"):
+        with contextlib.suppress(OSError):  # it is another user's, or gone, or its writer is at work
+            descriptor = os.open(leftover, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
+            finally:
+                os.close(descriptor)
+
+
 def sync_directory(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
@@ -157,8 +187,8 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _mode_of(path: Path) -> int | None:
+def _stat_of(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_mode & 0o7777
+        return path.stat()
     except FileNotFoundError:
         return None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import functools
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,8 @@ from typing import IO, Final
 
 from ktx_cli.core.errors import BusyError, GitError, GitMissingError, KtxError
 from ktx_cli.core.text import one_line, shell_words
-from ktx_cli.project.files import storage_error
+from ktx_cli.project.files import is_full, storage_error
+from ktx_cli.project.programs import find_program
 
 MINIMUM: Final = (2, 31)
 """The oldest git that has all we use (`rev-parse --path-format`)."""
@@ -56,6 +55,11 @@ _STRIPPED: Final = frozenset(
 """Never passed on, whatever this git counts among its local variables; the pathspec ones contradict ours."""
 
 
+_TRACES: Final = ("GIT_TRACE", "GIT_TR2_")
+OVERRIDE: Final = "KTX_GIT_BIN"
+"""The variable that names the git to run, wherever it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class GitBinary:
     """A git that is new enough: where it is and `2.39.5`."""
@@ -78,21 +82,26 @@ class Answer:
     err: bytes
 
 
-def find_git(search_path: str | None = None) -> GitBinary:
-    """Return the git on `search_path` (default: `PATH`).
+def find_git(search_path: str | None = None, *, project_dir: Path | None = None) -> GitBinary:
+    """Return the git that `KTX_GIT_BIN` names, else the one on `search_path` (default: `PATH`), outside the project.
 
     Raises `GitMissingError` when there is none, it does not run, or it is older than `MINIMUM`.
     """
-    found = shutil.which("git", path=search_path)
+    if named := os.environ.get(OVERRIDE):
+        return _checked(Path(named).expanduser())
+    found, passed = find_program("git", project_dir=project_dir, search_path=search_path)
+    if found is None and passed is not None:
+        message = f"the only git on the PATH is {passed}, which lies in the project: it could have come with it"
+        raise GitMissingError(message, hint=f"if it is yours: export {OVERRIDE}={shell_words(passed)}")
     if found is None:
         raise GitMissingError("there is no git on the PATH", hint=_INSTALL)
-    return _checked(Path(found))
+    return _checked(found)
 
 
 @functools.lru_cache(maxsize=8)
 def _checked(path: Path) -> GitBinary:
     try:
-        said = subprocess.run([path, "version"], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        said = _asked(path, "version")
     except OSError as error:
         raise GitMissingError(f"{path} does not run: {error.strerror}", hint=_INSTALL) from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.\d+)*", said.stdout)
@@ -106,11 +115,17 @@ def _checked(path: Path) -> GitBinary:
     return binary
 
 
+def _asked(path: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Ask the program itself, outside any repository; a trace that the user has git write would be a file of ours."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_TRACES)}
+    return subprocess.run(
+        [path, *arguments], capture_output=True, stdin=subprocess.DEVNULL, check=False, env=environment
+    )
+
+
 @functools.lru_cache(maxsize=8)
 def _local_variables(path: Path) -> frozenset[str]:
-    said = subprocess.run(
-        [path, "rev-parse", "--local-env-vars"], capture_output=True, stdin=subprocess.DEVNULL, check=False
-    )
+    said = _asked(path, "rev-parse", "--local-env-vars")
     return _STRIPPED | frozenset(said.stdout.decode("ascii", "replace").split())
 
 
@@ -179,7 +194,7 @@ class Git:
         kept = {
             name: value
             for name, value in self.environ.items()
-            if name not in dropped and not name.startswith(("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
+            if name not in dropped and not name.startswith((*_TRACES, "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
         }
         kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1"}
         return kept
@@ -285,12 +300,7 @@ def _storage_errno(text: str, folder: Path) -> int | None:
         if sign in text:
             return number
     # git often says only "unable to write new index file"; a full disk tells itself.
-    if _UNWRITTEN.search(text):
-        with contextlib.suppress(OSError):
-            free = os.statvfs(folder)
-            if free.f_bavail * free.f_frsize < 65536:
-                return errno.ENOSPC
-    return None
+    return errno.ENOSPC if _UNWRITTEN.search(text) and is_full(folder) else None
 
 
 def _path_in(text: str) -> Path | None:

@@ -6,6 +6,7 @@ It is disposable: a damaged one is moved aside, and the next run rebuilds what i
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -20,9 +21,9 @@ from urllib.parse import quote
 
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.text import one_line, shell_words
-from ktx_cli.project.files import read_bytes, require_regular, storage_error, write_atomic
+from ktx_cli.project.files import is_full, read_bytes, require_regular, storage_error, write_atomic
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state_damage import identity_of, is_damage, is_unreadable, move_aside
+from ktx_cli.project.state_damage import identity_of, is_damage, is_out_of_space, is_unreadable, move_aside
 
 Answer = TypeVar("Answer")
 READ_ATTEMPTS = 5
@@ -351,7 +352,9 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def database_error(path: Path, error: sqlite3.Error) -> StorageError:
-    """Return the error for a state database that does not work."""
+    """Return the error for a state database that does not work; SQLite calls a full disk a `disk I/O error`."""
+    if is_out_of_space(error) or (is_unreadable(error) and is_full(path)):
+        return storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "use")
     hint = (
         "the next `ktx ingest` moves it aside and starts a new one; nothing committed is lost"
         if is_damage(error)

@@ -38,6 +38,12 @@ def is_unreadable(error: sqlite3.Error) -> bool:
     return code is not None and code & _PRIMARY == sqlite3.SQLITE_IOERR
 
 
+def is_out_of_space(error: sqlite3.Error) -> bool:
+    """Say whether there was no room for what SQLite had to write."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & _PRIMARY == sqlite3.SQLITE_FULL
+
+
 def identity_of(path: Path) -> Identity | None:
     """Return which file is at `path`, None when there is none."""
     with contextlib.suppress(FileNotFoundError):

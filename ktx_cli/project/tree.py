@@ -100,7 +100,7 @@ class WorkingTree:
         if found is not None and self._leads_out(place):
             raise StorageError(
                 f"{place} is a link that leads out of the project",
-                hint=f'cp --remove-destination "$(realpath {shell_words(place)})" {shell_words(place)}',
+                hint=f"remove the link: {shell_words('rm', place)}",
                 details={"path": str(place)},
             )
         return found

@@ -59,6 +59,7 @@ def test_full_disk(project_on_disk: Path, ktx: Run, left: int) -> None:
         assert answer.code == 1, answer
         assert str(disk) in answer.envelope["error"]["message"]
         assert "space" in answer.envelope["error"]["hint"]
+        assert "No space left on device" in answer.envelope["error"]["message"]
         assert contents(disk) == before
     else:
         assert left > 128, "it cannot have had room"

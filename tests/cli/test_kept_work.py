@@ -140,6 +140,10 @@ def test_a_damaged_state_stops_nobody(ktx: Run, project: Path, git: Git) -> None
         answer = ktx(*command, "--json")
         assert answer.code == 0 and "state_unreadable" in codes(answer)
         assert state.read_bytes()[:2] == b"no" and not list(state.parent.glob("*damaged*"))
+    for command in (("search", "customers"), ("usage",), ("runs", "list"), ("connection", "list")):
+        answer = ktx(*command, "--json")
+        assert answer.code == 0 and "state_unreadable" in codes(answer), command
+    assert ktx("search", "customers", "--json").data["hits"]
     answer = ktx("ingest", "--json")
     assert answer.code == 0 and answer.data["status"] == "unchanged"
     warning = by_code(answer, "state_damaged")

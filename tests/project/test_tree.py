@@ -25,6 +25,9 @@ def test_a_link_out_of_the_project_is_not_read(project: Path, tmp_path: Path, of
     with pytest.raises(StorageError, match="leads out of the project") as caught:
         WorkingTree(project).read(path)
     assert "canary" not in str(caught.value.to_json())
+    hint = caught.value.hint or ""
+    assert hint.startswith("remove the link: rm ")
+    assert not {"cp", "realpath"} & set(hint.split()), "a planted link would bring somebody's file into the repository"
 
 
 def test_a_link_within_the_repository_is_read(project: Path) -> None:

@@ -30,5 +30,6 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.jobs.models.usage import usage_report
 
         report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)
+        session.warn(*report.warnings)
         table = Table((*report.dimensions, *USAGE_COLUMNS), tuple(map(usage_cells, report.rows)))
         return Result(report.to_json(), [table])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-import shutil
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.scan.diagram import Attribute, Diagram, Edge, Entity
 from ktx_cli.context.scan.diagram_mermaid import edge_label, visible
 from ktx_cli.core.errors import KtxError, NotReadyError
 from ktx_cli.core.text import one_line
+from ktx_cli.project.programs import find_program
 
 DRAWING_SECONDS = 60.0
 """How long `dot` may take; some hundred tables take it seconds."""
@@ -43,12 +44,17 @@ def dot(diagram: Diagram) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS) -> str:
-    """Return the SVG of a DOT text.
+def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path | None = None) -> str:
+    """Return the SVG of a DOT text; `project_dir`: where no program is run from, by default the current folder's.
 
     Raises `NotReadyError` when Graphviz is not installed, `KtxError` when `dot` refuses or takes too long.
     """
-    program = shutil.which("dot")
+    program, passed = find_program("dot", project_dir=project_dir)
+    if program is None and passed is not None:
+        raise NotReadyError(
+            f"the only `dot` on the PATH is {passed}, which lies in the project: it could have come with it",
+            hint="install Graphviz elsewhere: apt-get install graphviz",
+        )
     if program is None:
         raise NotReadyError(
             "SVG needs the program `dot` of Graphviz, which is not installed", hint="apt-get install graphviz"

@@ -155,7 +155,7 @@ class _Fetch:
     def __init__(self, remote: Remote, folder: Path, environ: Mapping[str, str]) -> None:
         self._remote, self._folder = remote, folder
         kept = {name: value for name, value in environ.items() if name not in _DROPPED}
-        self._git = Git(find_git(environ.get("PATH")), folder, environ=kept)
+        self._git = Git(find_git(environ.get("PATH"), project_dir=folder.parent), folder, environ=kept)
         self._header = remote.address.header(remote.token)
         self._shown = [each for each in (remote.token, self._header and self._header.rpartition(" ")[2]) if each]
 

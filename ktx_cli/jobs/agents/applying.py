@@ -14,6 +14,7 @@ from ktx_cli.jobs.agents.report import Outcome, Report
 from ktx_cli.jobs.agents.skills import skill_files
 from ktx_cli.jobs.agents.staging import Staging, remove_empty
 from ktx_cli.jobs.agents.targets import CLIENTS, Where
+from ktx_cli.project.files import remove_dead_leftovers_of
 from ktx_cli.project.layout import Layout
 
 
@@ -34,6 +35,8 @@ def finished(
     report = Report(outcomes, [diff_of(change) for change in staging.changes], dry_run, warnings)
     if dry_run:
         return report
+    for path in _of_clients(where):
+        remove_dead_leftovers_of(path)
     layout = Layout(where.project)
     before = load_manifest(layout)
     made = [written(folder, where.project) for folder in staging.missing_folders()]
@@ -54,11 +57,16 @@ def finished(
 
 def _around(where: Where) -> set[Path]:
     """Return the folders around the files of clients: no other one can have been made for them."""
+    return {folder for path in _of_clients(where) for folder in path.parents}
+
+
+def _of_clients(where: Where) -> set[Path]:
+    """Return the files of all clients, also where links lead to."""
     found: set[Path] = set()
     for place in (place for client in CLIENTS.values() for place in client.places.values()):
         with contextlib.suppress(NotReadyError):  # without a home nothing is installed there
             for path in (*where.configs(place), *skill_files(place, where)):
-                found.update(path.parents, Path(os.path.realpath(path)).parents)
+                found.update((path, Path(os.path.realpath(path))))
     return found
 
 

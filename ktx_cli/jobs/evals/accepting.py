@@ -51,7 +51,7 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     if file.is_symlink():
         raise ConfigError(
             f"{path} is a link, which ktx does not write through",
-            hint=f'cp --remove-destination "$(realpath {shell_words(path)})" {shell_words(path)}',
+            hint=f"remove the link: {shell_words('rm', path)}",
         )
     text = read_bytes(file) or b""
     _require_unchanged(text, path, accepted)

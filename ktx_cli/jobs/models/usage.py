@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import ResultWarning, StorageError, UsageError
 from ktx_cli.core.text import did_you_mean
 from ktx_cli.jobs.runs.records import find_run
 from ktx_cli.llm.usage_store import DIMENSIONS, UsageRow, usage_by
@@ -25,6 +25,7 @@ class UsageReport:
     since: str | None
     run: str | None
     rows: tuple[UsageRow, ...]
+    warnings: tuple[ResultWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -49,7 +50,11 @@ def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run
     if since is not None:
         since = _day(since)
     of = None if run is None else find_run(layout, run)[0].run_id
-    rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
+    try:
+        rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
+    except StorageError as error:
+        unreadable = ResultWarning("state_unreadable", f"no usage is known: {error.message}", hint=error.hint)
+        return UsageReport(dimensions, since, of, (), (unreadable,))
     return UsageReport(dimensions, since, of, tuple(rows))
 
 

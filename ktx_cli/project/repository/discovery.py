@@ -41,7 +41,7 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
     when there is a repository that git does not open.
     """
     project = _resolved(project_dir)
-    git = Git(find_git(), project)
+    git = Git(find_git(project_dir=project), project)
     said = git.read("rev-parse", *_FACTS, ok=range(256))
     if said.code:
         _check_nowhere(project, said.code, said.err)
@@ -76,7 +76,7 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
     Its branch is `main` unless `init.defaultBranch` says otherwise.
     """
     project = _resolved(project_dir)
-    git = Git(find_git(), project)
+    git = Git(find_git(project_dir=project), project)
     branch = () if read_config(git).last("init.defaultbranch") else ("--initial-branch=main",)
     git.write("init", "--quiet", *branch)
     found = discover_layout(project)

@@ -730,3 +730,20 @@ def test_a_planted_manifest_takes_no_skill_and_no_folder_of_others(world: World,
     assert report.error is not None and "it is no skill of ktx's" in report.error.message
     assert skill.read_bytes() == content
     assert empty.is_dir()
+
+
+@pytest.mark.parametrize("by", ["install", "uninstall"])
+def test_what_a_killed_installation_left_goes_with_the_next_one(world: World, by: str) -> None:
+    before = world.everything()
+    world.install(Target.CLAUDE_CODE)
+    skills = world.project() / ".claude/skills"
+    left = [next(skills.glob("*/SKILL.md")).parent / ".SKILL.md.0badcafe.ktx-tmp", world.project() / ".mcp.json"]
+    left[1] = left[1].with_name("..mcp.json.0badcafe.ktx-tmp")
+    for each in left:
+        each.write_text("half")
+    if by == "install":
+        world.install(Target.CLAUDE_CODE)
+    else:
+        world.uninstall()
+        assert world.everything() == before
+    assert not any(each.exists() for each in left)

@@ -29,6 +29,7 @@ from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.wiki.keys import FOLDER
+from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.recent import Recent
 from ktx_cli.core.text import is_utf8
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
@@ -234,10 +235,11 @@ class Passages:
 
 
 class Contents:
-    """All parts of a project together."""
+    """All parts of a project together; `warnings`: why others are not among them."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[Part], warnings: Iterable[ResultWarning] = ()) -> None:
         self._parts = tuple(parts)
+        self.warnings = tuple(warnings)
 
     def signatures(self) -> dict[str, str]:
         """Return unit -> signature of everything on the disk."""

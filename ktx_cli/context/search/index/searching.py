@@ -147,7 +147,7 @@ class Searcher:
         view = self._looked[0]
         if self._view_of != key:  # else what was read last time is as it was
             view, self._view_of = View.of(base).changed(contents, self.tree, units), key
-        return view, _told(base, units, signatures, warnings)
+        return view, [*contents.warnings, *_told(base, units, signatures, warnings)]
 
     def _opened(self) -> tuple[Base | None, _Warnings]:
         """Return the index there is now; none where it is missing, damaged or of another version, which is told."""

@@ -87,7 +87,7 @@ def check_sqlite(context: CheckContext) -> list[Finding]:
 def check_git(context: CheckContext) -> list[Finding]:
     """There is a git binary that is new enough."""
     try:
-        git = find_git()
+        git = find_git(project_dir=context.project_dir)
     except GitMissingError as error:
         return [Finding("git", Level.FAIL, error.message, error.hint)]
     return [Finding("git", Level.OK, f"git {git.version} at {git.path}")]

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,8 +17,8 @@ from typing import Final
 from ktx_cli.core.text import shell_words
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.project.programs import came_along, find_program
 from ktx_cli.project.secrets import SecretRef, resolve_plain
-from ktx_cli.project.tree import boundary
 
 OVERRIDE: Final = "KTX_CLAUDE_CLI_BIN"
 LAUNCHER: Final = "ktx-claude-launcher"
@@ -59,7 +58,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
         if not (path.is_file() and os.access(path, os.X_OK)):
             hint = f"correct {origin}, or remove it"
             raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
-        if origin == _SETTING and _came_along(path, project_dir):
+        if origin == _SETTING and came_along(path, project_dir):
             message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
             again = shell_words("ktx", "config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
@@ -87,15 +86,10 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
     bundled = bundled_binary()
     if bundled is not None:
         found.append(("claude-agent-sdk", bundled))
-    on_path = shutil.which("claude", path=environ.get("PATH"))
+    on_path, _ = find_program("claude", project_dir=project_dir, search_path=environ.get("PATH", os.defpath))
     if on_path:
-        found.append(("PATH", Path(on_path).absolute()))
+        found.append(("PATH", on_path))
     return found
-
-
-def _came_along(path: Path, project_dir: Path) -> bool:
-    """Whether a program lies in the project or in the repository around it, so that its author may have written it."""
-    return path.resolve().is_relative_to(boundary(project_dir))
 
 
 def bundled_binary() -> Path | None:

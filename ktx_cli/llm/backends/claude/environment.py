@@ -126,6 +126,16 @@ DENIED: Final = (
     "CLAUDECODE",
     "NODE_OPTIONS",
     "BUN_OPTIONS",
+    # code that a process, or one it starts, would load
+    "BASH_ENV",
+    "ENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONUSERBASE",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
     "CLAUDE_CODE_DEBUG_LOGS_DIR",
     # the same, found in the binary beyond the lists above
     "USE_LOCAL_OAUTH",
@@ -171,6 +181,10 @@ DENIED_PREFIXES: Final = (
     "MSI_",
     "BUN_",
     "OTEL_",
+    "LD_",
+    "DYLD_",
+    "GIT_",
+    "NODE_",
 )
 """No variable that begins like this gets through, but those of `KEPT`."""
 
@@ -188,6 +202,8 @@ KEPT: Final = frozenset(
         "CLAUDE_CODE_TMPDIR",
         "CLAUDE_TMPDIR",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+        "NODE_EXTRA_CA_CERTS",
+        "NODE_USE_SYSTEM_CA",
     }
 )
 """The local session's own variables, and those of the transport."""
