@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import h11
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -44,6 +47,27 @@ class Sessions(StreamableHTTPSessionManager):
         super().__init__(
             server, session_idle_timeout=idle_seconds, max_request_body_size=largest_body, max_sessions=most
         )
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        """Open a session; where there are as many as there may be, the one that was idle the longest ends.
+
+        Whoever may ask could fill them for half an hour otherwise. A session with a request or a stream under way
+        stays.
+        """
+        if len(self._server_instances) >= (self.max_sessions or MOST_SESSIONS):
+            self._end_idle()
+        return super()._admit_session(requestor)
+
+    def _end_idle(self) -> None:
+        idle = [
+            (transport.idle_scope.deadline, key)
+            for key, transport in self._server_instances.items()
+            if transport.idle_scope is not None and math.isfinite(transport.idle_scope.deadline)
+        ]
+        for _, key in sorted(idle)[:1]:
+            transport = self._server_instances.pop(key)
+            assert transport.idle_scope is not None
+            transport.idle_scope.cancel()  # ends as after its idle time
 
     @property
     def count(self) -> int:

@@ -6,23 +6,27 @@ import asyncio
 import concurrent.futures
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import anyio
 import anyio.abc
-from anyio.streams.memory import MemoryObjectReceiveStream
+import mcp_types as types
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.logs import plain_log
 from ktx_cli.mcp.server import ProjectServer
+from ktx_cli.mcp.sessions import LARGEST_BODY
 
 _PIECE: Final = 65_536
+LARGEST_MESSAGE: Final = 8 * LARGEST_BODY
 
 
 def serve_stdio(server: ProjectServer) -> int:
@@ -41,8 +45,10 @@ async def _serve(server: ProjectServer) -> int:
     ended: list[int] = []
     async with anyio.create_task_group() as tasks:
         await tasks.start(_end_on_signal, tasks.cancel_scope, ended)
+        lines = _Lines()
         # the class it names is what it takes from a file; only its lines are read
-        async with stdio_server(stdin=_Lines()) as (read, write):  # type: ignore[arg-type]
+        async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
+            lines.answer = write.send
             with contextlib.redirect_stdout(sys.stderr):  # after the SDK took stdout, so that it took the right one
                 await server.server.run(read, write, server.server.create_initialization_options())
         tasks.cancel_scope.cancel()
@@ -67,7 +73,9 @@ class _Lines:
     """
 
     def __init__(self) -> None:
-        send, self._lines = anyio.create_memory_object_stream[str](16)
+        self.answer: Callable[[SessionMessage], Awaitable[None]] = _dropped
+        """Sends the answer to what is no message; the SDK itself passes over such lines in silence."""
+        send, self._lines = anyio.create_memory_object_stream[bytes](16)
         descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -76,13 +84,41 @@ class _Lines:
         threading.Thread(target=_read, args=arguments, name="stdin", daemon=True).start()
 
     def __aiter__(self) -> AsyncIterator[str]:
-        return _each(self._lines)
+        return self._each()
+
+    async def _each(self) -> AsyncIterator[str]:
+        async with self._lines as lines:
+            async for line in lines:
+                error = _fault(line)
+                if error is not None:
+                    await self.answer(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+                elif line.strip():
+                    yield line.decode()
 
 
-async def _each(lines: MemoryObjectReceiveStream[str]) -> AsyncIterator[str]:
-    async with lines:
-        async for line in lines:
-            yield line
+async def _dropped(message: SessionMessage) -> None:
+    """Drop an answer nobody would get."""
+
+
+def _fault(line: bytes) -> types.ErrorData | None:
+    """Return what is wrong with a line that is no message, as JSON-RPC says it; None for a message or an empty line."""
+    if not line.strip():
+        return None
+    if len(line) > LARGEST_MESSAGE:
+        return types.ErrorData(code=types.INVALID_REQUEST, message=f"a message has at most {LARGEST_MESSAGE:,} bytes")
+    try:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        line.decode()
+        return None
+    except ValueError:  # pydantic's errors are such, too
+        pass
+    try:
+        json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return types.ErrorData(code=types.PARSE_ERROR, message="the line is not JSON in UTF-8")
+    return types.ErrorData(
+        code=types.INVALID_REQUEST, message="the line is not one JSON-RPC message; batches are not served"
+    )
 
 
 def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -91,6 +127,7 @@ def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:
     while taken and (piece := os.read(descriptor, _PIECE)):
         *lines, rest = (rest + piece).split(b"\n")
         taken = all(_handed_over(send, line, loop) for line in lines)
+        rest = rest[: LARGEST_MESSAGE + 1]  # of a line that is too long no more is kept than says so
     if rest and taken:
         _handed_over(send, rest, loop)
     with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -99,7 +136,7 @@ def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:
 
 def _handed_over(send: Any, line: bytes, loop: asyncio.AbstractEventLoop) -> bool:
     """Hand a line over, and say whether it was taken."""
-    sending = send.send(line.decode("utf-8", "replace"))
+    sending = send.send(line)
     try:
         asyncio.run_coroutine_threadsafe(sending, loop).result()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, concurrent.futures.CancelledError, RuntimeError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.serving import _config
 from ktx_cli.mcp.sessions import Load, Sessions
 from ktx_cli.project.layout import Layout
-from tests.mcp.wire import Wire, made
+from tests.mcp.wire import ACCEPT, VERSION, Wire, made
 
 
 class Quiet(uvicorn.Server):
@@ -65,12 +66,28 @@ def test_one_session_too_many(tmp_path: Path) -> None:
         served.sessions = Sessions(served.project.server, most=2)
 
     with serving(tmp_path, Load(), few) as wire:
-        first, second, third = (Wire(wire.port) for _ in range(3))
-        assert [each.initialize().status for each in (first, second, third)] == [200, 200, 503]
-        assert first.send("DELETE").status == 200
-        assert first.ask("tools/list", {}).status == 404
+        first, second, third, fourth = (Wire(wire.port) for _ in range(4))
+        assert [each.initialize().status for each in (first, second)] == [200, 200]
+        assert first.ask("tools/list", {}).status == 200
         assert third.initialize().status == 200
-        assert second.ask("tools/list", {}).status == 200
+        assert second.ask("tools/list", {}).status == 404, "it was idle the longest"
+        with listening(first), listening(third):
+            assert fourth.initialize().status == 503, "all are in use"
+            assert [each.ask("tools/list", {}).status for each in (first, third)] == [200, 200]
+        assert third.send("DELETE").status == 200
+        assert fourth.initialize().status == 200
+        assert first.ask("tools/list", {}).status == 200
+
+
+@contextmanager
+def listening(wire: Wire) -> Iterator[None]:
+    """Hold a session's stream open."""
+    assert wire.session is not None
+    with closing(http.client.HTTPConnection("127.0.0.1", wire.port, timeout=30)) as connection:
+        headers = {**ACCEPT, "Mcp-Session-Id": wire.session, "Mcp-Protocol-Version": VERSION}
+        connection.request("GET", wire.path, headers=headers)
+        assert connection.getresponse().status == 200
+        yield
 
 
 def test_a_session_nobody_uses_ends(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.mcp.stdio import LARGEST_MESSAGE
 from tests.mcp.wire import KTX, made
 
 INITIALIZE = {
@@ -101,9 +102,27 @@ def test_a_print_does_not_break_the_protocol(folder: Path) -> None:
     assert b"printed by a library" in err and b"written below Python" in err
 
 
+NO_MESSAGES: list[tuple[bytes, int]] = [
+    (b"no JSON", -32700),
+    (b'{"jsonrpc": "2.0", "id": 7', -32700),
+    (b"\xff\xfe", -32700),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "caf\xe9"}', -32700),
+    (b"[" * 100_000, -32700),
+    (b"[]", -32600),
+    (b'[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', -32600),
+    (b"5", -32600),
+    (b'{"id": 7, "method": "ping"}', -32600),
+    (b'"' + b"x" * (LARGEST_MESSAGE + 1) + b'"', -32600),
+]
+
+
 def test_what_is_no_message_is_answered_and_passed_over(server: Stdio) -> None:
-    assert server.process.stdin is not None
-    server.process.stdin.write(b"no JSON\n\xff\xfe\n")
+    assert server.process.stdin is not None and server.process.stdout is not None
+    for line, code in NO_MESSAGES:
+        server.process.stdin.write(b"\n" + line + b"\n")
+        server.process.stdin.flush()
+        answer = json.loads(server.process.stdout.readline())
+        assert (answer["id"], answer["error"]["code"]) == (None, code), (line[:60], answer)
     assert server.ask(INITIALIZE)["id"] == 1
     code, out, _ = server.end()
     assert (code, out) == (0, b"")
