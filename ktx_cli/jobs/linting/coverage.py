@@ -7,7 +7,7 @@ is hidden counts for nothing, nor does a table nobody may ask for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.context.scan.describe.facts import TEXT_KEYS
@@ -47,6 +47,7 @@ class Described:
     entries: Mapping[str, Entry]
     rows: Mapping[str, int]
     by_model: bool = False
+    _columns: dict[str, dict[object, Any]] = field(default_factory=dict)
 
     def sources(self) -> list[Source]:
         """Return the sources that count, by name."""
@@ -61,10 +62,17 @@ class Described:
     def _made_by_rules(self, source: Source, part: Source | Column | Measure) -> str | None:
         entry: Any = self.entries.get(source.name) if source.generated else None
         if entry is not None and isinstance(part, Column):
-            entry = next((each for each in entry.get("columns") or () if each.get("name") == part.name), None)
+            entry = self._columns_of(source.name).get(part.name)
         texts = None if entry is None or isinstance(part, Measure) else entry.get("descriptions")
         text = texts.get(_BY_RULES) if isinstance(texts, dict) else None
         return text.strip() if isinstance(text, str) else None
+
+    def _columns_of(self, name: str) -> dict[object, Any]:
+        """Return the columns of an entry by name; a table may have tens of thousands."""
+        if name not in self._columns:
+            columns = self.entries[name].get("columns") or ()
+            self._columns[name] = {each.get("name"): each for each in reversed(columns)}
+        return self._columns[name]
 
     def use(self, source: Source) -> str | None:
         """Return how often queries read the source's table, as the query history says; None: not known."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from ktx_cli.context.semantic.loading import load_model
+from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
+from ktx_cli.jobs.linting.coverage import _BY_RULES, Described
 from ktx_cli.jobs.linting.model import Share
+from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from tests.jobs.linting.conftest import Project
 
@@ -73,3 +81,31 @@ def test_a_database_without_context_is_a_warning(project: Project) -> None:
     assert project.lint("KTX105", connection="warehouse").findings == []
     with pytest.raises(UsageError):
         project.lint(connection="nothing")
+
+
+def test_a_table_of_many_columns_is_gone_through_once(tmp_path: Path) -> None:
+    class Counted(list[Any]):
+        begun = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.begun += 1
+            return super().__iter__()
+
+        def __reversed__(self) -> Iterator[Any]:
+            self.begun += 1
+            return super().__reversed__()
+
+    folder = tmp_path / "semantic-layer" / "wh" / "_schema"
+    folder.mkdir(parents=True)
+    names = [f"c{number}" for number in range(200)]
+    entry: dict[str, Any] = {
+        "table": "t",
+        "columns": [{"name": name, "type": "number", "descriptions": {_BY_RULES: f"{name}."}} for name in names],
+    }
+    (folder / "main.yaml").write_bytes(yaml.dump({"tables": {"big": entry}}).encode())
+    model = load_model(Layout(tmp_path), "wh", "sqlite")
+    columns = Counted(entry["columns"])
+    described = Described(model, {"big": {**entry, "columns": columns}}, {})
+    source = model.sources["big"]
+    assert [described.has_text(source, column) for column in source.columns.values()] == [False] * len(names)
+    assert columns.begun == 1
