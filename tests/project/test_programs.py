@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import shutil
 from pathlib import Path
@@ -13,12 +14,14 @@ from ktx_cli.core.errors import GitMissingError, NotReadyError
 from ktx_cli.project.git import find_git
 from ktx_cli.project.programs import find_program
 from ktx_cli.project.repository import Repository
+from ktx_cli.project.repository.planning import merge_file
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone with a project in it, the current folder, whose programs leave a mark."""
     monkeypatch.delenv("KTX_GIT_BIN", raising=False)
+    monkeypatch.setattr("ktx_cli.project.programs._PROJECTS", collections.deque())
     folder = tmp_path / "clone" / "analytics"
     for place in (tmp_path / "clone" / ".git", folder / "bin", tmp_path / "clone" / "tools", tmp_path / "mine"):
         place.mkdir(parents=True)
@@ -58,6 +61,17 @@ def test_from_another_folder_too(project: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path / "mine")
     monkeypatch.setenv("PATH", str(project / "bin"))
     assert find_program("git", project_dir=project)[0] is None
+
+
+def test_a_merge_runs_no_git_of_the_project_either(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = Path(shutil.which("git", path=os.defpath) or "").parent
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.setenv("PATH", f"{project / 'bin'}{os.pathsep}{system}")
+    assert find_git(project_dir=project).path.parent == system
+    assert merge_file(b"a\nb\nc\nd\n", b"a\nb\nc\nD\n", b"A\nb\nc\nd\n") == b"A\nb\nc\nD\n"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_link_of_the_project_to_a_program_of_the_system_is_passed_over_too(

@@ -41,7 +41,8 @@ _SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
 class Remote:
     """A repository to copy: its address, the branch wanted (None: its own default) and the token, resolved.
 
-    `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`.
+    `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`. `project_dir`: where it is asked
+    from, whose programs are not run.
     """
 
     address: Address
@@ -49,6 +50,7 @@ class Remote:
     token: str | None
     where: str
     token_setting: str
+    project_dir: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ class _Fetch:
     def __init__(self, remote: Remote, folder: Path, environ: Mapping[str, str]) -> None:
         self._remote, self._folder = remote, folder
         kept = {name: value for name, value in environ.items() if name not in _DROPPED}
-        self._git = Git(find_git(environ.get("PATH"), project_dir=folder.parent), folder, environ=kept)
+        self._git = Git(find_git(environ.get("PATH"), project_dir=remote.project_dir), folder, environ=kept)
         self._header = remote.address.header(remote.token)
         self._shown = [each for each in (remote.token, self._header and self._header.rpartition(" ")[2]) if each]
 

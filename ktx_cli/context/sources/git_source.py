@@ -294,7 +294,7 @@ def _remote(address: Address, origin: Origin, context: FetchContext) -> Remote:
     token = None
     if origin.token:
         token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
-    return Remote(address, origin.branch, token, origin.where, setting)
+    return Remote(address, origin.branch, token, origin.where, setting, context.layout.root)
 
 
 def _token_warnings(remote: Remote) -> tuple[ResultWarning, ...]:
