@@ -353,14 +353,17 @@ def translated(path: Path) -> Iterator[None]:
 
 def database_error(path: Path, error: sqlite3.Error) -> StorageError:
     """Return the error for a state database that does not work; SQLite calls a full disk a `disk I/O error`."""
+    details = {"path": str(path)}
     if is_out_of_space(error) or (is_unreadable(error) and is_full(path)):
-        return storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "use")
+        full = storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        message = f"the state database {path} cannot be used: {os.strerror(errno.ENOSPC)}"
+        return StorageError(message, hint=full.hint, details=full.details)
     hint = (
         "the next `ktx ingest` moves it aside and starts a new one; nothing committed is lost"
         if is_damage(error)
         else f"look at the free space and the permissions of its folder: {shell_words('ls', '-la', path.parent)}"
     )
-    return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
+    return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details=details)
 
 
 def _configure(connection: sqlite3.Connection) -> None:
