@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ktx_cli.connectors.deadlines import is_interruptible
 from ktx_cli.connectors.opening import open_connection
 from ktx_cli.connectors.port import (
     ConnectionTest,
@@ -170,6 +171,11 @@ class _Lent:
     def evidence(self) -> str | None:
         """See `Evident`; None of a connection that can prove nothing."""
         return self._inner.evidence() if isinstance(self._inner, Evident) else None
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self._inner)
 
     def interrupt(self) -> None:
         """See `Interruptible`; does nothing for a connection that cannot do that."""

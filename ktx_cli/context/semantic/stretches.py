@@ -1,72 +1,368 @@
-"""The stretch of time a number of one period is about, worked out in Python: what `verifying` holds the SQL against."""
+"""The stretch of time a number is about, worked out in Python: what `verifying` holds the SQL against.
+
+The rules are those of docs/concepts/semantic-layer.md, written down a second time: nothing here asks the compiler how
+it reads the time of a question.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from typing import Any, Final
 
-from ktx_cli.context.semantic.model import CalendarSettings, Cumulative, Span
-from ktx_cli.context.semantic.planning.plan import Treatment
-from ktx_cli.context.semantic.planning.ranges import instant, lines_up
+from sqlglot import exp
+
+from ktx_cli.context.semantic.compiling.rows import Rows
+from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.graph import Edge
+from ktx_cli.context.semantic.model import (
+    DAY,
+    FISCAL_QUARTER,
+    FISCAL_YEAR,
+    GRAINS,
+    HOUR,
+    MINUTE,
+    MONTH,
+    QUARTER,
+    SECOND,
+    WEEK,
+    YEAR,
+    CalendarSettings,
+    Column,
+    Cumulative,
+    Source,
+    Span,
+)
+from ktx_cli.context.semantic.planning.plan import Dimension, TimeRange, Treatment
+from ktx_cli.context.semantic.planning.ranges import instant
 from ktx_cli.context.semantic.time import later, period_of
+
+_MOMENT: Final = timedelta(microseconds=1)
+_CUTS: Final = (exp.TimestampTrunc, exp.DateTrunc, exp.DatetimeTrunc)
+_SECONDS: Final = {SECOND: 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
+_MONTHS: Final = {MONTH: 1, QUARTER: 3, YEAR: 12, FISCAL_QUARTER: 3, FISCAL_YEAR: 12}
+
+
+class NotPlacedError(Exception):
+    """A number cannot be recomputed: nothing says which stretch of time it is about. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Moments from `start` (None: always) to before `end`."""
+    """Moments from `start` (None: always) to before `end` (None: for ever)."""
 
     start: datetime | None
+    end: datetime | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no moment in it."""
+        return self.start is not None and self.end is not None and self.start >= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What the time dimensions of a row denote together: moments from `start` to before `end`; `grain` of a period."""
+
+    start: datetime
     end: datetime
+    grain: str | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no moment is in all of the row's periods."""
+        return self.start >= self.end
 
 
 def stretch(
-    period: date | datetime,
-    grain: str,
+    period: Period,
     treatment: Treatment,
     asked: tuple[date | datetime | None, date | datetime | None],
     calendar: CalendarSettings,
 ) -> Stretch:
-    """Return the moments whose rows make the number of a period (its first day, or moment) of a grain.
+    """Return the moments whose rows make the number of a period.
 
     `asked`: the ends of the time range on that time; what it cuts off the period is cut off its window and off its
-    earlier value too.
+    earlier value too. Raises `NotPlacedError` for an earlier value of what is no period.
     """
-    start = instant(period)
-    end = _next(start, grain)
     first, last = (None if each is None else instant(each) for each in asked)
-    cut = (max(start, first) if first else start, min(end, last) if last else end)
+    cut = (max(period.start, first) if first else period.start, min(period.end, last) if last else period.end)
+    if cut[0] >= cut[1]:
+        return Stretch(cut[0], cut[0])
     if treatment.offset is not None:
-        start, cut = _earlier((start, end), cut, treatment.offset, grain, calendar)
+        cut = _earlier(period, cut, treatment.offset, calendar)
     if treatment.cumulative is None:
         return Stretch(*cut)
-    return Stretch(_since(treatment.cumulative, start, cut[1], calendar), cut[1])
+    return Stretch(_since(treatment.cumulative, cut[1], calendar), cut[1])
+
+
+def whole_stretch(
+    treatment: Treatment, asked: tuple[date | datetime | None, date | datetime | None], calendar: CalendarSettings
+) -> Stretch:
+    """Return the moments whose rows make a number without periods: those of the time range, or what it stands for."""
+    start, end = (None if each is None else instant(each) for each in asked)
+    if treatment.offset is not None:
+        start, end = (None if each is None else _back(each, treatment.offset) for each in (start, end))
+    if treatment.cumulative is None:
+        return Stretch(start, end)
+    if end is None and (treatment.cumulative.window or treatment.cumulative.to_date):
+        raise NotPlacedError("nothing says where its window ends")
+    return Stretch(None if end is None else _since(treatment.cumulative, end, calendar), end)
 
 
 def _earlier(
-    whole: tuple[datetime, datetime],
-    cut: tuple[datetime, datetime],
-    offset: Span,
-    grain: str,
-    calendar: CalendarSettings,
-) -> tuple[datetime, tuple[datetime, datetime]]:
-    """Return the start of the earlier period, and what is left of it."""
-    moved = [_back(each, offset) for each in (*whole, *cut)]
-    if not lines_up(offset, grain):
-        return moved[0], (moved[2], moved[3])
-    start = instant(period_of(moved[0], grain, calendar))
-    kept = (start if cut[0] == whole[0] else moved[2], _next(start, grain) if cut[1] == whole[1] else moved[3])
-    return start, kept
+    period: Period, cut: tuple[datetime, datetime], offset: Span, calendar: CalendarSettings
+) -> tuple[datetime, datetime]:
+    """Return what is left of the period that long before."""
+    if period.grain is None:
+        raise NotPlacedError("its earlier period is not known")
+    moved = (_back(cut[0], offset), _back(cut[1], offset))
+    if not _has_period_before(offset, period.grain):
+        return moved
+    start = instant(period_of(_back(period.start, offset), period.grain, calendar))
+    return (
+        start if cut[0] == period.start else moved[0],
+        later(start, 1, period.grain) if cut[1] == period.end else moved[1],
+    )
 
 
-def _since(cumulative: Cumulative, start: datetime, end: datetime, calendar: CalendarSettings) -> datetime | None:
+def _has_period_before(offset: Span, grain: str) -> bool:
+    """Say whether a period of the grain lies that long before each, or a day (hour) that stands for it."""
+    if grain in _MONTHS:
+        return offset.unit in _MONTHS and offset.count * _MONTHS[offset.unit] % _MONTHS[grain] == 0
+    if offset.unit in _MONTHS:
+        return grain != WEEK
+    return offset.count * _SECONDS[offset.unit] % _SECONDS[grain] == 0
+
+
+def _since(cumulative: Cumulative, end: datetime, calendar: CalendarSettings) -> datetime | None:
+    """Return from when on a running value counts that ends at `end`: `to_date` is of the last day (moment) in it."""
     if cumulative.window is not None:
         return _back(end, cumulative.window)
-    return None if cumulative.to_date is None else instant(period_of(start, cumulative.to_date, calendar))
+    if cumulative.to_date is None:
+        return None
+    return instant(period_of(end - _MOMENT, cumulative.to_date, calendar))
 
 
 def _back(value: datetime, span: Span) -> datetime:
     return later(value, -span.count, span.unit)
 
 
-def _next(start: datetime, grain: str) -> datetime:
-    return later(start, 1, grain)
+Ends = tuple[date | datetime | None, date | datetime | None]
+"""The ends of a time range: the first moment in it, the first behind it; None where it is open."""
+
+FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datetime] | None]
+"""Takes a join to a calendar, an expression over its columns, and its value; returns the first and the last day."""
+
+
+class TimeAxis:
+    """The time of a fact, by which the values of a window, an offset or a comparison go; `over` is its column."""
+
+    def __init__(self, rows: Rows, over: Name, find_days: FindDays) -> None:
+        self.over = over
+        self._rows = rows
+        self._find_days = find_days
+        self._source: Source = rows.fact
+        self._calendar = rows.names.model.calendar
+
+    def is_on(self, expression: Expression) -> bool:
+        """Say whether an expression reads this time alone: the column, what is computed of it, or its calendar."""
+        return bool(expression.names) and all(self._is_of(name, expression) for name in expression.names)
+
+    def is_exactly(self, expression: Expression) -> bool:
+        """Say whether an expression is the time itself: the column, or the key of a calendar joined by it."""
+        if not self.is_on(expression) or not isinstance(expression.tree, exp.Placeholder):
+            return False
+        name = self._own_time(expression.names[0])
+        assert name is not None
+        edge = self._edge(name, expression)
+        return name.column == self.over.column if edge is None else (self.over.column, name.column) in edge.pairs
+
+    def ends(self, asked: TimeRange | None) -> Ends:
+        """Return the ends of the question's time range where it is about this time; it cuts no other one."""
+        if asked is None or not self.is_on(asked.expression):
+            return None, None
+        if not self.is_exactly(asked.expression):
+            raise NotPlacedError(f"the time range is on `{asked.expression.text}`, not on `{self.over}`")
+        return asked.start, asked.end
+
+    def ends_of(self, condition: Expression) -> Ends:
+        """Return the ends of a condition on this time alone, which counts as a time range."""
+        edges = {self._edge(name, condition) for name in condition.names}
+        edge = edges.pop()
+        if not edges and edge is not None:
+            days = self._find_days(edge, _of_far_side(condition), True)
+            if days is not None:
+                return days[0], later(instant(days[1]), 1, DAY)
+        elif not edges and isinstance(condition.tree, exp.Binary | exp.Between):
+            found = self._compared(condition)
+            if found is not None:
+                return found
+        raise NotPlacedError(f"the filter `{condition.text}` is no stretch of time")
+
+    def _compared(self, condition: Expression) -> Ends | None:
+        """Return the ends of `time >= '2025-01-01'` and the like, None for another condition or another clock."""
+        tree, (_, column) = condition.tree, self._column(condition)
+        clock = self._rows.build.clock(column)
+        by_day = column is not None and column.is_date
+        if not isinstance(tree.this, exp.Placeholder) or not (by_day or clock.source == clock.target):
+            return None
+        if isinstance(tree, exp.Between):
+            low, high = _written(tree.args["low"]), _written(tree.args["high"])
+            return None if low is None or high is None else (low, _behind(high, by_day))
+        value = _written(tree.expression)
+        if value is None:
+            return None
+        ends: dict[type[exp.Expr], Ends] = {
+            exp.GTE: (value, None),
+            exp.GT: (_behind(value, by_day), None),
+            exp.LT: (None, value),
+            exp.LTE: (None, _behind(value, by_day)),
+            exp.EQ: (value, _behind(value, by_day)),
+        }
+        return ends.get(type(tree))
+
+    def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
+        """Return what the time dimensions of a row denote together, None where there are none.
+
+        The finest is the axis, and each other one must hold all of it or nothing.
+        """
+        on_it = [(each, value) for each, value in dimensions if self.is_on(each.expression)]
+        if not on_it:
+            return None
+        found = sorted((self._bounds(*each) for each in on_it), key=lambda each: each.end - each.start)
+        finest = found[0]
+        for other in found[1:]:
+            if other.end <= finest.start or finest.end <= other.start:
+                return Period(finest.start, finest.start, finest.grain)
+            if finest.start < other.start or other.end < finest.end:
+                raise NotPlacedError(f"periods of {other.grain} and {finest.grain} overlap")
+        return finest
+
+    def _bounds(self, dimension: Dimension, value: Any) -> Period:
+        if value is None:
+            return Period(datetime.min, datetime.min, None)
+        grain = dimension.grain or self._grain(dimension.expression)
+        if grain is None and self.is_exactly(dimension.expression) and _is_date(value):
+            grain = DAY
+        if grain is not None:
+            start = _moment(value, dimension)
+            return Period(start, later(start, 1, grain), grain)
+        edges = {self._edge(name, dimension.expression) for name in dimension.expression.names}
+        edge = edges.pop()
+        if edge is not None and not edges:
+            return self._of_calendar(edge, dimension, value)
+        raise NotPlacedError(f"the periods of `{dimension.asked}` are not known")
+
+    def _of_calendar(self, edge: Edge, dimension: Dimension, value: Any) -> Period:
+        """Return the days of a calendar that have a value, as a period of the grain it has."""
+        ends = self._find_days(edge, _of_far_side(dimension.expression), value)
+        if ends is None:
+            raise NotPlacedError(f"`{dimension.asked}` does not say periods: its values come and go")
+        start, end = instant(ends[0]), later(instant(ends[1]), 1, DAY)
+        for grain in reversed(GRAINS[GRAINS.index(DAY) :]):
+            if instant(period_of(start, grain, self._calendar)) == start and later(start, 1, grain) == end:
+                return Period(start, end, grain)
+        return Period(start, end, None)
+
+    def _grain(self, expression: Expression) -> str | None:
+        """Return the grain of the values of an expression of this time that is not cut, None where nothing says it."""
+        tree = _bare(expression.tree)
+        if isinstance(tree, _CUTS) and isinstance(_bare(tree.this), exp.Placeholder):
+            grain = str(getattr(tree.args.get("unit"), "name", "")).casefold()
+            return grain if grain in GRAINS else None
+        if not isinstance(tree, exp.Placeholder):
+            return None
+        source, column = self._column(expression)
+        if column is None:
+            return None
+        if column.natural_granularity is not None:
+            return column.natural_granularity
+        if column.expr is not None:
+            return self._grain(self._rows.names.computed(source, column)) if source is self._source else None
+        return DAY if isinstance(expression.tree, exp.TsOrDsToDate) or expression.tree.is_type("date") else None
+
+    def _column(self, expression: Expression) -> tuple[Source, Column | None]:
+        name = self._own_time(expression.names[0])
+        assert name is not None
+        edge = self._edge(name, expression)
+        source = self._source if edge is None else self._rows.names.model.sources[edge.target]
+        return source, source.column(name.column)
+
+    def _own_time(self, name: Name) -> Name | None:
+        return self._rows.time if name.is_metric_time else name
+
+    def _edge(self, name: Name, expression: Expression) -> Edge | None:
+        """Return the join to a calendar that a name is behind, None for a column of the fact itself."""
+        path = None if expression.home else self._rows.names.graph.path(self._source.name, name.hops, expression.via)
+        return path.edges[0] if path is not None and path.edges else None
+
+    def _is_of(self, name: Name, expression: Expression) -> bool:
+        own = self._own_time(name)
+        if own is None:
+            return False
+        path = self._rows.names.graph.path(self._source.name, own.hops, expression.via)
+        if path is None or len(path.edges) > 1:
+            return False
+        if not path.edges:
+            return self._is_own(own.column, frozenset())
+        (edge,) = path.edges
+        return edge.to_one and all(self._is_own(key, frozenset()) for key, _ in edge.pairs)
+
+    def _is_own(self, name: str, seen: frozenset[str]) -> bool:
+        """Say whether a column of the fact is the time, or computed of nothing else."""
+        if name == self.over.column:
+            return True
+        column = self._source.column(name)
+        if column is None or column.expr is None or name in seen:
+            return False
+        names = self._rows.names.computed(self._source, column).names
+        return bool(names) and all(not each.hops and self._is_own(each.column, seen | {name}) for each in names)
+
+
+def both(one: Ends, other: Ends) -> Ends:
+    """Return the ends of what is in two ranges."""
+    starts = [each for each in (one[0], other[0]) if each is not None]
+    stops = [each for each in (one[1], other[1]) if each is not None]
+    return max(starts, key=instant, default=None), min(stops, key=instant, default=None)
+
+
+def _of_far_side(expression: Expression) -> Expression:
+    """Return an expression over the columns of a calendar as one of the calendar itself."""
+    names = tuple(Name((), each.column) for each in expression.names)
+    return Expression(expression.tree, names, None, expression.text)
+
+
+def _written(tree: exp.Expr) -> datetime | None:
+    """Return the moment a literal says, None for what is no literal of a time."""
+    value = _bare(tree)
+    if not isinstance(value, exp.Literal) or not value.is_string:
+        return None
+    try:
+        return datetime.fromisoformat(value.name)
+    except ValueError:
+        return None
+
+
+def _behind(value: datetime, by_day: bool) -> datetime:
+    return later(value, 1, DAY) if by_day else value + _MOMENT
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Paren | exp.Cast | exp.TsOrDsToDate | exp.Date):
+        tree = tree.this
+    return tree
+
+
+def _is_date(value: Any) -> bool:
+    return (isinstance(value, date) and not isinstance(value, datetime)) or (
+        isinstance(value, str) and len(value) == 10
+    )
+
+
+def _moment(value: Any, dimension: Dimension) -> datetime:
+    try:
+        return instant(value if isinstance(value, date) else datetime.fromisoformat(str(value)))
+    except ValueError:
+        raise NotPlacedError(f"`{dimension.asked}` has the value {value!r}, which is not a time") from None

@@ -1,45 +1,41 @@
-"""Computes answers a second way: no joins, no groups, each number of a row by a query of its own.
+"""Recomputes numbers of an answer from the raw rows, row by row, and compares: see `cells` for how.
 
-Where the statement joins a fact to its dimensions and groups, this looks each dimension up with a query for one value
-(which fails where there are several), keeps the fact's rows that have the row's values, and aggregates what is left.
-Windows of time are computed in Python. Only the finding of names and of paths is shared.
+Only the finding of names and paths is shared with the compiler. Every row is checked when somebody asks for it, and a
+sample of them, within a short time, whenever a number counts rows of another time than its period.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.connectors.port import Connector
-from ktx_cli.context.semantic.compiling.build import Build, column, identifier
-from ktx_cli.context.semantic.compiling.equality import null_safe
-from ktx_cli.context.semantic.compiling.filters import row_conditions
-from ktx_cli.context.semantic.compiling.ranked import needs_ranks
-from ktx_cli.context.semantic.compiling.rows import Rows
-from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
-from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, with_condition
-from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, placeholder
-from ktx_cli.context.semantic.graph import Edge, Path
-from ktx_cli.context.semantic.model import Span
-from ktx_cli.context.semantic.planning.plan import Leaf, TimeRange
-from ktx_cli.context.semantic.stretches import stretch
-from ktx_cli.context.semantic.time import DateOrTimestamp, later, literal
+from ktx_cli.connectors.deadlines import ended_at, is_interruptible
+from ktx_cli.connectors.port import Connector, QueryResult
+from ktx_cli.context.semantic.cells import Cells, is_over_time, unsupported
+from ktx_cli.context.semantic.compiling.build import Build
+from ktx_cli.context.semantic.expressions.names import placeholders
+from ktx_cli.context.semantic.planning.plan import Output, Plan
 from ktx_cli.core.clock import monotonic
-
-SAMPLE: Final = 25
-"""How many rows of an answer are computed again, spread over all of it."""
+from ktx_cli.core.errors import SourceError
 
 SECONDS: Final = 30.0
-"""How long computing again may take before it stops with what it has."""
+"""How long checking every row may take before it stops with what it has."""
+
+SAMPLE: Final = 10
+"""How many rows a sample has at most: the first, the last, and others evenly between them."""
+
+LEAST_SECONDS: Final = 0.05
+SHARE: Final = 0.2
+"""A sample may take 50 ms, or a fifth of the time the statement took, whichever is more."""
 
 _TOLERANCE: Final = 1e-9
-_AGGREGATES: Final = "ktx_aggregates"
-"""Alias of the query that holds the aggregates of one row."""
+_FLOAT_NOISE: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +50,30 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was computed again: `rows` of the answer, `skipped` columns with the reason, what differed."""
+    """What was recomputed: `rows` of the answer and how many `numbers` in them, what was not, what differed.
+
+    `sampled`: whether a sample was wanted, not every row. `skipped`: columns that were not recomputed, with the reason.
+    `stopped`: why fewer rows were checked than wanted.
+    """
 
     rows: int
     of: int
     skipped: dict[str, str]
     mismatches: tuple[Mismatch, ...]
+    numbers: int = 0
+    sampled: bool = False
+    stopped: str | None = None
+    milliseconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in the receipt."""
         return {
+            "sampled": self.sampled,
             "rows": self.rows,
             "of": self.of,
+            "numbers": self.numbers,
             "skipped": dict(self.skipped),
+            "stopped": self.stopped,
             "mismatches": [
                 {"row": list(map(_plain, each.row)), "column": each.column}
                 | {"answered": _plain(each.answered), "verified": _plain(each.verified)}
@@ -75,227 +82,204 @@ class Verified:
         }
 
 
-def verify(build: Build, rows: Sequence[Sequence[Any]], connector: Connector, *, sample: int = SAMPLE) -> Verified:
-    """Compute up to `sample` rows of an answer again and compare; numbers may differ by 1e-9 of their size."""
-    plan = build.plan
-    skipped = {each.name: why for each in plan.outputs if (why := _skipped(build, each.formula)) is not None}
-    outputs = [(index, each) for index, each in enumerate(plan.outputs) if each.name not in skipped]
-    chosen = _spread(rows, sample) if outputs else []
-    started, done, wrong = monotonic(), 0, []
-    for row in chosen:
-        if done and monotonic() - started > SECONDS:
-            break
-        keys = tuple(row[: len(plan.dimensions)])
-        again = _again(build, keys, [each.formula for _, each in outputs], connector)
-        for (index, each), value in zip(outputs, again, strict=True):
-            answered = row[len(plan.dimensions) + index]
-            if not _equal(answered, value):
-                wrong.append(Mismatch(keys, each.name, answered, value))
-        done += 1
-    return Verified(done, len(rows), skipped, tuple(wrong))
+AskAgain = Callable[[], Sequence[Sequence[Any]]]
+"""Runs the statement of the answer once more and returns its rows."""
 
 
-def _skipped(build: Build, formula: exp.Expr) -> str | None:
-    """Return why a formula is not computed again, None where it is."""
-    for place in formula.find_all(exp.Placeholder):
-        leaf = build.plan.leaves[int(place.name)]
-        if needs_ranks(leaf.aggregate.tree, build.dialect):
-            return "a percentile, which the database has no aggregate for"
-        if leaf.nested is not None:
-            return "an aggregate of a measure"
-        if leaf.treatment.semi_additive is not None:
-            return "not additive over time"
-    return None
+def verify(
+    build: Build,
+    rows: Sequence[Sequence[Any]],
+    connector: Connector,
+    *,
+    seconds: float = SECONDS,
+    ask_again: AskAgain | None = None,
+) -> Verified:
+    """Recompute every row of an answer within `seconds` and compare; numbers may differ by 1e-9 of their size.
+
+    `ask_again`: tells numbers that are wrong from those whose rows have changed since. Raises what the database says of
+    a statement, unless it is that the time is up.
+    """
+    found = _Verification(build, connector, build.plan.outputs, seconds).run(rows, len(rows))
+    return _without_changed(found, build.plan, ask_again)
 
 
-def _spread(rows: Sequence[Sequence[Any]], count: int) -> list[Sequence[Any]]:
-    step = max(1, len(rows) // count)
-    return list(rows[::step])[:count]
+def verify_sample(
+    build: Build,
+    rows: Sequence[Sequence[Any]],
+    connector: Connector,
+    *,
+    statement_seconds: float,
+    ask_again: AskAgain | None = None,
+) -> Verified | None:
+    """Recompute some rows of an answer with values of other times than their periods; None for one without any.
+
+    `statement_seconds`: how long its statement took, which says how long this may take. A statement of this that the
+    database refuses costs no answer: the result says so.
+    """
+    outputs = [each for each in build.plan.outputs if _is_over_time(build.plan, each)]
+    if not outputs:
+        return None
+    seconds = max(LEAST_SECONDS, SHARE * statement_seconds)
+    run = _Verification(build, connector, outputs, seconds, sampled=True, expected=statement_seconds)
+    return _without_changed(run.run(rows, SAMPLE), build.plan, ask_again)
 
 
-def _again(build: Build, keys: tuple[Any, ...], formulas: list[exp.Expr], connector: Connector) -> tuple[Any, ...]:
-    """Return the values of formulas for one row of the answer; an aggregate that several name is computed once."""
-    fresh = build.again()
-    aggregates: dict[int, exp.Expr] = {}
-
-    def value(number: int) -> exp.Expr:
-        name = f"a{number}"
-        if number not in aggregates:
-            found = _aggregate(fresh, build.plan.leaves[number], keys)
-            aggregates[number] = exp.Alias(this=found, alias=identifier(name))
-        return column(name, _AGGREGATES)
-
-    selected = [exp.Alias(this=filled(each, value), alias=identifier(f"v{n}")) for n, each in enumerate(formulas)]
-    tree = exp.select(*selected, copy=False)
-    if aggregates:
-        inner = exp.select(*aggregates.values(), copy=False)
-        tree = tree.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES))), copy=False)
-    return connector.query(fresh.with_queries(tree).sql(build.dialect), max_rows=1).rows[0]
+def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) -> Verified:
+    """Return a result without the mismatches of rows that are others when the question is asked once more."""
+    if not found.mismatches or ask_again is None:
+        return found
+    width = len(plan.dimensions)
+    now = {tuple(row[:width]): row[width:] for row in ask_again()}
+    places = {each.name: index for index, each in enumerate(plan.outputs)}
+    kept = tuple(
+        each
+        for each in found.mismatches
+        if (row := now.get(each.row)) is not None and _equal(row[places[each.column]], each.answered, 0.0)
+    )
+    if len(kept) == len(found.mismatches):
+        return found
+    changed = "rows changed while they were checked"
+    return replace(found, mismatches=kept, stopped=found.stopped or changed)
 
 
-def _aggregate(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Expr:
-    found = exp.Subquery(this=_leaf_query(build, leaf, keys))
-    return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
+def _is_over_time(plan: Plan, output: Output) -> bool:
+    leaves = [plan.leaves[int(place.name)] for place in placeholders(output.formula)]
+    inside = [
+        plan.leaves[int(place.name)]
+        for each in leaves
+        if each.nested
+        for formula in each.nested.formulas
+        for place in placeholders(formula)
+    ]
+    return any(is_over_time(each) for each in [*leaves, *inside])
 
 
-def _leaf_query(build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
-    """Return the query of one aggregate over the rows that belong to one row of the answer."""
-    plan = build.plan
-    treatment = leaf.treatment
-    rows = Lookups(build, leaf.fact, time=build.time_of(build.names.model.sources[leaf.fact], treatment.time))
-    kept = range(len(plan.dimensions)) if treatment.keep is None else treatment.keep
-    over = rows.time
-    if treatment.cumulative is not None and treatment.cumulative.over is not None:
-        over = Name((), treatment.cumulative.over)
-    windowed = treatment.cumulative is not None or treatment.offset is not None
-    details = [index for index in kept if rows.many_prefixes(plan.dimensions[index].expression)]
-    conditions = [_of_details(rows, details, keys)] if details else row_conditions(rows, plan)
-    in_window = False
-    for index in kept:
-        dimension = plan.dimensions[index]
-        if index in details:
-            continue
-        if windowed and over is not None and is_time_of(rows, dimension, over) and dimension.grain is not None:
-            conditions.append(_window(rows, over, leaf, keys[index], dimension.grain))
-            in_window = True
-        else:
-            value = dimension_value(rows, dimension)
-            wanted = _literal(keys[index], dimension.grain, build.dialect)
-            conditions.append(null_safe(value, wanted, build.dialect))
-    if plan.time_range is not None and not in_window:
-        moved = _moved(plan.time_range, leaf)
-        if moved is not None:
-            conditions.append(in_range(rows, moved))
-    bound = [exp.paren(rows.bind(each), copy=False) for each in leaf.conditions]
-    condition = exp.and_(*bound, copy=False) if bound else None
-    columns = distinct_columns(leaf.aggregate.tree)
-    if columns:
-        parts = [rows.bind(replace(leaf.aggregate, tree=each)) for each in columns]
-        return _combinations(rows, parts, [*conditions, *bound])
-    aggregate = with_condition(rows.bind(leaf.aggregate), condition, build.dialect)
-    query = rows.select([aggregate])
-    return query.where(*conditions, copy=False)
+class _StoppedError(Exception):
+    """No more can be checked; the message is the reason."""
 
 
-def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
-    """Return the query of how many combinations of values rows have, none of the values missing."""
-    selected = [exp.Alias(this=part, alias=identifier(f"c{number}")) for number, part in enumerate(parts)]
-    present = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
-    query = rows.select(selected).distinct(copy=False).where(*present, *conditions, copy=False)
-    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("combinations")))
-    return exp.select(exp.Count(this=exp.Star(), big_int=True), copy=False).from_(relation, copy=False)
+class _Verification:
+    """One run over the rows of an answer, within its time."""
+
+    def __init__(
+        self,
+        build: Build,
+        connector: Connector,
+        outputs: Sequence[Output],
+        seconds: float,
+        *,
+        sampled: bool = False,
+        expected: float = 0.0,
+    ) -> None:
+        self._started = monotonic()
+        self._build = build
+        self._connector = connector
+        self._seconds = seconds
+        self._sampled = sampled
+        self._expected = 0.0 if is_interruptible(connector) else expected
+        self._cells = Cells(build, self._query)
+        self._skipped = {each.name: why for each in outputs if (why := unsupported(build, each.formula)) is not None}
+        self._outputs = [each for each in outputs if each.name not in self._skipped]
+
+    def run(self, rows: Sequence[Sequence[Any]], most: int) -> Verified:
+        """Check up to `most` rows, spread over all."""
+        done, numbers, stopped = 0, 0, None
+        wrong: list[tuple[int, Mismatch]] = []
+        width = len(self._build.plan.dimensions)
+        places = {each.name: width + index for index, each in enumerate(self._build.plan.outputs)}
+        try:
+            for number in _spread(len(rows), most):
+                if not self._outputs:
+                    break
+                began = monotonic()
+                keys = tuple(rows[number][:width])
+                values, noise = self._recomputed(keys)
+                for name, value in values.items():
+                    numbers += 1
+                    answered = rows[number][places[name]]
+                    if not _equal(answered, value, noise.get(name, 0.0)) and not self._is_unseen(keys, name, answered):
+                        wrong.append((number, Mismatch(keys, name, answered, value)))
+                done += 1
+                self._expected = monotonic() - began if self._sampled else 0.0
+        except _StoppedError as error:
+            stopped = str(error)
+        mismatches = tuple(each for _, each in sorted(wrong, key=lambda pair: pair[0]))
+        took = (monotonic() - self._started) * 1000
+        return Verified(
+            done if numbers else 0, len(rows), self._skipped, mismatches, numbers, self._sampled, stopped, took
+        )
+
+    def _recomputed(self, keys: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the values of a row, and how much of each is noise of floating point.
+
+        Outputs nothing says the time of are skipped from here on.
+        """
+        found, aggregates = self._cells.row(keys, self._outputs)
+        for each in self._outputs:
+            why = self._cells.reason(each)
+            if why is not None:
+                self._skipped[each.name] = why
+        self._outputs = [each for each in self._outputs if each.name not in self._skipped]
+        return found, {each.name: _noise(each, aggregates) for each in self._outputs}
+
+    def _is_unseen(self, keys: tuple[Any, ...], name: str, answered: Any) -> bool:
+        """Say whether there is no number because the period is not shown for itself."""
+        output = next(each for each in self._outputs if each.name == name)
+        return answered is None and self._cells.is_unseen(keys, output)
+
+    def _query(self, sql: str) -> QueryResult:
+        """Run one statement in what is left of the time."""
+        end = self._started + self._seconds
+        if monotonic() + self._expected > end:
+            raise _StoppedError(self._out_of_time())
+        with ended_at(self._connector, end) as deadline:
+            try:
+                return self._connector.query(sql, max_rows=1)
+            except SourceError as error:
+                if deadline.passed or error.code == "timeout":
+                    raise _StoppedError(self._out_of_time()) from error
+                if not self._sampled:
+                    raise
+                raise _StoppedError(error.message) from error
+
+    def _out_of_time(self) -> str:
+        length = f"{self._seconds:g} seconds" if self._seconds >= 1 else f"{self._seconds * 1000:.0f} ms"
+        return f"its time, {length}, was up"
 
 
-def _of_details(rows: Rows, dimensions: Sequence[int], keys: tuple[Any, ...]) -> exp.Expr:
-    """Return the condition that one of the rows joined to a fact's row has the values, and meets the conditions."""
-    build, plan = rows.build, rows.build.plan
-    inner = Rows(build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
-    conditions = []
-    for index in dimensions:
-        dimension = plan.dimensions[index]
-        wanted = _literal(keys[index], dimension.grain, build.dialect)
-        conditions.append(null_safe(dimension_value(inner, dimension), wanted, build.dialect))
-    conditions += row_conditions(inner, plan)
-    query = inner.select([exp.Literal.number(1)])
-    for condition in (inner.same_row(rows), *conditions):
-        query = query.where(condition, copy=False)
-    return exp.Exists(this=query)
+def _spread(count: int, most: int) -> Iterator[int]:
+    """Yield up to `most` of the numbers below `count`: first, last, the middle, the middles of the halves, ..."""
+    found = list(dict.fromkeys((0, count - 1)))[: max(0, min(count, most))]
+    yield from found
+    left = most - len(found)
+    ahead = deque([(0, count - 1)])
+    while ahead and left > 0:
+        low, high = ahead.popleft()
+        middle = (low + high) // 2
+        if middle > low:
+            yield middle
+            left -= 1
+            ahead += ((low, middle), (middle, high))
 
 
-class Lookups(Rows):
-    """The rows of a fact by themselves: what other sources say of a row is looked up, one value a query."""
-
-    def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
-        """Return a query of the fact alone."""
-        relation = self.build.relation(self.fact, self.alias)
-        return exp.select(*expressions, copy=False).from_(relation, copy=False)
-
-    def _value(self, path: Path, name: str) -> exp.Expr:
-        if not path.edges:
-            return super()._value(path, name)
-        return self._looked_up(path.edges, name, self.alias)
-
-    def _looked_up(self, edges: tuple[Edge, ...], name: str, parent: str) -> exp.Expr:
-        """Return the query for a column behind joins, whose first starts at `parent`."""
-        edge, alias = edges[0], self._free(f"{edges[0].name}__look")
-        source = self.names.model.sources[edge.target]
-        onward = edges[1:]
-        value = self._looked_up(onward, name, alias) if onward else self._column_of(edge.target, name, alias)
-        query = exp.select(value, copy=False).from_(self.build.relation(source, alias), copy=False)
-        near, far = self.names.model.sources[edge.source], source
-        for own, other in edge.pairs:
-            query = query.where(
-                exp.EQ(this=self._key(near, own, parent), expression=self._key(far, other, alias)), copy=False
-            )
-        for own_side, key, constant in edge.conditions:
-            place = self._key(near, key, parent) if own_side else self._key(far, key, alias)
-            query = query.where(exp.EQ(this=place, expression=exp.convert(constant)), copy=False)
-        return exp.Subquery(this=query)
-
-    def _column_of(self, source: str, name: str, alias: str) -> exp.Expr:
-        found = self.names.model.sources[source].column(name)
-        if found is None or found.expr is None:
-            return column(name if found is None else found.name, alias)
-        inner = self.names.computed(self.names.model.sources[source], found)
-
-        def value(of: Name) -> exp.Expr:
-            onward = self.names.graph.path(source, of.hops) if of.hops else Path(source)
-            if onward is None:
-                raise AssertionError(f"no path from {source} to {of}")
-            if onward.edges:
-                return self._looked_up(onward.edges, of.column, alias)
-            return self._column_of(source, of.column, alias)
-
-        return exp.paren(inner.bound(value), copy=False)
+def _noise(output: Output, aggregates: Mapping[int, Any]) -> float:
+    """Return how far off a difference of floating-point sums may be: the order of rows changes their last digits."""
+    values = [aggregates.get(int(place.name)) for place in placeholders(output.formula)]
+    floats = [abs(each) for each in values if isinstance(each, float) and each]
+    if not floats or not output.formula.find(exp.Sub, exp.Add):
+        return 0.0
+    noise = _FLOAT_NOISE * max(floats)
+    return 100 * noise / min(floats) if output.formula.find(exp.Div) else noise
 
 
-def _window(rows: Rows, over: Name, leaf: Leaf, period: Any, grain: str) -> exp.Expr:
-    """Return the condition that a row is in the window of a period, its ends computed in Python."""
-    if period is None:
-        return exp.false()
-    start = period if isinstance(period, date) else datetime.fromisoformat(str(period))
-    asked = rows.build.plan.time_range
-    on_it = asked is not None and is_range_of(rows, asked, over)
-    ends = (asked.start, asked.end) if asked is not None and on_it else (None, None)
-    found = stretch(start, grain, leaf.treatment, ends, rows.names.model.calendar)
-    time = Expression(placeholder(0), (over,), None, str(over))
-    return in_range(rows, TimeRange(time, found.start, found.end))
-
-
-def _by_day(grain: str) -> bool:
-    return grain not in ("second", "minute", "hour")
-
-
-def _moved(asked: TimeRange, leaf: Leaf) -> TimeRange | None:
-    treatment = leaf.treatment
-    if treatment.cumulative is not None:
-        asked = replace(asked, start=None)
-    if treatment.offset is not None:
-        return replace(asked, start=_back(asked.start, treatment.offset), end=_back(asked.end, treatment.offset))
-    return asked if asked.start is not None or asked.end is not None else None
-
-
-def _back(value: date | datetime | None, offset: Span) -> date | datetime | None:
-    return None if value is None else later(value, -offset.count, offset.unit)
-
-
-def _literal(value: Any, grain: str | None, dialect: str) -> exp.Expr:
-    if grain is not None and value is not None:
-        kind: DateOrTimestamp = "date" if _by_day(grain) else "timestamp"
-        moment = value if isinstance(value, date) else datetime.fromisoformat(str(value))
-        return literal(moment, kind, dialect)
-    if isinstance(value, datetime):
-        return literal(value, "timestamp", dialect)
-    if isinstance(value, date):
-        return literal(value, "date", dialect)
-    return exp.convert(value)
-
-
-def _equal(one: Any, two: Any) -> bool:
+def _equal(one: Any, two: Any, noise: float) -> bool:
     if one is None or two is None:
         return one is two
     if isinstance(one, int | float | Decimal) and isinstance(two, int | float | Decimal):
-        return abs(float(one) - float(two)) <= _TOLERANCE * max(1.0, abs(float(one)), abs(float(two)))
+        first, second = float(one), float(two)
+        if math.isnan(first) or math.isnan(second):
+            return math.isnan(first) and math.isnan(second)
+        return first == second or abs(first - second) <= noise + _TOLERANCE * max(1.0, abs(first), abs(second))
     return bool(one == two)
 
 

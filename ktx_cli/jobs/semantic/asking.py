@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ class Told:
 
     `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
     were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
-    numbers came out differently when they were computed a second way.
+    numbers came out differently when they were recomputed from raw rows.
     """
 
     connection: str
@@ -61,12 +61,25 @@ class Told:
         """Return the error for an answer that a second computation does not agree with."""
         if not self.mismatches:
             return None
+        verified = self.receipt["verified"]
+        first = verified["mismatches"][0] if verified and verified["mismatches"] else None
+        where = "" if first is None else f", the first is {_cell(first)}"
+        checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         return KtxError(
-            f"{plural(self.mismatches, 'number')} of the answer came out differently when computed a second way",
-            hint="do not use the answer; look at receipt.verified of --json, and at the joins in ktx sl explain",
-            details={"verified": self.receipt["verified"]},
+            f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
+            hint="do not use the answer; receipt.verified of --json lists what differs, ktx sl explain shows how it was "
+            "computed. This is a defect of ktx or of its definitions: report it with both",
+            details={"verified": verified},
             code="not_verified",
         )
+
+
+def _cell(mismatch: Mapping[str, Any]) -> str:
+    """Return one number that differs, in words."""
+    row = ", ".join("NULL" if each is None else str(each) for each in mismatch["row"])
+    values = ("NULL" if each is None else each for each in (mismatch["answered"], mismatch["verified"]))
+    answered, again = values
+    return f"`{mismatch['column']}`{f' of {row}' if row else ''}: {answered}, recomputed {again}"
 
 
 def ask_layer(
@@ -101,8 +114,10 @@ def ask_layer(
         probing = None if means.counted is None else Remembering(connector, means.counted)
         answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
-        again = _verified(answer, connector) if question.verified else None
+        again = _verified(answer, connector, question.verified)
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
+    if again is not None:
+        receipt["timing_ms"]["verify"] = round(again.milliseconds, 2)
     receipt["verified"] = None if again is None else again.to_json()
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
@@ -125,8 +140,19 @@ def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
     return "rows" if answer.truncated else None
 
 
-def _verified(answer: Answer, connector: GuardedConnector) -> Verified | None:
-    """Compute the answer a second way."""
-    from ktx_cli.context.semantic.verifying import verify
+def _verified(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
+    """Recompute every row of an answer, none, or (`wanted` None) a sample where its numbers are over time."""
+    from ktx_cli.context.semantic.verifying import verify, verify_sample
 
-    return None if answer.asked is None else verify(answer.asked.compiled.build, answer.rows, connector)
+    asked = answer.asked
+    if asked is None or wanted is False:
+        return None
+
+    def ask_again() -> Sequence[Sequence[Any]]:
+        return connector.query(asked.sql, max_rows=asked.plan.query.limit + 1).rows
+
+    build = asked.compiled.build
+    if wanted:
+        return verify(build, answer.rows, connector, ask_again=ask_again)
+    seconds = answer.receipt["timing_ms"]["execute"] / 1000
+    return verify_sample(build, answer.rows, connector, statement_seconds=seconds, ask_again=ask_again)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.connectors.base import row_size
+from ktx_cli.connectors.deadlines import is_interruptible
 from ktx_cli.connectors.guard.check import CheckedStatement
 from ktx_cli.connectors.guard.policy import StatementPolicy
 from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
 from ktx_cli.connectors.guard.unknown import with_hint
 from ktx_cli.connectors.guard.written import CHECKED
 from ktx_cli.connectors.opening import Opener, open_connection
-from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, QueryResult, Scope
+from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, Interruptible, QueryResult, Scope
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
 from ktx_cli.context.scan.catalog import load_manifest
@@ -216,6 +217,16 @@ class GuardedConnector:
     def evidence(self) -> str | None:
         """See `Evident`; None of a connection that can prove nothing."""
         return self.inner.evidence() if isinstance(self.inner, Evident) else None
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self.inner)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`; does nothing for a connection that cannot do that."""
+        if isinstance(self.inner, Interruptible):
+            self.inner.interrupt()
 
     def test(self, scope: Scope) -> ConnectionTest:
         """Connect, make one round trip, look at version and privileges."""

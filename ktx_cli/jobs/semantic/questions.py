@@ -18,7 +18,8 @@ class Question:
 
     `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
     `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for
-    policies. `verified`: the answer is computed a second way.
+    policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of it, where numbers
+    count rows of another time than their period.
     """
 
     query: Mapping[str, Any]
@@ -26,7 +27,7 @@ class Question:
     grain: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    verified: bool = False
+    verified: bool | None = None
 
 
 def shaped(question: Question, model: Model) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.connectors.deadlines import is_interruptible
 from ktx_cli.connectors.opening import Opener
 from ktx_cli.connectors.port import (
     ConnectionTest,
@@ -108,6 +109,11 @@ class _Watched:
         """See `Connector`."""
         with self._stop.ending(self.interrupt):
             return self._inner.query(sql, parameters, max_rows=max_rows)
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self._inner)
 
     def interrupt(self) -> None:
         """See `Interruptible`; does nothing where the connection cannot do that."""

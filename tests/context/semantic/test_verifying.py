@@ -14,11 +14,7 @@ from tests.context.semantic.golden.engines import opened
 from tests.context.semantic.golden.questions import QUESTIONS
 from tests.context.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
-SKIPPED = {
-    "two_levels": {"mean_of_customers": "an aggregate of a measure"},
-    "last_of_month": {"on_hand": "not additive over time", "usual": "not additive over time"},
-    "last_before_a_day": {"on_hand": "not additive over time"},
-}
+SKIPPED = {"two_levels": {"mean_of_customers": "an aggregate of a measure"}}
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +29,21 @@ def in_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
         yield connector
 
 
-def verified(shop: Connector, query: Any, rows: list[tuple[Any, ...]] | None = None, sample: int = 25) -> Verified:
+def verified(shop: Connector, query: Any, rows: list[tuple[Any, ...]] | None = None) -> Verified:
     asked = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW)
     if rows is None:
         rows = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
-    return verify(asked.compiled.build, rows, shop, sample=sample)
+    return verify(asked.compiled.build, rows, shop)
 
 
 @pytest.mark.table("name", [name for name, query in QUESTIONS.items() if query.get("measures")])
 def test_right_answers_are_confirmed(name: str, shop: Connector) -> None:
-    found = verified(shop, QUESTIONS[name], sample=3)
-    assert (found.mismatches, found.skipped) == ((), SKIPPED.get(name, {}))
-    assert found.rows == (0 if name in SKIPPED else min(3, found.of))
+    rows = ask(shop_model(), QUESTIONS[name], shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
+    if name == "by_far_column":  # an order without a customer has no `label`; the compiled COALESCE gives it one
+        rows = [row for row in rows if row[0] != "none"]
+    found = verified(shop, QUESTIONS[name], rows)
+    assert (found.mismatches, found.skipped, found.stopped) == ((), SKIPPED.get(name, {}), None)
+    assert found.rows == (0 if name in SKIPPED else found.of)
 
 
 @pytest.mark.table(
@@ -60,7 +59,7 @@ def test_right_answers_are_confirmed(name: str, shop: Connector) -> None:
 def test_what_sqlite_cannot_aggregate_is_left_out(name: str, skipped: set[str], in_sqlite: Connector) -> None:
     asked = compile_query(shop_model("sqlite"), QUESTIONS[name], attributes=ATTRIBUTES, now=NOW)
     rows = [tuple(row) for row in in_sqlite.query(asked.sql, max_rows=100).rows]
-    found = verify(asked.compiled.build, rows, in_sqlite, sample=3)
+    found = verify(asked.compiled.build, rows, in_sqlite)
     assert (found.mismatches, set(found.skipped) & {"typical", "p90", "buyer_days"}) == ((), skipped)
     assert found.rows > 0
 
@@ -85,15 +84,6 @@ def test_numbers_may_differ_by_rounding_alone(answered: Any, is_wrong: bool, sho
     (row,) = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
     value = row[0] if answered == "same" else None if answered is None else row[0] * (1 + answered)
     assert bool(verified(shop, query, [(value,)]).mismatches) is is_wrong
-
-
-def test_the_sample_is_spread_over_the_rows(shop: Connector) -> None:
-    query = {"measures": ["orders.orders"], "dimensions": ["orders.id"]}
-    rows = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
-    last = [*rows[:-1], (rows[-1][0], 7)]
-    found = verified(shop, query, last, sample=len(rows))
-    assert [each.row for each in found.mismatches] == [(rows[-1][0],)]
-    assert verified(shop, query, rows, sample=4).rows == 4
 
 
 def test_it_stands_in_the_receipt_as_plain_data(shop: Connector) -> None:

@@ -1,0 +1,406 @@
+"""The numbers of one row of an answer, each by a simple statement over the raw rows of its fact.
+
+Where the answer's statement joins a fact to its dimensions, groups, and puts windows around periods, this keeps the
+fact's rows that belong to one row of the answer and aggregates them: what other sources say of a row is looked up by a
+query for one value (which fails where there are several), and which stretch of time counts is worked out in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.connectors.port import QueryResult, SemanticType
+from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier
+from ktx_cli.context.semantic.compiling.equality import null_safe
+from ktx_cli.context.semantic.compiling.filters import row_conditions
+from ktx_cli.context.semantic.compiling.ranked import needs_ranks
+from ktx_cli.context.semantic.compiling.rows import Rows
+from ktx_cli.context.semantic.compiling.times import dimension_value, in_range
+from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, with_condition
+from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
+from ktx_cli.context.semantic.graph import Edge, Path
+from ktx_cli.context.semantic.model import SemiAdditive
+from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment
+from ktx_cli.context.semantic.stretches import Ends, NotPlacedError, Stretch, TimeAxis, both, stretch, whole_stretch
+from ktx_cli.context.semantic.time import DateOrTimestamp, literal
+
+Run = Callable[[str], QueryResult]
+"""Runs one statement that gives one row."""
+
+Keyed = tuple[Dimension, Any]
+"""A dimension and its value in the row of the answer."""
+
+Days = tuple[date | datetime, date | datetime]
+"""The first and the last day of a period."""
+
+_PLAIN: Final = (str, int, float, Decimal, type(None))
+_ORDERED: Final = (
+    *(exp.ApproxQuantile, exp.ApproxTopK, exp.GroupConcat, exp.ArrayAgg, exp.ArrayConcatAgg, exp.ArrayUniqueAgg),
+    *(exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.ArgMax, exp.ArgMin, exp.Mode),
+)
+"""Aggregates whose value may be another one when the same rows come in another order."""
+
+_AGGREGATES: Final = "ktx_aggregates"
+"""Alias of the query that holds the aggregates of one row."""
+
+
+def is_over_time(leaf: Leaf) -> bool:
+    """Say whether an aggregate counts rows of another time than its period: a window, or an earlier value."""
+    return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
+
+
+def unsupported(build: Build, formula: exp.Expr) -> str | None:
+    """Return why a formula cannot be recomputed, None where it can."""
+    for place in placeholders(formula):
+        leaf = build.plan.leaves[int(place.name)]
+        if needs_ranks(leaf.aggregate.tree, build.dialect):
+            return "a percentile, which the database has no aggregate for"
+        if leaf.nested is not None:
+            return "an aggregate of a measure"
+        if leaf.aggregate.tree.find(*_ORDERED):
+            return "its value may depend on the order of the rows"
+        if leaf.treatment.semi_additive is not None and is_over_time(leaf):
+            return "a window or an offset of a measure that is not additive over time"
+    return None
+
+
+class Cells:
+    """Recomputes rows of one answer; `unplaced`: aggregates whose stretch of time nothing says, with the reason."""
+
+    def __init__(self, build: Build, run: Run) -> None:
+        self._build = build
+        self._run = run
+        self._calendars: dict[tuple[str, str, str], Days | None] = {}
+        self.unplaced: dict[int, str] = {}
+
+    def row(self, keys: tuple[Any, ...], outputs: Sequence[Output]) -> tuple[dict[str, Any], dict[int, Any]]:
+        """Return the values of the outputs for the row with these dimensions, and those of the aggregates.
+
+        Outputs that have no place are left out.
+        """
+        fresh = self._build.again()
+        aggregates: dict[int, exp.Expr] = {}
+        for number in sorted({int(place.name) for each in outputs for place in placeholders(each.formula)}):
+            try:
+                value = self._aggregate(fresh, self._build.plan.leaves[number], keys)
+            except NotPlacedError as error:
+                self.unplaced.setdefault(number, str(error))
+            else:
+                aggregates[number] = called(value, f"a{number}")
+        kept = [each for each in outputs if self.reason(each) is None]
+        if not kept:
+            return {}, {}
+        selected: list[exp.Expr] = [
+            called(filled(each.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
+            for index, each in enumerate(kept)
+        ]
+        selected += [column(f"a{number}", _AGGREGATES) for number in aggregates]
+        tree = exp.select(*selected, copy=False)
+        if aggregates:
+            inner = exp.select(*aggregates.values(), copy=False)
+            tree = tree.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES))), copy=False)
+        (values,) = self._run(fresh.with_queries(tree).sql(fresh.dialect)).rows
+        found = dict(zip((each.name for each in kept), values, strict=False))
+        return found, dict(zip(aggregates, values[len(kept) :], strict=True))
+
+    def reason(self, output: Output) -> str | None:
+        """Return why an output has no place in time, None where it has."""
+        numbers = (int(place.name) for place in placeholders(output.formula))
+        return next((self.unplaced[number] for number in numbers if number in self.unplaced), None)
+
+    def _aggregate(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Expr:
+        found = exp.Subquery(this=self._query(build, leaf, keys))
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
+
+    def is_unseen(self, keys: tuple[Any, ...], output: Output) -> bool:
+        """Say whether the period of a row has no rows of its own, so that its running and earlier values are not shown.
+
+        With `fill` every period is shown.
+        """
+        build = self._build.again()
+        if build.plan.query.fill:
+            return False
+        leaves = [build.plan.leaves[int(place.name)] for place in placeholders(output.formula)]
+        over_time = [leaf for leaf in leaves if is_over_time(leaf)]
+        for leaf in over_time:
+            treatment = replace(leaf.treatment, cumulative=None, offset=None)
+            rows, axis, dimensions, _ = self._seen_from(build, leaf, keys)
+            if axis is None or not any(axis.is_on(each.expression) for each, _ in dimensions):
+                return False
+            filters, asked = _without_ranges(axis, build.plan.filters, build.plan.time_range)
+            conditions = self._in_stretch(rows, treatment, axis, dimensions, asked)
+            conditions += row_conditions(rows, build.plan, filters)
+            count = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*conditions, copy=False)
+            ((found,),) = self._run(build.with_queries(count).sql(build.dialect)).rows
+            if int(found):
+                return False
+        return bool(over_time)
+
+    def _query(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
+        """Return the query of one aggregate over the rows that belong to one row of the answer."""
+        plan = build.plan
+        rows, axis, others, details = self._seen_from(build, leaf, keys)
+        filters = [each for each in plan.filters if each.facts is None or leaf.fact in each.facts]
+        conditions: list[exp.Expr] = []
+        if is_over_time(leaf):
+            asked: Ends = (None, None)
+            if axis is not None:
+                filters, asked = _without_ranges(axis, filters, plan.time_range)
+            conditions += self._in_stretch(rows, leaf.treatment, axis, others, asked)
+            others = [each for each in others if axis is None or not axis.is_on(each[0].expression)]
+        elif plan.time_range is not None:
+            conditions.append(in_range(rows, plan.time_range))
+        conditions += [_has_value(rows, *each) for each in others]
+        conditions += [_of_details(rows, details, filters)] if details else row_conditions(rows, plan, filters)
+        if leaf.treatment.semi_additive is not None and axis is not None:
+            return _at_moment(rows, leaf, leaf.treatment.semi_additive, axis, conditions, [*others, *details])
+        return _aggregated(rows, leaf, conditions)
+
+    def _seen_from(
+        self, build: Build, leaf: Leaf, keys: tuple[Any, ...]
+    ) -> tuple[Lookups, TimeAxis | None, list[Keyed], list[Keyed]]:
+        """Return the rows of an aggregate, its time, and its dimensions with their values, those of details apart."""
+        plan, source = build.plan, build.names.model.sources[leaf.fact]
+        rows = Lookups(build, leaf.fact, time=build.time_of(source, leaf.treatment.time))
+        kept = range(len(plan.dimensions)) if leaf.treatment.keep is None else leaf.treatment.keep
+        pairs = [(plan.dimensions[index], keys[index]) for index in kept]
+        details = [each for each in pairs if rows.many_prefixes(each[0].expression)]
+        others = [each for each in pairs if each not in details]
+        return rows, self._axis(rows, leaf), others, details
+
+    def _axis(self, rows: Lookups, leaf: Leaf) -> TimeAxis | None:
+        """Return the time by which an aggregate goes, None for one whose fact has none."""
+        treatment, over = leaf.treatment, rows.time
+        said = treatment.cumulative or treatment.semi_additive
+        if said is not None and said.over is not None:
+            found = rows.fact.column(said.over)
+            over = None if found is None else Name((), found.name)
+        elif treatment.cumulative is None and treatment.time is None:
+            over = _asked_time(rows, over)
+        return None if over is None else TimeAxis(rows, over, self._find_days)
+
+    def _in_stretch(
+        self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
+    ) -> list[exp.Expr]:
+        """Return the condition that a row is in the stretch of time the row of the answer is about."""
+        calendar, whole = rows.names.model.calendar, rows.build.plan.time_range
+        period = None if axis is None else axis.period(dimensions)
+        if period is not None and axis is not None:
+            over = _of_column(axis.over)
+            found = Stretch(None, None) if period.is_empty else stretch(period, treatment, asked, calendar)
+            if period.is_empty or found.is_empty:
+                return [exp.false()]
+        elif axis is not None and (whole is None or axis.is_on(whole.expression)):
+            over, found = _of_column(axis.over), whole_stretch(treatment, asked, calendar)
+        elif whole is not None and not any(each.grain for each, _ in dimensions):
+            over, found = whole.expression, whole_stretch(treatment, (whole.start, whole.end), calendar)
+        else:
+            raise NotPlacedError(f"nothing says by which time of `{rows.fact.name}` it goes")
+        if found.start is None and found.end is None:
+            return []
+        return [in_range(rows, TimeRange(over, found.start, found.end))]
+
+    def _find_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
+        """Return the first and the last day on which a calendar has a value, None where other days lie between."""
+        key = (str(edge), expression.text, repr(value))
+        if key not in self._calendars:
+            self._calendars[key] = self._look_up_days(edge, expression, value)
+        return self._calendars[key]
+
+    def _look_up_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
+        rows = Rows(self._build.again(), edge.target)
+        day = rows.bind(_of_column(Name((), edge.pairs[0][1])))
+        wanted = rows.bind(expression)
+        if value is not True:
+            wanted = null_safe(wanted, _literal(value, None, rows.build.dialect), rows.build.dialect)
+        ends = rows.select([called(exp.Min(this=day), "first"), called(exp.Max(this=day.copy()), "last")])
+        (found,) = self._run(rows.build.with_queries(ends.where(wanted)).sql(rows.build.dialect)).rows
+        first, last = _as_day(found[0]), _as_day(found[1])
+        if first is None or last is None:
+            return None
+        rows = Rows(self._build.again(), edge.target)
+        between = [
+            exp.GTE(this=day.copy(), expression=_literal(found[0], None, rows.build.dialect)),
+            exp.LTE(this=day.copy(), expression=_literal(found[1], None, rows.build.dialect)),
+            exp.Not(this=exp.paren(wanted)),
+        ]
+        others = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*between, copy=False)
+        ((count,),) = self._run(rows.build.with_queries(others).sql(rows.build.dialect)).rows
+        return None if int(count) else (first, last)
+
+
+def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
+    """Return the fact's time that a question is about: its default, unless periods or the range are of another one."""
+    plan = rows.build.plan
+    asked = [each.expression for each in plan.dimensions if each.grain is not None and each.column is not None]
+    asked += [] if plan.time_range is None else [plan.time_range.expression]
+    times: list[Name] = []
+    for each in asked:
+        name = each.names[0]
+        own = default if name.is_metric_time else None
+        if not name.is_metric_time and not rows.path(name, each).edges:
+            column = rows.fact.column(name.column)
+            own = name if column is not None and column.type is SemanticType.TIME and column.expr is None else None
+        if own is not None:
+            times.append(Name((), own.column))
+    return default if default in times or len(set(times)) != 1 else times[0]
+
+
+def _without_ranges(
+    axis: TimeAxis, filters: Sequence[RowFilter], time_range: TimeRange | None
+) -> tuple[list[RowFilter], Ends]:
+    """Return the conditions on rows, and the ends of the time range; a condition on the time alone is one, too."""
+    kept = [each for each in filters if not axis.is_on(each.expression)]
+    ends = axis.ends(time_range)
+    for each in filters:
+        if each not in kept:
+            ends = both(ends, axis.ends_of(each.expression))
+    return kept, ends
+
+
+def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
+    wanted = _literal(value, dimension.grain, rows.build.dialect)
+    return null_safe(dimension_value(rows, dimension), wanted, rows.build.dialect)
+
+
+def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of an aggregate over the rows that meet the conditions, and its own."""
+    bound = [exp.paren(rows.bind(each), copy=False) for each in leaf.conditions]
+    columns = distinct_columns(leaf.aggregate.tree)
+    if columns:
+        parts = [rows.bind(replace(leaf.aggregate, tree=each)) for each in columns]
+        return _combinations(rows, parts, [*conditions, *bound])
+    own = exp.and_(*bound, copy=False) if bound else None
+    aggregate = with_condition(rows.bind(leaf.aggregate), own, rows.build.dialect)
+    return rows.select([aggregate]).where(*conditions, copy=False)
+
+
+def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of how many combinations of values rows have, none of the values missing."""
+    selected = [called(part, f"c{number}") for number, part in enumerate(parts)]
+    present = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
+    query = rows.select(selected).distinct(copy=False).where(*present, *conditions, copy=False)
+    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("combinations")))
+    return exp.select(exp.Count(this=exp.Star(), big_int=True), copy=False).from_(relation, copy=False)
+
+
+def _at_moment(
+    rows: Rows,
+    leaf: Leaf,
+    semi: SemiAdditive,
+    axis: TimeAxis,
+    conditions: Sequence[exp.Expr],
+    dimensions: Sequence[Keyed],
+) -> exp.Select:
+    """Return the query of a value that does not add up over time: at the last (first) moment, or the mean of all."""
+    over = _of_column(axis.over)
+    if semi.take == "average":
+        each = _aggregated(rows, leaf, conditions)
+        each.expressions[0].replace(called(each.expressions[0].copy(), "value"))
+        inner = exp.Subquery(
+            this=each.group_by(rows.bind(over), copy=False), alias=exp.TableAlias(this=identifier("moments"))
+        )
+        return exp.select(exp.Avg(this=column("value", "moments")), copy=False).from_(inner, copy=False)
+    build, plan = rows.build, rows.build.plan
+    among = Lookups(build, leaf.fact, alias=f"{rows.alias}__at", time=rows.time)
+    pick = exp.Min if semi.take == "first" else exp.Max
+    query = among.select([pick(this=among.bind(over))])
+    held = [each for each in plan.filters if axis.is_on(each.expression)]
+    where = row_conditions(among, plan, held)
+    where += [exp.paren(among.bind(each), copy=False) for each in leaf.conditions if axis.is_on(each)]
+    where += [_has_value(among, *each) for each in dimensions if axis.is_on(each[0].expression)]
+    where += [null_safe(among.own(name), rows.own(name), build.dialect) for name in semi.per]
+    if plan.time_range is not None:
+        where.append(in_range(among, plan.time_range))
+    moment = exp.Subquery(this=query.where(*where, copy=False))
+    return _aggregated(rows, leaf, [*conditions, exp.EQ(this=rows.bind(over), expression=moment)])
+
+
+def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFilter]) -> exp.Expr:
+    """Return the condition that one of the rows joined to a fact's row has the values, and meets the conditions."""
+    inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
+    conditions = [_has_value(inner, *each) for each in dimensions]
+    conditions += row_conditions(inner, rows.build.plan, filters)
+    query = inner.select([exp.Literal.number(1)])
+    for condition in (inner.same_row(rows), *conditions):
+        query = query.where(condition, copy=False)
+    return exp.Exists(this=query)
+
+
+class Lookups(Rows):
+    """The rows of a fact by themselves: what other sources say of a row is looked up, one value a query."""
+
+    def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
+        """Return a query of the fact alone."""
+        relation = self.build.relation(self.fact, self.alias)
+        return exp.select(*expressions, copy=False).from_(relation, copy=False)
+
+    def _value(self, path: Path, name: str) -> exp.Expr:
+        if not path.edges:
+            return super()._value(path, name)
+        return self._looked_up(path.edges, name, self.alias)
+
+    def _looked_up(self, edges: tuple[Edge, ...], name: str, parent: str) -> exp.Expr:
+        """Return the query for a column behind joins, whose first starts at `parent`."""
+        edge, alias = edges[0], self._free(f"{edges[0].name}__look")
+        source = self.names.model.sources[edge.target]
+        onward = edges[1:]
+        value = self._looked_up(onward, name, alias) if onward else self._column_of(edge.target, name, alias)
+        query = exp.select(value, copy=False).from_(self.build.relation(source, alias), copy=False)
+        near, far = self.names.model.sources[edge.source], source
+        for own, other in edge.pairs:
+            query = query.where(
+                exp.EQ(this=self._key(near, own, parent), expression=self._key(far, other, alias)), copy=False
+            )
+        for own_side, key, constant in edge.conditions:
+            place = self._key(near, key, parent) if own_side else self._key(far, key, alias)
+            query = query.where(exp.EQ(this=place, expression=exp.convert(constant)), copy=False)
+        return exp.Subquery(this=query)
+
+    def _column_of(self, source: str, name: str, alias: str) -> exp.Expr:
+        found = self.names.model.sources[source].column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, alias)
+        inner = self.names.computed(self.names.model.sources[source], found)
+
+        def value(of: Name) -> exp.Expr:
+            onward = self.names.graph.path(source, of.hops) if of.hops else Path(source)
+            if onward is None:
+                raise AssertionError(f"no path from {source} to {of}")
+            if onward.edges:
+                return self._looked_up(onward.edges, of.column, alias)
+            return self._column_of(source, of.column, alias)
+
+        return exp.paren(inner.bound(value), copy=False)
+
+
+def _of_column(name: Name) -> Expression:
+    return Expression(placeholder(0), (name,), None, str(name))
+
+
+def _literal(value: Any, grain: str | None, dialect: str) -> exp.Expr:
+    if grain is not None and value is not None:
+        kind: DateOrTimestamp = "timestamp" if grain in ("second", "minute", "hour") else "date"
+        moment = value if isinstance(value, date) else datetime.fromisoformat(str(value))
+        return literal(moment, kind, dialect)
+    if isinstance(value, date) and getattr(value, "tzinfo", None) is None:
+        return literal(value, "timestamp" if isinstance(value, datetime) else "date", dialect)
+    if not isinstance(value, _PLAIN) or (isinstance(value, float | Decimal) and not math.isfinite(value)):
+        raise NotPlacedError(f"a row is looked up by a value of a kind that has no literal: {type(value).__name__}")
+    return exp.convert(value)
+
+
+def _as_day(value: Any) -> date | datetime | None:
+    """Return the day of a calendar's key, None for one that is no day."""
+    try:
+        found = value if isinstance(value, date) else datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return None if isinstance(found, datetime) and found.time() != datetime.min.time() else found
