@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ktx_cli.connectors import base, reaching
 from ktx_cli.connectors.paths import option_file
-from ktx_cli.connectors.port import ConnectionTest, DatabaseSchema, QueryResult, Scope
+from ktx_cli.connectors.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.postgres_catalog import PostgresCatalog, list_relations
 from ktx_cli.connectors.postgres_locks import LockedReader
 from ktx_cli.connectors.postgres_parameters import FILES, KEPT_PARAMETERS, SSL_MODES, URL_PARAMETERS
@@ -68,6 +69,33 @@ class PostgresConnector(ServerConnector):
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
     _dropped = False
     """Whether a session came without the settings of its log-in; each statement then brings its own."""
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self._running: list[Any] = []
+        self._ending = threading.Lock()
+        super().__init__(spec)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`: the server is asked to cancel the statements of `query` that are under way."""
+        import psycopg
+
+        with self._ending:
+            for session in self._running:
+                try:
+                    session.cancel_safe(timeout=base.CONNECT_SECONDS)
+                except psycopg.Error:  # it has no connection any more, so nothing is under way
+                    continue
+
+    @contextmanager
+    def _under_way(self, session: Any) -> Iterator[None]:
+        """Let `interrupt` end what a session does inside, and nothing after it."""
+        with self._ending:
+            self._running.append(session)
+        try:
+            yield
+        finally:
+            with self._ending:
+                self._running.remove(session)
 
     def _connect(self) -> Any:
         import psycopg
@@ -207,7 +235,7 @@ class PostgresConnector(ServerConnector):
         return not session.closed and session.info.transaction_status == TransactionStatus.IDLE
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
-        with self._transaction(session) as cursor:
+        with self._under_way(session), self._transaction(session) as cursor:
             # stream() uses the extended protocol, which takes one statement only, and stops the server early.
             rows = cursor.stream(sql, parameters)
             kept, more = base.capped(rows, max_rows)

@@ -81,7 +81,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "cardinality": (EXIT_FAILED, "A join declared to one row finds several, so that rows would count twice."),
     "policy": (EXIT_FAILED, "A policy needs an attribute the caller did not give."),
     "hidden": (EXIT_FAILED, "A column, a measure or a source that must not be asked for."),
-    "not_verified": (EXIT_FAILED, "An answer came out differently when it was computed a second way."),
+    "not_verified": (EXIT_FAILED, "Numbers of an answer came out differently when they were recomputed from raw rows."),
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found something wrong."),
     "tests_failed": (EXIT_FAILED, "`ktx sl test` has a test that failed."),
     "evals_failed": (EXIT_FAILED, "`ktx eval` has an answer that is not the expected one."),

@@ -116,4 +116,4 @@ def _receipt(receipt: Mapping[str, Any]) -> Iterator[str]:
         paths = "; ".join(path["path"] for path in fact["paths"])
         yield f"{fact['rows']:,} rows of {fact['fact']}" + (f", by {paths}" if paths else "")
     verified = receipt["verified"]
-    yield f"computed a second way: {verified['rows']} of {verified['of']} rows, {len(verified['mismatches'])} differ"
+    yield f"recomputed from raw rows: {verified['rows']} of {verified['of']} rows, {len(verified['mismatches'])} differ"

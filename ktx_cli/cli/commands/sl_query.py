@@ -50,8 +50,16 @@ _ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
         AnswerFormat.TABLE,
     ),
     "verify": (
-        Annotated[bool, typer.Option("--verify", help="Compute some rows a second way; exit 1 where they differ.")],
-        False,
+        Annotated[
+            bool | None,
+            typer.Option(
+                "--verify/--no-verify",
+                show_default=False,
+                help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
+                "where there is a running, windowed, earlier or compared value.",
+            ),
+        ],
+        None,
     ),
     "receipt": (
         Annotated[bool, typer.Option("--receipt", help="Print the whole receipt; --json always has it.")],
@@ -70,7 +78,7 @@ def _register_query(commands: typer.Typer) -> None:
     @command(commands, "query", schema="sl-query")
     @with_question(_ANSWERING)
     def query(
-        session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool, receipt: bool
+        session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool | None, receipt: bool
     ) -> Result:
         """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
         if not execute or form is AnswerFormat.SQL:
@@ -171,16 +179,13 @@ def _table(told: Told) -> Table:
 
 def _notes(told: Told, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     """Yield what is said about an answer beside its rows."""
-    from ktx_cli.jobs.semantic.explaining import facts_told
+    from ktx_cli.jobs.semantic.explaining import facts_told, verified_told
 
     if told.totals is not None and form is AnswerFormat.CSV:
         yield f"totals: {', '.join(f'{name} = {value}' for name, value in told.totals.items())}"
     yield from facts_told(told.receipt)
     yield from (f"note: {each}" for each in told.receipt["notes"])
-    verified = told.receipt["verified"]
-    if verified is not None:
-        yield f"verified: {verified['rows']} of {verified['of']} rows computed a second way"
-        yield from (f"  not verified: {name}, {why}" for name, why in verified["skipped"].items())
+    yield from verified_told(told.receipt["verified"])
     if receipt:
         yield from render_plain([Fields(tuple(_receipt_rows(told)))]).splitlines()
         yield from told.sql.splitlines()

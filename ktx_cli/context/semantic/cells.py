@@ -28,7 +28,17 @@ from ktx_cli.context.semantic.expressions.names import Expression, Name, filled,
 from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import SemiAdditive
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment
-from ktx_cli.context.semantic.stretches import Ends, NotPlacedError, Stretch, TimeAxis, both, stretch, whole_stretch
+from ktx_cli.context.semantic.probing import is_over_time
+from ktx_cli.context.semantic.stretches import (
+    Ends,
+    NotPlacedError,
+    Period,
+    Stretch,
+    TimeAxis,
+    both,
+    stretch,
+    whole_stretch,
+)
 from ktx_cli.context.semantic.time import DateOrTimestamp, literal
 
 Run = Callable[[str], QueryResult]
@@ -51,11 +61,6 @@ _AGGREGATES: Final = "ktx_aggregates"
 """Alias of the query that holds the aggregates of one row."""
 
 
-def is_over_time(leaf: Leaf) -> bool:
-    """Say whether an aggregate counts rows of another time than its period: a window, or an earlier value."""
-    return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
-
-
 def unsupported(build: Build, formula: exp.Expr) -> str | None:
     """Return why a formula cannot be recomputed, None where it can."""
     for place in placeholders(formula):
@@ -69,6 +74,12 @@ def unsupported(build: Build, formula: exp.Expr) -> str | None:
         if leaf.treatment.semi_additive is not None and is_over_time(leaf):
             return "a window or an offset of a measure that is not additive over time"
     return None
+
+
+def leaf_of(output: Output) -> int | None:
+    """Return the number of the aggregate that an output is, None for one that is computed from aggregates."""
+    formula = output.formula.unnest()
+    return int(formula.name) if isinstance(formula, exp.Placeholder) else None
 
 
 class Cells:
@@ -97,18 +108,21 @@ class Cells:
         kept = [each for each in outputs if self.reason(each) is None]
         if not kept:
             return {}, {}
-        selected: list[exp.Expr] = [
+        formulas = [each for each in kept if leaf_of(each) is None]
+        selected = [
             called(filled(each.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
-            for index, each in enumerate(kept)
+            for index, each in enumerate(formulas)
         ]
-        selected += [column(f"a{number}", _AGGREGATES) for number in aggregates]
-        tree = exp.select(*selected, copy=False)
-        if aggregates:
-            inner = exp.select(*aggregates.values(), copy=False)
-            tree = tree.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES))), copy=False)
-        (values,) = self._run(fresh.with_queries(tree).sql(fresh.dialect)).rows
-        found = dict(zip((each.name for each in kept), values, strict=False))
-        return found, dict(zip(aggregates, values[len(kept) :], strict=True))
+        inner = exp.select(*aggregates.values(), copy=False)
+        if formulas:
+            of_leaves = [column(f"a{number}", _AGGREGATES) for number in aggregates]
+            relation = exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES)))
+            inner = exp.select(*selected, *of_leaves, copy=False).from_(relation, copy=False)
+        (values,) = self._run(fresh.with_queries(inner).sql(fresh.dialect)).rows
+        leaves = dict(zip(aggregates, values[len(formulas) :], strict=True))
+        found = dict(zip((each.name for each in formulas), values, strict=False))
+        bare = {each.name: leaves[place] for each in kept if (place := leaf_of(each)) is not None}
+        return found | bare, leaves
 
     def reason(self, output: Output) -> str | None:
         """Return why an output has no place in time, None where it has."""
@@ -184,7 +198,7 @@ class Cells:
             over = None if found is None else Name((), found.name)
         elif treatment.cumulative is None and treatment.time is None:
             over = _asked_time(rows, over)
-        return None if over is None else TimeAxis(rows, over, self._find_days)
+        return None if over is None else TimeAxis(rows, over, self._find_days, self._has_value)
 
     def _in_stretch(
         self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
@@ -213,6 +227,17 @@ class Cells:
         if key not in self._calendars:
             self._calendars[key] = self._look_up_days(edge, expression, value)
         return self._calendars[key]
+
+    def _has_value(self, edge: Edge, expression: Expression, value: Any, period: Period) -> bool:
+        """Say whether a calendar has a value on any day of a period; a day it does not have has none."""
+        rows = Rows(self._build.again(), edge.target)
+        days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
+        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
+        counts = [exp.Count(this=exp.Star(), big_int=True)]
+        counts.append(exp.Count(this=exp.Case(ifs=[exp.If(this=wanted, true=exp.Literal.number(1))]), big_int=True))
+        query = rows.select(counts).where(in_range(rows, days), copy=False)
+        ((every, having),) = self._run(rows.build.with_queries(query).sql(rows.build.dialect)).rows
+        return bool(int(having)) or (value is None and not int(every))
 
     def _look_up_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
         rows = Rows(self._build.again(), edge.target)

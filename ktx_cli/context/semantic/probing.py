@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from ktx_cli.connectors.port import Connector
 from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier
+from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.rows import Joined, Rows
 from ktx_cli.context.semantic.compiling.statement import Compiled
 from ktx_cli.context.semantic.compiling.times import in_range
 from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.names import Expression
 from ktx_cli.context.semantic.graph import Edge
 from ktx_cli.context.semantic.model import Source
+from ktx_cli.context.semantic.planning.plan import Leaf
 from ktx_cli.context.semantic.time import capacity
 from ktx_cli.core.text import plural
 
@@ -29,11 +33,16 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How many rows of a fact the answer is made of (before conditions on other sources), and what its joins missed."""
+    """How many rows of a fact the answer is made of, and what its joins missed.
+
+    `rows`: after policies, the question's filters, its time range, and what all measures leave out. `counted`: by the
+    number of an aggregate with conditions of its own, after these too.
+    """
 
     fact: str
     rows: int
     unmatched: tuple[Unmatched, ...]
+    counted: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class ProbePlan:
     build: Build
     rows: Rows
     by_key: bool
+    counted: tuple[int, ...] = ()
 
     def run(self, connector: Connector) -> Probe:
         """Count the rows of the fact and those its joins found nothing for.
@@ -64,14 +74,22 @@ class ProbePlan:
             raise _doubled(self.build, self.rows, joins, connector, joined_rows, alone)
         if self.by_key and int(values[2]):
             raise _not_unique(self.rows.fact, int(values[2]))
-        return Probe(self.fact, alone, tuple(each for each in unmatched if each.null_keys or each.dangling))
+        kept, *counted = values[3 + 2 * len(joins) :]
+        return Probe(
+            self.fact,
+            int(kept or 0),
+            tuple(each for each in unmatched if each.null_keys or each.dangling),
+            {number: int(count or 0) for number, count in zip(self.counted, counted, strict=True)},
+        )
 
 
 def plan_probe(build: Build, fact: str) -> ProbePlan:
     """Return what counts the rows of a fact and those its joins find nothing for, in one statement."""
     rows = _joined_rows(build, fact)
+    kept = _Kept(rows)
+    where = kept.where
+    of_leaves = kept.of_leaves()
     joins = list(rows.joins.values())
-    where = _own_conditions(rows)
     counts: list[exp.Expr] = [called(exp.Count(this=exp.Star(), big_int=True), "joined")]
     counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
     by_key = build.use(fact).by_key
@@ -80,10 +98,110 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
         missing, found = _ends(joined)
         counts.append(called(_count_if(missing), f"null_{number}"))
         counts.append(called(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
+    counts.append(called(kept.of_all(), "kept"))
+    counts += [called(count, f"counted_{number}") for number, count in of_leaves.items()]
     query = rows.select(counts)
     for condition in where:
         query = query.where(condition.copy(), copy=False)
-    return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key)
+    return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key, tuple(of_leaves))
+
+
+class _Kept:
+    """Counts the rows that the question's conditions keep, and of these those that an aggregate's own keep.
+
+    `where`: the conditions on the fact's own columns, which the whole statement holds.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._conditions: list[exp.Expr] = []
+        self.where: list[exp.Expr] = []
+        self._add_range()
+        self._add_filters()
+
+    def _add_range(self) -> None:
+        """Add the time range: of what accumulates alone its end; an earlier value has another one."""
+        rows, asked = self._rows, self._rows.build.plan.time_range
+        over_time = [is_over_time(each) for each in _leaves(rows)]
+        if asked is not None and over_time and all(over_time):
+            asked = replace(asked, start=None)
+            if asked.end is None or any(each.treatment.offset for each in _leaves(rows)):
+                return
+        if asked is None:
+            return
+        alone = Rows(rows.build, rows.fact.name, time=rows.time)
+        try:
+            condition = in_range(alone, asked)
+            if alone.joins or any(over_time):
+                self._conditions.append(in_range(rows, asked))
+            else:
+                self.where.append(condition)
+        except SemanticError:  # the fact has no such time: the statement itself said so, or does not need it
+            return
+
+    def _add_filters(self) -> None:
+        """Add the question's filters."""
+        rows, others = self._rows, []
+        for each in rows.build.plan.filters:
+            if each.facts is not None and rows.fact.name not in each.facts:
+                continue
+            alone = Rows(rows.build, rows.fact.name, time=rows.time)
+            bound = alone.bind(each.expression)
+            if alone.joins:
+                others.append(each)
+            else:
+                self.where.append(exp.paren(bound, copy=False))
+        if others:
+            use = rows.build.use(rows.fact.name)
+            how = dict(use.filters)
+            self._conditions += row_conditions(rows, rows.build.plan, others)
+            use.filters = how  # as the answer's own statement holds them
+
+    def count(self, *own: exp.Expr) -> exp.Expr:
+        """Return the count of the rows that meet the conditions."""
+        conditions = [*(each.copy() for each in self._conditions), *own]
+        if not conditions:
+            return exp.Count(this=exp.Star(), big_int=True)
+        if not any(each.find(exp.Query) for each in conditions):
+            return _count_if(exp.and_(*conditions, copy=False))
+        query = self._rows.select([exp.Count(this=exp.Star(), big_int=True)])
+        return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
+
+    def of_all(self) -> exp.Expr:
+        """Return the count of the rows that any aggregate counts."""
+        leaves = [each for each in _leaves(self._rows) if each.nested is None]
+        conditions = [own_conditions(each) for each in leaves]
+        if not all(conditions) or not leaves:
+            return self.count()
+        own = {tuple(each.key for each in found): found for found in conditions}
+        each_own = [exp.and_(*self._bound(found), copy=False) for found in own.values()]
+        return self.count(exp.paren(exp.or_(*each_own, copy=False), copy=False))
+
+    def _bound(self, conditions: Sequence[Expression]) -> list[exp.Expr]:
+        return [exp.paren(self._rows.bind(each), copy=False) for each in conditions]
+
+    def of_leaves(self) -> dict[int, exp.Expr]:
+        """Return the counts for the aggregates with conditions of their own, by their numbers."""
+        rows = self._rows
+        found = {}
+        for number, leaf in enumerate(rows.build.plan.leaves):
+            own = own_conditions(leaf)
+            if leaf.fact == rows.fact.name and own and leaf.nested is None and not is_over_time(leaf):
+                found[number] = self.count(*self._bound(own))
+        return found
+
+
+def is_over_time(leaf: Leaf) -> bool:
+    """Say whether an aggregate counts rows of another time than its period: a window, or an earlier value."""
+    return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
+
+
+def own_conditions(leaf: Leaf) -> list[Expression]:
+    """Return the conditions of an aggregate itself: of its measures, and its FILTER."""
+    tree = leaf.aggregate.tree
+    if not isinstance(tree, exp.Filter):
+        return list(leaf.conditions)
+    return [*leaf.conditions, replace(leaf.aggregate, tree=tree.expression.this)]
 
 
 def require_periods(compiled: Compiled, connector: Connector) -> None:
@@ -110,31 +228,8 @@ def _joined_rows(build: Build, fact: str) -> Rows:
     return rows
 
 
-def _own_conditions(rows: Rows) -> list[exp.Expr]:
-    """Return the question's conditions that read the fact's own columns alone."""
-    build, plan = rows.build, rows.build.plan
-    found = []
-    if plan.time_range is not None and not _treated(build, rows.fact.name):
-        alone = Rows(build, rows.fact.name, time=rows.time)
-        try:
-            condition = in_range(alone, plan.time_range)
-        except SemanticError:  # the fact has no such time: the statement itself said so, or does not need it
-            condition = None
-        if condition is not None and not alone.joins:
-            found.append(condition)
-    for each in plan.filters:
-        if each.facts is not None and rows.fact.name not in each.facts:
-            continue
-        alone = Rows(build, rows.fact.name, time=rows.time)
-        bound = alone.bind(each.expression)
-        if not alone.joins:
-            found.append(exp.paren(bound, copy=False))
-    return found
-
-
-def _treated(build: Build, fact: str) -> bool:
-    """Say whether rows outside the time range count too."""
-    return any(leaf.fact == fact and (leaf.treatment.cumulative or leaf.treatment.offset) for leaf in build.plan.leaves)
+def _leaves(rows: Rows) -> list[Leaf]:
+    return [each for each in rows.build.plan.leaves if each.fact == rows.fact.name]
 
 
 def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:

@@ -156,13 +156,18 @@ FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datet
 """Takes a join to a calendar, an expression over its columns, and its value; returns the first and the last day."""
 
 
+HasValue = Callable[[Edge, Expression, Any, Period], bool]
+"""Takes the same and a period; says whether the calendar has the value on any day in it."""
+
+
 class TimeAxis:
     """The time of a fact, by which the values of a window, an offset or a comparison go; `over` is its column."""
 
-    def __init__(self, rows: Rows, over: Name, find_days: FindDays) -> None:
+    def __init__(self, rows: Rows, over: Name, find_days: FindDays, has_value: HasValue) -> None:
         self.over = over
         self._rows = rows
         self._find_days = find_days
+        self._has_value = has_value
         self._source: Source = rows.fact
         self._calendar = rows.names.model.calendar
 
@@ -189,13 +194,12 @@ class TimeAxis:
 
     def ends_of(self, condition: Expression) -> Ends:
         """Return the ends of a condition on this time alone, which counts as a time range."""
-        edges = {self._edge(name, condition) for name in condition.names}
-        edge = edges.pop()
-        if not edges and edge is not None:
+        edge = self._calendar_of(condition)
+        if edge is not None:
             days = self._find_days(edge, _of_far_side(condition), True)
             if days is not None:
                 return days[0], later(instant(days[1]), 1, DAY)
-        elif not edges and isinstance(condition.tree, exp.Binary | exp.Between):
+        elif isinstance(condition.tree, exp.Binary | exp.Between):
             found = self._compared(condition)
             if found is not None:
                 return found
@@ -226,22 +230,47 @@ class TimeAxis:
     def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
         """Return what the time dimensions of a row denote together, None where there are none.
 
-        The finest is the axis, and each other one must hold all of it or nothing.
+        The finest is the axis. Every other one must hold all of it, or it is of another time and the row of none.
         """
         on_it = [(each, value) for each, value in dimensions if self.is_on(each.expression)]
-        if not on_it:
+        found: list[Period] = []
+        attributes: list[tuple[Dimension, Any, NotPlacedError]] = []
+        for each, value in on_it:
+            try:
+                found.append(self._bounds(each, value))
+            except NotPlacedError as error:
+                attributes.append((each, value, error))
+        if not found:
+            if attributes:
+                raise attributes[0][2]
             return None
-        found = sorted((self._bounds(*each) for each in on_it), key=lambda each: each.end - each.start)
+        found.sort(key=lambda each: each.end - each.start)
         finest = found[0]
+        empty = Period(finest.start, finest.start, finest.grain)
         for other in found[1:]:
             if other.end <= finest.start or finest.end <= other.start:
-                return Period(finest.start, finest.start, finest.grain)
+                return empty
             if finest.start < other.start or other.end < finest.end:
                 raise NotPlacedError(f"periods of {other.grain} and {finest.grain} overlap")
-        return finest
+        return finest if all(self._has(finest, *each) for each in attributes) else empty
+
+    def _has(self, period: Period, dimension: Dimension, value: Any, error: NotPlacedError) -> bool:
+        """Say whether a calendar has a value in a period: the name of a month, whether it is a holiday."""
+        edge = self._calendar_of(dimension.expression)
+        if edge is None:
+            raise error
+        return period.is_empty or self._has_value(edge, _of_far_side(dimension.expression), value, period)
+
+    def _calendar_of(self, expression: Expression) -> Edge | None:
+        """Return the one join to a calendar behind which all of an expression is, None where there is no such."""
+        edges = {self._edge(name, expression) for name in expression.names}
+        return edges.pop() if len(edges) == 1 else None
 
     def _bounds(self, dimension: Dimension, value: Any) -> Period:
+        edge = self._calendar_of(dimension.expression)
         if value is None:
+            if edge is not None:
+                raise NotPlacedError(f"`{dimension.asked}` has no value")
             return Period(datetime.min, datetime.min, None)
         grain = dimension.grain or self._grain(dimension.expression)
         if grain is None and self.is_exactly(dimension.expression) and _is_date(value):
@@ -249,9 +278,7 @@ class TimeAxis:
         if grain is not None:
             start = _moment(value, dimension)
             return Period(start, later(start, 1, grain), grain)
-        edges = {self._edge(name, dimension.expression) for name in dimension.expression.names}
-        edge = edges.pop()
-        if edge is not None and not edges:
+        if edge is not None:
             return self._of_calendar(edge, dimension, value)
         raise NotPlacedError(f"the periods of `{dimension.asked}` are not known")
 
@@ -365,4 +392,4 @@ def _moment(value: Any, dimension: Dimension) -> datetime:
     try:
         return instant(value if isinstance(value, date) else datetime.fromisoformat(str(value)))
     except ValueError:
-        raise NotPlacedError(f"`{dimension.asked}` has the value {value!r}, which is not a time") from None
+        raise NotPlacedError(f"`{dimension.asked}` has a value that is not a time") from None

@@ -17,10 +17,11 @@ from sqlglot import exp
 
 from ktx_cli.connectors.deadlines import ended_at, is_interruptible
 from ktx_cli.connectors.port import Connector, QueryResult
-from ktx_cli.context.semantic.cells import Cells, is_over_time, unsupported
+from ktx_cli.context.semantic.cells import Cells, leaf_of, unsupported
 from ktx_cli.context.semantic.compiling.build import Build
 from ktx_cli.context.semantic.expressions.names import placeholders
 from ktx_cli.context.semantic.planning.plan import Output, Plan
+from ktx_cli.context.semantic.probing import is_over_time
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 
@@ -116,9 +117,12 @@ def verify_sample(
     `statement_seconds`: how long its statement took, which says how long this may take. A statement of this that the
     database refuses costs no answer: the result says so.
     """
-    outputs = [each for each in build.plan.outputs if _is_over_time(build.plan, each)]
-    if not outputs:
+    over_time = [each for each in build.plan.outputs if _is_over_time(build.plan, each)]
+    if not over_time:
         return None
+    # The time goes to more rows rather than to what is computed from numbers that stand beside it.
+    bare = {leaf_of(each) for each in build.plan.outputs}
+    outputs = [each for each in over_time if leaf_of(each) is not None or not _numbers(each) <= bare]
     seconds = max(LEAST_SECONDS, SHARE * statement_seconds)
     run = _Verification(build, connector, outputs, seconds, sampled=True, expected=statement_seconds)
     return _without_changed(run.run(rows, SAMPLE), build.plan, ask_again)
@@ -140,6 +144,10 @@ def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) ->
         return found
     changed = "rows changed while they were checked"
     return replace(found, mismatches=kept, stopped=found.stopped or changed)
+
+
+def _numbers(output: Output) -> set[int]:
+    return {int(place.name) for place in placeholders(output.formula)}
 
 
 def _is_over_time(plan: Plan, output: Output) -> bool:

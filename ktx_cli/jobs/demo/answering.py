@@ -1,4 +1,4 @@
-"""Asks the demo's semantic layer a question, and checks the answer a second way."""
+"""Asks the demo's semantic layer a question, and recomputes every row of the answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Asked:
 
 
 def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> Asked:
-    """Return the verified answer; raises as `ask_layer`, and `KtxError` where the second way gives other numbers."""
+    """Return the verified answer; raises as `ask_layer`, and `KtxError` where recomputed numbers differ."""
     layout = Layout(folder)
     asked = LayerQuestion(question.query, question.connection, verified=True)
     answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ)

@@ -99,6 +99,9 @@ class Asker:
             environ=self.environ,
             means=Means(load=self._layer, opener=self.pool.open),
         )
+        error = told.error()
+        if error is not None:
+            raise error
         _require_whole(None if told.cut == "rows" and "limit" in query else told.cut, case)
         return Answer(told.columns, told.rows, bool(query.get("order_by")))
 

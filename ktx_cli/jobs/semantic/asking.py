@@ -57,19 +57,19 @@ class Told:
             "receipt": dict(self.receipt),
         }
 
-    def error(self) -> KtxError | None:
-        """Return the error for an answer that a second computation does not agree with."""
+    def error(self, *, values: bool = True) -> KtxError | None:
+        """Return the error for an answer whose recomputed numbers differ; without `values` it names none of them."""
         if not self.mismatches:
             return None
         verified = self.receipt["verified"]
         first = verified["mismatches"][0] if verified and verified["mismatches"] else None
-        where = "" if first is None else f", the first is {_cell(first)}"
+        where = "" if first is None or not values else f", the first is {_cell(first)}"
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         return KtxError(
             f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
-            hint="do not use the answer; receipt.verified of --json lists what differs, ktx sl explain shows how it was "
-            "computed. This is a defect of ktx or of its definitions: report it with both",
-            details={"verified": verified},
+            hint="do not use the answer: this is a defect of ktx or of its definitions. --json lists what differs in "
+            "receipt.verified, ktx sl explain shows how it was computed; report it with both",
+            details={"verified": verified} if values else {"mismatches": self.mismatches},
             code="not_verified",
         )
 

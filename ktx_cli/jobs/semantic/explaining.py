@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import database_of, require_defined
 from ktx_cli.jobs.semantic.layers import LoadLayer, broken_files_told, load_layer, the_layer
 from ktx_cli.jobs.semantic.questions import Question, shaped
@@ -17,7 +18,7 @@ HOW: Final[Mapping[str, str]] = {
     "where": "keeps rows",
     "semi_join": "keeps rows that have such a joined row",
     "having": "keeps finished rows",
-    "measure": "what the measure counts",
+    "segment": "a segment of the question",
 }
 """What a filter does, by where it stands."""
 
@@ -83,13 +84,51 @@ def explain_question(
 
 
 def facts_told(receipt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each."""
+    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
+
+    A measure with conditions of its own has them below it.
+    """
     for fact in receipt["facts"]:
-        rows = "" if fact["rows"] is None else f", {fact['rows']:,} rows"
-        yield f"fact {fact['fact']}{rows}: {', '.join(fact['aggregates'])}"
+        yield f"fact {fact['fact']}{_rows(fact)}: {', '.join(fact['aggregates'])}"
         yield from (f"  path {each['path']} ({each['why']})" for each in fact["paths"])
-        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in fact["filters"])
+        shared = [each for each in fact["filters"] if each["measure"] is None]
+        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in shared)
+        for measure in fact["measures"]:
+            yield from _measure_told(fact["fact"], measure)
         yield from (_unmatched(each) for each in fact["unmatched"])
+
+
+def _measure_told(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
+    own = [each for each in measure["filters"] if each["measure"] is not None]
+    if not own:
+        return
+    earlier = "" if measure["earlier"] is None else f", {measure['earlier']} earlier"
+    name = measure["measure"].removeprefix(f"{fact}.")
+    yield f"  measure {name}{earlier}{_rows(measure)}: {measure['aggregate']}"
+    for each in own:
+        around = "" if each["measure"] == measure["measure"] else f" (of {each['measure'].removeprefix(f'{fact}.')})"
+        yield f"    filter {each['expr']}{around}"
+
+
+def _rows(counted: Mapping[str, Any]) -> str:
+    return "" if counted["rows"] is None else f", {plural(counted['rows'], 'row')}"
+
+
+def verified_told(verified: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what was recomputed of an answer and what was not, a line each."""
+    if verified is None:
+        return
+    if verified["rows"]:
+        rows = f"{verified['rows']:,} of {plural(verified['of'], 'row')}"
+        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if _is_part(verified) else ""
+        yield f"verified: {plural(verified['numbers'], 'number')} in {rows}, recomputed from raw rows{why}"
+    elif verified["stopped"]:
+        yield f"not verified: {verified['stopped']}"
+    yield from (f"not verified: `{name}`: {why}" for name, why in verified["skipped"].items())
+
+
+def _is_part(verified: Mapping[str, Any]) -> bool:
+    return bool(verified["sampled"]) and verified["rows"] < verified["of"]
 
 
 def _unmatched(join: Mapping[str, Any]) -> str:

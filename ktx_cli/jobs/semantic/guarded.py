@@ -19,7 +19,15 @@ from ktx_cli.connectors.guard.servers import EITHER, Server, server_of
 from ktx_cli.connectors.guard.unknown import with_hint
 from ktx_cli.connectors.guard.written import CHECKED
 from ktx_cli.connectors.opening import Opener, open_connection
-from ktx_cli.connectors.port import ConnectionTest, Connector, DatabaseSchema, Evident, Interruptible, QueryResult, Scope
+from ktx_cli.connectors.port import (
+    ConnectionTest,
+    Connector,
+    DatabaseSchema,
+    Evident,
+    Interruptible,
+    QueryResult,
+    Scope,
+)
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.connectors.scope import parse_name
 from ktx_cli.context.scan.catalog import load_manifest

@@ -18,8 +18,8 @@ class Question:
 
     `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
     `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for
-    policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of it, where numbers
-    count rows of another time than their period.
+    policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of them, where
+    numbers count rows of another time than their period.
     """
 
     query: Mapping[str, Any]

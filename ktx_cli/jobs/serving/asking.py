@@ -142,12 +142,13 @@ def _require_open(project: ServedProject, model: Model | None, sql: str) -> None
 
 
 def _require_verified(told: Told, privacy: bool) -> None:
-    error = told.error()
+    error = told.error(values=not privacy)
     if error is not None:
         raise KtxError(
             error.message,
-            hint="do not use the answer; look at the joins with sl_explain",
-            details={"mismatches": told.mismatches} if privacy else error.details,
+            hint="do not use the answer, and tell the user: this is a defect of ktx or of its definitions; sl_explain "
+            "shows how it was computed",
+            details=error.details,
             code=error.code,
         )
 

@@ -20,7 +20,11 @@ Part = Literal["rows", "sql", "receipt"]
 class AskLayer(LayerQuestion):
     """A question, and what of its answer to give."""
 
-    verify: bool = Field(False, description="Compute numbers of the answer a second way, and refuse where they differ.")
+    verify: bool | None = Field(
+        None,
+        description="Recompute every row from raw rows (true) or none (false), and refuse where a number differs. "
+        "Without it: a sample, where there is a running, windowed, earlier or compared value.",
+    )
     include: list[Part] = Field(
         ["rows", "sql", "receipt"],
         min_length=1,

@@ -114,7 +114,7 @@ class LayerQuestion(Input):
     )
     connection: Connection | None = Field(None, description="The database; needed where several have a semantic layer.")
 
-    def question(self, *, verified: bool = False) -> Question:
+    def question(self, *, verified: bool | None = None) -> Question:
         """Return the question as the floors below take it."""
         query = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(_OUTSIDE))
         query["limit"] = self.limit

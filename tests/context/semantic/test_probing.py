@@ -46,7 +46,7 @@ def by(*dimensions: str, **more: Any) -> dict[str, Any]:
     [
         (by(), len(ORDERS)),
         (by(filters=["orders.status = 'paid'"]), sum(each["status"] == "paid" for each in ORDERS)),
-        (by(filters=["customers.tier = 'gold'"]), len(ORDERS)),
+        (by(filters=["customers.tier = 'gold'"]), sum(CUSTOMERS.get(key, [None] * 4)[3] == "gold" for key in KEYS)),
         (
             by(time_range={"start": "2024-01-01", "end": "2024-02-01"}),
             sum((each["placed_at"].year, each["placed_at"].month) == (2024, 1) for each in ORDERS),

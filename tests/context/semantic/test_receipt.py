@@ -57,7 +57,7 @@ def test_paths_and_why(query: dict[str, Any], paths: list[tuple[str, str]], shop
         (ORDERS | {"filters": ["lines.quantity > 1"]}, [("lines.quantity > 1", "semi_join")], []),
         (ORDERS | {"filters": ["orders > 1"]}, [], ["orders > 1"]),
         (ORDERS | {"having": ["orders > 1"]}, [], ["orders > 1"]),
-        (ORDERS | {"segments": ["orders.done"]}, [("orders.done", "measure")], []),
+        (ORDERS | {"segments": ["orders.done"]}, [("orders.done", "segment")], []),
         ({"measures": ["orders.gifts"]}, [("gift = TRUE", "measure")], []),
     ],
 )

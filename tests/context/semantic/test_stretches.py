@@ -8,7 +8,8 @@ import pytest
 
 from ktx_cli.context.semantic.model import CalendarSettings, Cumulative, Span
 from ktx_cli.context.semantic.planning.plan import Treatment
-from ktx_cli.context.semantic.stretches import Stretch, stretch
+from ktx_cli.context.semantic.stretches import NotPlacedError, Period, Stretch, stretch, whole_stretch
+from ktx_cli.context.semantic.time import later
 
 CALENDAR = CalendarSettings()
 MARCH_ON = (date(2024, 3, 20), date(2024, 5, 4))

@@ -54,13 +54,14 @@ def _without_measures(source: Source, written: str) -> SemanticError:
 class Measures:
     """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
 
-    `named`: the expressions a question gives names, by these: text and tree.
+    `named`: the expressions a question gives names, by these: text and tree. `named_by`: see `Plan`.
     """
 
     def __init__(self, names: Names, segments: Sequence[str] = (), kept: dict[str, int] | None = None) -> None:
         self._names = names
         self._kept = kept or {}
         self.leaves: list[Leaf] = []
+        self.named_by: dict[int, list[tuple[str, ...]]] = {}
         self.named: dict[str, tuple[str, exp.Expr]] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._segments = [self._segment(ref) for ref in segments]
@@ -221,7 +222,7 @@ class Measures:
         conditions += self._segments_of(fact, source)
         home = None if source is None else source.name
         leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
-        return self._number(leaf)
+        return self._number(leaf, context)
 
     def _aggregate_names(self, aggregate: exp.Expr, source: Source | None, text: str, what: str) -> Expression:
         if source is None:
@@ -305,13 +306,16 @@ class Measures:
                 )
             nested = Nested(keys, tuple(formulas))
             leaf = Leaf(source.name, expression, kind_of(aggregate), (), context.treatment, nested, source.name)
-            aggregate.replace(self._number(leaf))
+            aggregate.replace(self._number(leaf, context))
         return exact_divisions(copy.this)
 
-    def _number(self, leaf: Leaf) -> exp.Placeholder:
+    def _number(self, leaf: Leaf, context: Context) -> exp.Placeholder:
         number = self._numbers.setdefault(leaf.key, len(self.leaves))
         if number == len(self.leaves):
             self.leaves.append(leaf)
+        found = self.named_by.setdefault(number, [])
+        if context.open not in found:
+            found.append(context.open)
         return placeholder(number)
 
 

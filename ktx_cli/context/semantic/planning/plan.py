@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -123,7 +124,8 @@ class Order:
 class Plan:
     """A question with every name found.
 
-    In `having` and `order` the numbers from 0 are leaves, those below are dimensions: -1 the first.
+    In `having` and `order` the numbers from 0 are leaves, those below are dimensions: -1 the first. `named_by`: by the
+    number of a leaf the measures it was found in, each with those around it, outermost first.
     """
 
     query: Query
@@ -137,6 +139,7 @@ class Plan:
     timezone: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     having_texts: tuple[str, ...] = ()
+    named_by: Mapping[int, Sequence[tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def composed(self) -> tuple[str, ...]:

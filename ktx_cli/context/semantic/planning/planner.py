@@ -75,6 +75,7 @@ class Planner:
             query.timezone or self._model.calendar.timezone,
             parameters=self._parameters,
             having_texts=(*self._result_texts, *query.having),
+            named_by=measures.named_by,
         )
 
     def _find_facts(self) -> None:
