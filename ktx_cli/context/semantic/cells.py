@@ -242,9 +242,7 @@ class Cells:
     def _look_up_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
         rows = Rows(self._build.again(), edge.target)
         day = rows.bind(_of_column(Name((), edge.pairs[0][1])))
-        wanted = rows.bind(expression)
-        if value is not True:
-            wanted = null_safe(wanted, _literal(value, None, rows.build.dialect), rows.build.dialect)
+        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
         ends = rows.select([called(exp.Min(this=day), "first"), called(exp.Max(this=day.copy()), "last")])
         (found,) = self._run(rows.build.with_queries(ends.where(wanted)).sql(rows.build.dialect)).rows
         first, last = _as_day(found[0]), _as_day(found[1])
@@ -281,12 +279,14 @@ def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
 def _without_ranges(
     axis: TimeAxis, filters: Sequence[RowFilter], time_range: TimeRange | None
 ) -> tuple[list[RowFilter], Ends]:
-    """Return the conditions on rows, and the ends of the time range; a condition on the time alone is one, too."""
-    kept = [each for each in filters if not axis.is_on(each.expression)]
-    ends = axis.ends(time_range)
+    """Return the conditions on rows, and the ends of the time range; a comparison of the time alone is one, too."""
+    kept, ends = [], axis.ends(time_range)
     for each in filters:
-        if each not in kept:
-            ends = both(ends, axis.ends_of(each.expression))
+        found = axis.ends_of(each.expression)
+        if found is None:
+            kept.append(each)
+        else:
+            ends = both(ends, found)
     return kept, ends
 
 

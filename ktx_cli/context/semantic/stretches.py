@@ -177,12 +177,16 @@ class TimeAxis:
 
     def is_exactly(self, expression: Expression) -> bool:
         """Say whether an expression is the time itself: the column, or the key of a calendar joined by it."""
-        if not self.is_on(expression) or not isinstance(expression.tree, exp.Placeholder):
-            return False
-        name = self._own_time(expression.names[0])
-        assert name is not None
-        edge = self._edge(name, expression)
-        return name.column == self.over.column if edge is None else (self.over.column, name.column) in edge.pairs
+        plain = isinstance(expression.tree, exp.Placeholder)
+        return plain and self.is_on(expression) and self._is_time(expression.names[0], expression)
+
+    def _is_time(self, name: Name, expression: Expression) -> bool:
+        """Say whether a name on this time is the time itself, or the key of a calendar joined by it."""
+        own = self._own_time(name)
+        edge = None if own is None else self._edge(own, expression)
+        if own is None or edge is None:
+            return own is not None and own.column == self.over.column
+        return (self.over.column, own.column) in edge.pairs
 
     def ends(self, asked: TimeRange | None) -> Ends:
         """Return the ends of the question's time range where it is about this time; it cuts no other one."""
@@ -192,25 +196,19 @@ class TimeAxis:
             raise NotPlacedError(f"the time range is on `{asked.expression.text}`, not on `{self.over}`")
         return asked.start, asked.end
 
-    def ends_of(self, condition: Expression) -> Ends:
-        """Return the ends of a condition on this time alone, which counts as a time range."""
-        edge = self._calendar_of(condition)
-        if edge is not None:
-            days = self._find_days(edge, _of_far_side(condition), True)
-            if days is not None:
-                return days[0], later(instant(days[1]), 1, DAY)
-        elif isinstance(condition.tree, exp.Binary | exp.Between):
-            found = self._compared(condition)
-            if found is not None:
-                return found
-        raise NotPlacedError(f"the filter `{condition.text}` is no stretch of time")
+    def ends_of(self, condition: Expression) -> Ends | None:
+        """Return the ends of `time >= '2025-01-01'` and the like, which counts as a time range.
 
-    def _compared(self, condition: Expression) -> Ends | None:
-        """Return the ends of `time >= '2025-01-01'` and the like, None for another condition or another clock."""
+        None for any other condition, which keeps rows as all others do.
+        """
+        if not self.is_on(condition) or len(condition.names) > 1 or not self._is_time(condition.names[0], condition):
+            return None
         tree, (_, column) = condition.tree, self._column(condition)
         clock = self._rows.build.clock(column)
         by_day = column is not None and column.is_date
-        if not isinstance(tree.this, exp.Placeholder) or not (by_day or clock.source == clock.target):
+        if not isinstance(tree, exp.Binary | exp.Between) or not isinstance(tree.this, exp.Placeholder):
+            return None
+        if not (by_day or clock.source == clock.target):
             return None
         if isinstance(tree, exp.Between):
             low, high = _written(tree.args["low"]), _written(tree.args["high"])

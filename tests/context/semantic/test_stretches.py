@@ -42,17 +42,68 @@ def at(text: str) -> datetime:
 def test_from_when_to_when(
     period: str, grain: str, treatment: Treatment, asked: tuple[date | None, date | None], start: str, end: str
 ) -> None:
-    found = stretch(date.fromisoformat(period), grain, treatment, asked, CALENDAR)
-    assert found == Stretch(at(start), at(end))
+    assert stretch(whole(period, grain), treatment, asked, CALENDAR) == Stretch(at(start), at(end))
 
 
-def test_to_date_begins_with_the_whole_period() -> None:
-    treatment = Treatment(cumulative=Cumulative(to_date="year"))
-    assert stretch(date(2024, 5, 1), "month", treatment, MARCH_ON, CALENDAR) == Stretch(
-        at("2024-01-01"), at("2024-05-04")
-    )
+def whole(period: str, grain: str) -> Period:
+    return Period(at(period), later(at(period), 1, grain), grain)
+
+
+@pytest.mark.table(
+    ("to_date", "period", "grain", "asked", "start", "end"),
+    [
+        ("year", "2024-05-01", "month", OPEN, "2024-01-01", "2024-06-01"),
+        ("year", "2024-05-01", "month", MARCH_ON, "2024-01-01", "2024-05-04"),
+        ("month", "2024-01-01", "quarter", OPEN, "2024-03-01", "2024-04-01"),
+        ("month", "2024-01-01", "quarter", (None, date(2024, 2, 10)), "2024-02-01", "2024-02-10"),
+        ("month", "2024-01-29", "week", OPEN, "2024-02-01", "2024-02-05"),
+        ("month", "2024-02-26", "week", OPEN, "2024-03-01", "2024-03-04"),
+        ("week", "2024-01-01", "month", OPEN, "2024-01-29", "2024-02-01"),
+        ("fiscal_year", "2024-01-01", "year", OPEN, "2024-10-01", "2025-01-01"),
+    ],
+)
+def test_to_date_counts_to_the_end_of_the_period(
+    to_date: str, period: str, grain: str, asked: tuple[date | None, date | None], start: str, end: str
+) -> None:
+    treatment = Treatment(cumulative=Cumulative(to_date=to_date))
+    calendar = CalendarSettings(fiscal_year_start=10)
+    assert stretch(whole(period, grain), treatment, asked, calendar) == Stretch(at(start), at(end))
 
 
 def test_all_time_has_no_start() -> None:
     treatment = Treatment(cumulative=Cumulative())
-    assert stretch(date(2024, 5, 1), "month", treatment, OPEN, CALENDAR) == Stretch(None, at("2024-06-01"))
+    assert stretch(whole("2024-05-01", "month"), treatment, OPEN, CALENDAR) == Stretch(None, at("2024-06-01"))
+
+
+@pytest.mark.table("treatment", [SEVEN, MONTH_BEFORE, BOTH, Treatment(cumulative=Cumulative())])
+def test_a_period_outside_of_the_time_range_has_no_rows(treatment: Treatment) -> None:
+    assert stretch(whole("2024-02-01", "month"), treatment, MARCH_ON, CALENDAR).is_empty
+
+
+def test_a_period_of_no_known_grain_has_none_before_it() -> None:
+    odd = Period(at("2024-01-03"), at("2024-01-20"), None)
+    assert stretch(odd, SEVEN, OPEN, CALENDAR) == Stretch(at("2024-01-13"), at("2024-01-20"))
+    with pytest.raises(NotPlacedError):
+        stretch(odd, MONTH_BEFORE, OPEN, CALENDAR)
+
+
+@pytest.mark.table(
+    ("treatment", "asked", "start", "end"),
+    [
+        (Treatment(cumulative=Cumulative()), MARCH_ON, None, "2024-05-04"),
+        (Treatment(cumulative=Cumulative()), OPEN, None, None),
+        (SEVEN, MARCH_ON, "2024-04-27", "2024-05-04"),
+        (MONTH_BEFORE, MARCH_ON, "2024-02-20", "2024-04-04"),
+        (Treatment(cumulative=Cumulative(to_date="month")), MARCH_ON, "2024-05-01", "2024-05-04"),
+    ],
+)
+def test_without_periods_the_time_range_says_from_when_to_when(
+    treatment: Treatment, asked: tuple[date | None, date | None], start: str | None, end: str | None
+) -> None:
+    found = whole_stretch(treatment, asked, CALENDAR)
+    assert found == Stretch(start and at(start), end and at(end))  # type: ignore[arg-type]
+
+
+def test_a_window_without_an_end_has_no_place() -> None:
+    with pytest.raises(NotPlacedError):
+        whole_stretch(SEVEN, OPEN, CALENDAR)
