@@ -1,15 +1,19 @@
-"""Answers computed a second way: what is right is confirmed, what is not is named; on the shop in DuckDB."""
+"""Answers recomputed from raw rows: what is right is confirmed, what is not is named; on the shop in DuckDB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.port import Connector
+from ktx_cli.connectors import deadlines
+from ktx_cli.connectors.port import Connector, QueryResult
+from ktx_cli.context.semantic import verifying
 from ktx_cli.context.semantic.asking import ask, compile_query
-from ktx_cli.context.semantic.verifying import Mismatch, Verified, verify
+from ktx_cli.context.semantic.verifying import Mismatch, Verified, verify, verify_sample
+from ktx_cli.core.errors import SourceError
 from tests.context.semantic.golden.engines import opened
 from tests.context.semantic.golden.questions import QUESTIONS
 from tests.context.semantic.golden.world import ATTRIBUTES, NOW, shop_model
@@ -94,3 +98,153 @@ def test_it_stands_in_the_receipt_as_plain_data(shop: Connector) -> None:
         (["new"], "revenue"),
         (["new"], "orders"),
     ]
+
+
+MONTHS = {
+    "measures": ["orders.revenue_so_far", "orders.orders"],
+    "dimensions": [{"field": "orders.placed_at", "granularity": "month"}],
+}
+
+
+class Slow:
+    """A connection whose statements take time on a clock of its own; `interruptible`: as it says of itself."""
+
+    def __init__(self, inner: Connector, seconds: float, *, interruptible: bool, failure: SourceError | None = None):
+        self.inner, self.seconds, self.interruptible, self.failure = inner, seconds, interruptible, failure
+        self.dialect = inner.dialect
+        self.now, self.statements, self.interrupted = 0.0, 0, False
+
+    def query(self, sql: str, parameters: Any = (), *, max_rows: int = 1000) -> QueryResult:
+        self.statements += 1
+        self.now += self.seconds
+        if self.failure is not None:
+            raise self.failure
+        return self.inner.query(sql, parameters, max_rows=max_rows)
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+
+def sampled(
+    shop: Connector,
+    query: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    seconds: float = 0.001,
+    statement: float = 0.0,
+    interruptible: bool = True,
+    failure: SourceError | None = None,
+) -> tuple[Verified | None, Slow]:
+    """Verify a sample of a right answer by a clock that goes on by `seconds` with each statement."""
+    answer = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False)
+    assert answer.asked is not None
+    slow = Slow(shop, seconds, interruptible=interruptible, failure=failure)
+    monkeypatch.setattr(verifying, "monotonic", lambda: slow.now)
+    monkeypatch.setattr(deadlines, "monotonic", lambda: slow.now)
+    build = answer.asked.compiled.build
+    return verify_sample(build, answer.rows, slow, statement_seconds=statement), slow  # type: ignore[arg-type]
+
+
+@pytest.mark.table(
+    ("query", "numbers"),
+    [
+        (BY_STATUS, None),
+        (MONTHS, 6),  # `revenue_so_far`, not `orders`
+        (QUESTIONS["running"], 18),
+        (QUESTIONS["month_before"], 6),
+        (QUESTIONS["compared"], 1),  # `revenue_previous`: the change is computed from what stands beside it
+        (QUESTIONS["two_levels"] | {"comparison": "1 month"}, 0),
+    ],
+)
+def test_a_sample_is_of_numbers_of_other_times_than_their_period(
+    query: Any, numbers: int | None, shop: Connector
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found, _ = sampled(shop, query, monkeypatch)
+    if numbers is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.sampled, found.mismatches, found.stopped) == (True, (), None)
+    assert (found.numbers, bool(found.skipped)) == (numbers, not numbers)
+
+
+@pytest.mark.table(
+    ("count", "most", "chosen"),
+    [
+        (0, 5, []),
+        (1, 5, [0]),
+        (2, 5, [0, 1]),
+        (3, 9, [0, 2, 1]),
+        (9, 5, [0, 8, 4, 2, 6]),
+        (100, 3, [0, 99, 49]),
+        (7, 1, [0]),
+        (6, 6, [0, 5, 2, 1, 3, 4]),
+    ],
+)
+def test_a_sample_has_the_first_and_last_rows_and_some_between(count: int, most: int, chosen: list[int]) -> None:
+    assert list(verifying._spread(count, most)) == chosen
+
+
+@pytest.mark.table(
+    ("seconds", "statement", "interruptible", "rows", "statements", "said"),
+    [
+        (0.001, 0.0, True, 6, 6, None),
+        (0.02, 0.0, True, 2, 2, "its time, 50 ms, was up"),
+        (0.06, 0.0, True, 1, 1, "its time, 50 ms, was up"),
+        (0.02, 0.3, True, 3, 3, "its time, 60 ms, was up"),
+        (0.5, 10.0, True, 4, 4, "its time, 2 seconds, was up"),
+        # A statement that nobody can end is not begun where it may take longer than there is time.
+        (0.001, 0.04, False, 6, 6, None),
+        (0.001, 0.06, False, 0, 0, "its time, 50 ms, was up"),
+    ],
+)
+def test_a_sample_ends_with_its_time(
+    seconds: float, statement: float, interruptible: bool, rows: int, statements: int, said: str | None, shop: Connector
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found, slow = sampled(
+            shop, MONTHS, monkeypatch, seconds=seconds, statement=statement, interruptible=interruptible
+        )
+    assert found is not None
+    assert (found.rows, slow.statements, found.stopped) == (rows, statements, said)
+
+
+@pytest.mark.table(("code", "said"), [("query", "shop: no such function"), ("timeout", "its time, 50 ms, was up")])
+def test_a_statement_of_a_sample_that_fails_costs_no_answer(code: str, said: str, shop: Connector) -> None:
+    failure = SourceError("shop: no such function", code=code)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found, _ = sampled(shop, MONTHS, monkeypatch, failure=failure)
+        assert found is not None
+        assert (found.rows, found.mismatches, found.stopped) == (0, (), said)
+    if code == "query":
+        asked = compile_query(shop_model(), MONTHS, attributes=ATTRIBUTES, now=NOW)
+        failing = Slow(shop, 0.0, interruptible=False, failure=failure)
+        with pytest.raises(SourceError):
+            verify(asked.compiled.build, [(date(2024, 1, 1), 1, 1)], failing)  # type: ignore[arg-type]
+
+
+@pytest.mark.table(
+    ("again", "wrong", "stopped"),
+    [
+        ("the same", 1, None),
+        ("another number", 0, "rows changed while they were checked"),
+        ("without the row", 0, "rows changed while they were checked"),
+    ],
+)
+def test_a_number_of_rows_that_changed_meanwhile_is_not_wrong(
+    again: str, wrong: int, stopped: str | None, shop: Connector
+) -> None:
+    asked = compile_query(shop_model(), MONTHS, attributes=ATTRIBUTES, now=NOW)
+    rows = ask(shop_model(), MONTHS, shop, attributes=ATTRIBUTES, now=NOW).rows
+    answered = [*rows[:-1], (rows[-1][0], rows[-1][1] + 1, rows[-1][2])]
+    now = {"the same": answered, "another number": rows, "without the row": rows[:-1]}[again]
+    found = verify(asked.compiled.build, answered, shop, ask_again=lambda: now)
+    assert (len(found.mismatches), found.stopped) == (wrong, stopped)
+
+
+def test_a_value_that_depends_on_the_order_of_rows_is_left_out(shop: Connector) -> None:
+    query = {"measures": ["any_value(orders.amount)", "orders.orders"], "dimensions": ["orders.status"]}
+    found = verified(shop, query)
+    assert found.skipped == {"any_value_orders_amount": "its value may depend on the order of the rows"}
+    assert (found.numbers, found.mismatches) == (found.of, ())

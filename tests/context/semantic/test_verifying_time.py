@@ -103,7 +103,9 @@ def model(folder: Path, engine: str) -> Model:
 
 
 @pytest.fixture(scope="module", params=["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Model, Connector]]:
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Model, Connector]]:
     engine, folder = request.param, tmp_path_factory.mktemp(request.param)
     if engine == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres_server")
@@ -161,7 +163,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
     ),
     # A time without a grain, a calendar's, a computed one.
     (ask("so_far", "daily.day"), BY_DAY, PLAIN[1:]),
-    (ask("so_far", "daily.day", **SINCE), BY_DAY[3:], PLAIN[1:3] + [(on("2024-01-05"), 25)]),
+    (ask("so_far", "daily.day", **SINCE), BY_DAY[3:], [*PLAIN[1:3], (on("2024-01-05"), 25)]),
     (ask("so_far", by("cal.d", "month")), BY_MONTH, [(JANUARY, 38), (FEBRUARY, 1)]),
     (ask("so_far", by("daily.again", "month")), BY_MONTH, [(JANUARY, 38), (MARCH, 100)]),
     (
@@ -236,8 +238,8 @@ def test_a_calendar_says_when_its_periods_end(world: tuple[Model, Connector]) ->
 def test_what_is_no_period_is_not_verified_and_said_so(world: tuple[Model, Connector]) -> None:
     asked = compile_query(world[0], ask("t", "daily.kind", "cal.mo"), now=NOW)
     assert verify(asked.compiled.build, [("a", 1, 28)], world[1]).mismatches == ()
-    wednesday = running_by(world, "cal.ym || kind", [("2024-01a", 28)])
-    assert wednesday.rows == 1  # of a column besides the time: a category
+    category = running_by(world, "cal.ym || kind", [("2024-01a", 28)])
+    assert category.rows == 1  # it reads a column besides the time
     with_gaps = running_by(world, "cal.mo % 2", [(0, 1), (1, 2)])
     assert (with_gaps.rows, with_gaps.numbers, with_gaps.mismatches) == (0, 0, ())
     assert "does not say periods" in with_gaps.skipped["t"]
