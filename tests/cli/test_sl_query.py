@@ -235,19 +235,78 @@ def test_without_executing_no_database_is_opened(ktx: Run, layer: Path, words: l
 
 
 def test_a_verified_answer(ktx: Run, layer: Path) -> None:
-    answer = ktx("sl", "query", *REVENUE, "-d", "shipping.title", "--verify", "--json")
-    assert answer.data["receipt"]["verified"] == {"rows": 2, "of": 2, "skipped": {}, "mismatches": []}
-    assert "verified: 2 of 2 rows" in ktx("sl", "query", *REVENUE, "-d", "shipping.title", "--verify").err
+    words = ("sl", "query", *REVENUE, "-d", "shipping.title", "--verify")
+    receipt = ktx(*words, "--json").data["receipt"]
+    assert receipt["verified"] == {
+        "sampled": False,
+        "rows": 2,
+        "of": 2,
+        "numbers": 2,
+        "skipped": {},
+        "stopped": None,
+        "mismatches": [],
+    }
+    assert receipt["timing_ms"]["verify"] > 0
+    assert "verified: 2 numbers in 2 of 2 rows, recomputed from raw rows\n" in ktx(*words).err
 
 
-def test_an_answer_that_does_not_verify(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.context.semantic import verifying
+COMPARED = (*REVENUE, "-d", "sales.sold_at:year", "--from", "2024-01-01", "--to", "2025-01-01", "--compare", "1 year")
+COMPARED_ROW = ["2024-01-01", 37.0, 5.0, 32.0, 640.0]
 
-    wrong = verifying.Verified(1, 1, {}, (verifying.Mismatch((), "revenue", 42.0, 41.0),))
-    monkeypatch.setattr(verifying, "verify", lambda *_, **__: wrong)
-    answer = ktx("sl", "query", *REVENUE, "--verify", "--json")
-    assert (answer.code, answer.envelope["error"]["code"]) == (1, "not_verified")
-    assert answer.data["receipt"]["verified"]["mismatches"][0]["verified"] == 41.0
+
+@pytest.fixture
+def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the compiler write statements that count every sum twice."""
+    wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
+    monkeypatch.setattr("ktx_cli.context.semantic.asking.Asked.sql", wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "sampled"), [((), True), (("--verify",), False), (("--no-verify",), None)], ids=["default", "all", "none"]
+)
+def test_a_comparison_is_verified_without_being_asked_to(
+    ktx: Run, layer: Path, patient: None, words: tuple[str, ...], sampled: bool | None
+) -> None:
+    answer = ktx("sl", "query", *COMPARED, *words, "--json")
+    verified = answer.data["receipt"]["verified"]
+    assert (answer.code, answer.data["rows"]) == (0, [COMPARED_ROW])
+    assert (verified and verified["sampled"]) == sampled
+    if verified is not None:
+        assert (verified["rows"], verified["of"], verified["mismatches"], verified["stopped"]) == (1, 1, [], None)
+        assert verified["numbers"] == (1 if sampled else 4)
+    assert ("verified: " in ktx("sl", "query", *COMPARED, *words).err) is (verified is not None)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a sample all the time it may need on a machine that is busy."""
+    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+
+
+def test_a_wrong_number_does_not_pass_without_being_asked_for(
+    ktx: Run, layer: Path, doubling: None, patient: None
+) -> None:
+    answer = ktx("sl", "query", *COMPARED, "--json")
+    error = answer.envelope["error"]
+    assert (answer.code, error["code"]) == (1, "not_verified")
+    assert "1 number of 1 checked" in error["message"]
+    assert "`revenue_previous` of 2024-01-01: 10.0, recomputed 5.0" in error["message"]
+    (mismatch,) = answer.data["receipt"]["verified"]["mismatches"]
+    assert (mismatch["column"], mismatch["answered"], mismatch["verified"]) == ("revenue_previous", 10.0, 5.0)
+    assert ktx("sl", "query", *COMPARED).code == 1
+    assert ktx("sl", "query", *COMPARED, "--no-verify").code == 0
+    assert ktx("sl", "query", *REVENUE).code == 0
+    assert ktx("sl", "query", *REVENUE, "--verify").code == 1
+
+
+def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("ktx_cli.context.semantic.verifying.SHARE", 0.0)
+    assert "not verified: its time, 0 ms, was up" in ktx("sl", "query", *COMPARED).err
+    (layer / "semantic-layer" / "warehouse" / "sales.yaml").write_text(
+        SALES.replace("measures:", "measures:\n  - {name: mean, expr: avg(revenue), per: [customer_id]}")
+    )
+    assert "not verified: `mean`: an aggregate of a measure" in ktx("sl", "query", "-m", "mean", "--verify").err
 
 
 @pytest.mark.parametrize(

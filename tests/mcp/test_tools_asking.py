@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ktx_cli.core.errors import CancelledError
+from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.semantic.questions import Question
 from ktx_cli.jobs.serving.asking import ask_served, run_served
 from ktx_cli.jobs.serving.watching import Stop, Watch
@@ -52,6 +52,40 @@ def test_the_whole_language_can_be_typed(company: Company) -> None:
     assert data["rows"] == [["2024-02-01", 20.0, 25.0], ["2024-01-01", 10.0, 10.0]]
     assert data["totals"] == {"revenue": 30.0, "gross": 35.0}
     assert data["receipt"]["verified"]["mismatches"] == []
+
+
+COMPARED = {
+    "measures": ["orders.revenue"],
+    "dimensions": [{"field": "orders.ordered_at", "granularity": "month"}],
+    "time_range": {"start": "2024-02-01", "end": "2024-03-01"},
+    "comparison": "1 month",
+}
+
+
+def test_a_comparison_is_verified_unless_it_is_not_wanted(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+    verified = company.call("sl_query", COMPARED).data["receipt"]["verified"]
+    assert (verified["sampled"], verified["rows"], verified["mismatches"]) == (True, 1, [])
+    assert company.call("sl_query", {**COMPARED, "verify": False}).data["receipt"]["verified"] is None
+    assert company.call("sl_query", REVENUE).data["receipt"]["verified"] is None
+
+
+@pytest.mark.parametrize("privacy", [False, True])
+def test_an_answer_that_does_not_verify_is_refused(
+    company: Company, monkeypatch: pytest.MonkeyPatch, privacy: bool
+) -> None:
+    wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
+    monkeypatch.setattr("ktx_cli.context.semantic.asking.Asked.sql", wrong)
+    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+    watch = Watch(Stop())
+    with pytest.raises(KtxError) as caught:
+        ask_served(company.served(), Question(COMPARED), offset=0, privacy=privacy, watch=watch)
+    assert (caught.value.code, "20.0" in f"{caught.value.message} {caught.value.details}") == (
+        "not_verified",
+        not privacy,
+    )
+    told, rows = ask_served(company.served(), Question(COMPARED, verified=False), offset=0, privacy=False, watch=watch)
+    assert rows.rows[0][1] == 40.0 and told.receipt["verified"] is None
 
 
 def test_a_limit_of_the_question_is_told_and_is_no_page(company: Company) -> None:
