@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable
 
 _PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
@@ -26,6 +27,33 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     begun = [candidate for candidate in by_folded if candidate in alike and candidate.startswith(f"{folded}-")]
     near = begun[0] if begun else min(alike, key=lambda candidate: _edits(folded, candidate), default=None)
     return None if near is None else by_folded[near]
+
+
+def nearest_values(text: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """Return the known values that `text` may have been meant to be, the nearest first; empty when none is near.
+
+    Those that differ in case, blanks, accents or punctuation alone stand for all others. Then come those that take the
+    fewest edits, at most one in three characters, then those that have `text` as whole words.
+    """
+    wanted = _plain_form(text)
+    forms = [(value, _plain_form(value)) for value in dict.fromkeys(known) if value != text]
+    same = [value for value, form in forms if form == wanted and wanted]
+    if same:
+        return sorted(same, key=lambda value: (value.casefold().strip() != text.casefold().strip(), value))[:limit]
+    allowed = max(1, len(wanted) // 3)
+    alike = [(value, form) for value, form in forms if abs(len(form) - len(wanted)) <= allowed]
+    ranked = [(edits, value) for value, form in alike if (edits := _edits(wanted, form)) <= allowed < len(form)]
+    found = [value for _, value in sorted(ranked)]
+    words = re.compile(rf"\b{re.escape(wanted)}\b") if len(wanted) > 2 else None
+    found += [value for value, form in sorted(forms) if words is not None and words.search(form) and value not in found]
+    return found[:limit]
+
+
+def _plain_form(text: str) -> str:
+    """Return a text in lower case, without accents, punctuation and blanks around and between words but one."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return re.sub(r"[\W_]+", " ", bare).strip() or bare.strip()
 
 
 def _edits(one: str, other: str) -> int:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.core.text import did_you_mean, file_stem, listing, one_line, plural
+from ktx_cli.core.text import did_you_mean, file_stem, listing, nearest_values, one_line, plural
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,23 @@ def test_other_names_get_a_safe_unique_file(name: str) -> None:
 def test_different_names_never_share_a_file(names: set[str]) -> None:
     stems = {file_stem(name).lower() for name in names}
     assert len(stems) == len(names)
+
+
+@pytest.mark.table(
+    ("text", "known", "found"),
+    [
+        ("germany", ["Germany", "Greece"], ["Germany"]),
+        ("Germny", ["Germany", "Greece"], ["Germany"]),
+        (" in_transit", ["In Transit", "in transit ", "intransit"], ["In Transit", "in transit "]),
+        ("osterreich", ["Österreich", "Austria"], ["Österreich"]),
+        ("rome", ["Rome", "ROME", "Roma"], ["ROME", "Rome"]),
+        ("paid", ["open", "sent"], []),
+        ("usa", ["Usa East", "EU", "usable", "us"], ["us", "Usa East"]),
+        ("a", ["b"], []),
+        ("", ["x", ""], []),
+        ("same", ["same"], []),
+        ("pad", ["paid", "pan", "pat", "lad"], ["lad", "paid", "pan"]),
+    ],
+)
+def test_the_values_that_may_have_been_meant(text: str, known: list[str], found: list[str]) -> None:
+    assert nearest_values(text, known) == found

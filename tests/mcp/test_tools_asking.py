@@ -170,6 +170,20 @@ def test_with_privacy_no_value_of_a_row_leaves(company: Company) -> None:
     assert "withheld" in data["warnings"][0]
 
 
+def test_a_value_no_row_has_is_told_with_the_nearest(company: Company) -> None:
+    asked = {**REVENUE, "filters": ["customers.country = 'no'"]}
+    said = "no row has `customers.country = 'no'`; did you mean 'NO'?"
+    assert company.call("sl_query", asked).data["warnings"] == [said]
+    assert said not in company.call("sl_query", asked, privacy=True).data["warnings"]
+
+
+def test_a_value_no_row_has_tells_nothing_of_rows_behind_a_policy(company: Company) -> None:
+    asked = {"measures": ["staff.people"], "attributes": {"region": "EU"}}
+    for note in ("loud", "lous"):
+        warnings = company.call("sl_query", {**asked, "filters": [f"staff.note = '{note}'"]}).data["warnings"]
+        assert warnings == [f"no row you may see has `staff.note = '{note}'`"]
+
+
 def test_with_privacy_sql_gives_counts_alone(company: Company) -> None:
     counted = "SELECT country, count(*) AS n FROM customers GROUP BY country ORDER BY country"
     data = company.call("sql_execution", {"sql": counted}, privacy=True).data

@@ -88,7 +88,8 @@ def _register_query(commands: typer.Typer) -> None:
         from ktx_cli.jobs.semantic.asking import ask_layer
 
         layout, config = project_of(session)
-        told = ask_layer(layout, config, replace(question, verified=verify), environ=os.environ)
+        told = ask_layer(layout, config, replace(question, verified=verify), environ=os.environ, suggest=True)
+        session.warn(*told.warnings)
         _warn_when_cut(session, told)
         if not session.settings.json:
             _print(session, told, form, receipt)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.connectors.remembering import Remembering
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows, require_defined
 from ktx_cli.jobs.semantic.layers import broken_files_told, the_layer
@@ -31,7 +31,7 @@ class Told:
 
     `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
     were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
-    numbers came out differently when they were recomputed from raw rows.
+    numbers came out differently when they were recomputed from raw rows. `warnings`: filter values that no row has.
     """
 
     connection: str
@@ -42,6 +42,7 @@ class Told:
     totals: Mapping[str, Any] | None = None
     cut: str | None = None
     mismatches: int = 0
+    warnings: tuple[ResultWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as it stands in the envelope."""
@@ -91,9 +92,12 @@ def ask_layer(
     now: datetime | None = None,
     max_bytes: int = DEFAULT_BYTES,
     means: Means = ANEW,
+    suggest: bool | None = None,
 ) -> Told:
     """Return the answer of a question.
 
+    `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
+    warning). With `scan.privacy: strict` none is named.
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
     """
@@ -115,6 +119,8 @@ def ask_layer(
         answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
         again = _verified(answer, connector, question.verified)
+        named = suggest is True and config.scan.privacy != "strict"
+        warnings = [] if suggest is None else _value_warnings(answer, connector, layout, connection, suggest=named)
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
     if again is not None:
         receipt["timing_ms"]["verify"] = round(again.milliseconds, 2)
@@ -130,7 +136,19 @@ def ask_layer(
         None if totals is None else dict(zip(answer.columns[-len(totals) :], totals, strict=True)),
         _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
         0 if again is None else len(again.mismatches),
+        tuple(warnings),
     )
+
+
+def _value_warnings(
+    answer: Answer, connector: GuardedConnector, layout: Layout, connection: str, *, suggest: bool
+) -> list[ResultWarning]:
+    from ktx_cli.jobs.semantic.value_warnings import value_warnings
+
+    plan = None if answer.asked is None else answer.asked.plan
+    if plan is None or not (plan.filters or plan.time_range):  # most questions: nothing is loaded for them
+        return []
+    return value_warnings(answer, connector, layout, connection, suggest=suggest)
 
 
 def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:

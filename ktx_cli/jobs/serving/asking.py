@@ -68,6 +68,7 @@ def ask_served(
                 question,
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
+                suggest=None if privacy else True,  # whether a row has a value tells of values
                 means=dataclasses.replace(
                     project.means,
                     load=lambda layout, config, connection: model,  # the one the answer is kept with
@@ -79,7 +80,7 @@ def ask_served(
     watch.check()
     watch.said(1.0, "answered")
     rows = () if privacy else told.rows[offset:]
-    return told, Rows(rows, len(told.rows), (ANEW,) if anew else ())
+    return told, Rows(rows, len(told.rows), (*((ANEW,) if anew else ()), *told.warnings))
 
 
 def run_served(
