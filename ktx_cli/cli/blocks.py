@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,11 +29,23 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a header; in plain text one tab-separated line a row, the header first."""
+    """Rows under a header; in plain text one tab-separated line a row, the header first.
+
+    `right`: the columns a terminal aligns right; None: those whose cells are all numbers.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str | None = None
+    right: frozenset[int] | None = None
+
+    @property
+    def numeric(self) -> frozenset[int]:
+        """The columns that are aligned right."""
+        if self.right is not None:
+            return self.right
+        columns = range(len(self.columns))
+        return frozenset(place for place in columns if self.rows and all(_is_number(row[place]) for row in self.rows))
 
 
 Block = Lines | Fields | Table
@@ -77,6 +90,10 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
+def _is_number(cell: str) -> bool:
+    return re.fullmatch(r"-?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?%?", cell) is not None
+
+
 def _draw(console: object, block: Block) -> None:
     from rich import box
     from rich.console import Console
@@ -96,8 +113,9 @@ def _draw(console: object, block: Block) -> None:
         rows: Sequence[Sequence[str]] = block.rows
     else:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        for name in block.columns:
-            table.add_column(Text(name), overflow="fold")
+        numeric = block.numeric
+        for place, name in enumerate(block.columns):
+            table.add_column(Text(name), overflow="fold", justify="right" if place in numeric else "left")
         rows = block.rows
     for row in rows:
         table.add_row(*(Text(one_line(cell, 2000)) for cell in row))

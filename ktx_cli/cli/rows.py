@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ktx_cli.cli.blocks import Table
+from ktx_cli.core.numbers import NumberFormat, plain_number, row_formats
 
 NULL = "NULL"
 """How a table shows that there is no value."""
@@ -22,13 +23,40 @@ class RowFormat(StrEnum):
     JSONL = "jsonl"
 
 
-def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Return rows for a terminal; NULL is a word, so it cannot be told from the text `NULL`: other formats can."""
-    return Table(tuple(columns), tuple(tuple(NULL if v is None else as_text(v) for v in row) for row in rows))
+def as_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], formats: Sequence[NumberFormat | None] = ()
+) -> Table:
+    """Return rows for a terminal; NULL is a word, so it cannot be told from the text `NULL`: other formats can.
+
+    `formats`: how the numbers of each column are printed, None for one that has others; empty: each as it is.
+    """
+    styles = formats or row_formats(columns, rows)
+    cells = tuple(
+        tuple(NULL if value is None else _cell(value, style) for value, style in zip(row, styles, strict=True))
+        for row in rows
+    )
+    return Table(tuple(columns), cells, right=frozenset(place for place, style in enumerate(styles) if style))
 
 
-def as_lines(form: RowFormat, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the text of rows in one of the formats for programs, each line ended."""
+def as_lines(
+    form: RowFormat,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    formats: Sequence[NumberFormat | None] = (),
+) -> str:
+    """Return the text of rows in one of the formats for programs, each line ended.
+
+    `formats`: as in `as_table`, for CSV and tab-separated values; JSON Lines have every digit.
+    """
+    if form is not RowFormat.JSONL:
+        styles = formats or [None] * len(columns)
+        rows = [
+            [
+                value if style is None or value is None else style.machine_text(value)
+                for value, style in zip(row, styles, strict=True)
+            ]
+            for row in rows
+        ]
     if form is RowFormat.JSONL:
         names = unique_names(columns)
         lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
@@ -40,8 +68,14 @@ def as_lines(form: RowFormat, columns: Sequence[str], rows: Sequence[Sequence[An
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text: numbers and booleans as JSON writes them, nested values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Return a value as text: numbers without float noise, booleans and nested values as JSON writes them."""
+    if isinstance(value, str):
+        return value
+    return plain_number(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _cell(value: Any, style: NumberFormat | None) -> str:
+    return as_text(value) if style is None else style.text(value)
 
 
 def unique_names(columns: Sequence[str]) -> list[str]:

@@ -16,6 +16,9 @@ _BOOLEAN = re.compile(r"bool(ean)?")
 _WRAPPED = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _UNSIGNED = re.compile(r"^(unsigned|signed)\s+(big\s+)?")
 
+_SCALED = re.compile(r"\b(?:numeric|number|decimal|dec|fixed)\s*\(\s*\d+\s*(?:,\s*(\d+)\s*)?\)")
+_WHOLE = re.compile(r"\b(?:(?:tiny|small|medium|big|huge|u)*int(?:eger)?\d*|(?:big|small)?serial\d*)\b")
+
 _POSTGRES_CATEGORIES = {"N": SemanticType.NUMBER, "B": SemanticType.BOOLEAN, "D": SemanticType.TIME}
 
 
@@ -54,3 +57,17 @@ def _unwrapped(spelled: str) -> str:
 def postgres_type(category: str) -> SemanticType:
     """Return the type from `pg_type.typcategory`, which a domain shares with its base type."""
     return _POSTGRES_CATEGORIES.get(category, SemanticType.STRING)
+
+
+def decimal_places(native_type: str) -> int | None:
+    """Return how many digits behind the point a column's numbers have, by its type as the database spells it.
+
+    None where the type does not say: floats, decimals without a scale, and what is no number.
+    """
+    spelled = native_type.strip().lower()
+    if spelled.endswith("]"):
+        return None
+    scaled = _SCALED.search(spelled)
+    if scaled is not None:
+        return int(scaled[1] or 0)
+    return 0 if _WHOLE.search(spelled) else None

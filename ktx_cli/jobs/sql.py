@@ -13,6 +13,7 @@ from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.names import quoted
 from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import SourceError, UsageError
+from ktx_cli.core.numbers import NumberFormat, row_formats
 from ktx_cli.core.text import listing
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
 from ktx_cli.project.config import KtxConfig
@@ -30,7 +31,8 @@ class SqlAnswer:
     """The rows of a statement, their values as JSON takes them.
 
     `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
-    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan.
+    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan. `formats`: how the
+    numbers of each column are printed, where that was asked for.
     """
 
     connection: str
@@ -40,6 +42,7 @@ class SqlAnswer:
     rows: tuple[tuple[Any, ...], ...]
     cut: Literal["rows", "bytes"] | None = None
     explains: bool = False
+    formats: tuple[NumberFormat | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as it stands in the envelope."""
@@ -65,6 +68,7 @@ def run_sql(
     max_rows: int = DEFAULT_ROWS,
     max_bytes: int = DEFAULT_BYTES,
     opener: Opener = open_connection,
+    formats: bool = False,
 ) -> SqlAnswer:
     """Run one statement of a person or an agent on a connection (the only database when it is None).
 
@@ -86,7 +90,8 @@ def run_sql(
         raise _too_large(found, max_bytes)
     by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
     cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
-    return SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains)
+    styles = row_formats(found.columns, found.rows) if formats else ()
+    return SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
 
 
 def _too_large(found: QueryResult, max_bytes: int) -> SourceError:

@@ -252,7 +252,11 @@ def test_a_comparison_of_citext_minds_the_case(tmp_path: Path, postgres_server: 
     [
         (None, None),
         (True, True),
-        (2**70, 2**70),
+        (2**53, 2**53),
+        (-(2**53), -(2**53)),
+        (2**53 + 1, "9007199254740993"),
+        (-(2**53) - 1, "-9007199254740993"),
+        (2**70, "1180591620717411303424"),
         (1.5, 1.5),
         (float("nan"), "NaN"),
         (float("-inf"), "-Infinity"),

@@ -10,6 +10,7 @@ import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.rows import as_table
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.text import shell_words
 
@@ -101,13 +102,9 @@ def _asked(asked: Asked, *, before: str = "") -> list[Block]:
     refused = (f"before: {before}",) if before else ()
     return [
         Lines((asked.question.title, *refused)),
-        Table(answer.columns, tuple(tuple(_shown(cell) for cell in row) for row in answer.rows)),
+        as_table(answer.columns, answer.rows, answer.formats),
         Lines(tuple(_receipt(answer.receipt))),
     ]
-
-
-def _shown(cell: Any) -> str:
-    return "" if cell is None else f"{cell:.4f}" if isinstance(cell, float) else str(cell)
 
 
 def _receipt(receipt: Mapping[str, Any]) -> Iterator[str]:

@@ -103,7 +103,7 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
     found = result.difference
     if result.status == "new" and result.answer is not None and not result.accepted:
         yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
-        yield as_table(result.answer.columns, result.answer.rows[:most])
+        yield as_table(result.answer.columns, result.answer.rows[:most], result.answer.formats)
     elif found is not None and (found.missing or found.unexpected):
         signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
         yield Lines((f"{result.case.name}: {one_line(found.message, _WIDEST)}",))

@@ -88,7 +88,9 @@ def _register_query(commands: typer.Typer) -> None:
         from ktx_cli.jobs.semantic.asking import ask_layer
 
         layout, config = project_of(session)
-        told = ask_layer(layout, config, replace(question, verified=verify), environ=os.environ, suggest=True)
+        printed = not session.settings.json and form is not AnswerFormat.JSON
+        asked = replace(question, verified=verify)
+        told = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
         session.warn(*told.warnings)
         _warn_when_cut(session, told)
         if not session.settings.json:
@@ -158,7 +160,7 @@ def _print(session: Session, told: Told, form: AnswerFormat, receipt: bool) -> N
         pretty = session.settings.pretty
         text = render_pretty(blocks, colour=use_colour(sys.stdout)) if pretty else render_plain(blocks)
     elif form is AnswerFormat.CSV:
-        text = as_lines(RowFormat.CSV, told.columns, told.rows)
+        text = as_lines(RowFormat.CSV, told.columns, told.rows, told.formats)
     else:
         text = json.dumps(told.to_json(), ensure_ascii=False, indent=2) + "\n"
     if sys.stdout.isatty() and form is not AnswerFormat.TABLE:
@@ -169,12 +171,13 @@ def _print(session: Session, told: Told, form: AnswerFormat, receipt: bool) -> N
 
 
 def _table(told: Told) -> Table:
-    table = as_table(told.columns, told.rows)
+    table = as_table(told.columns, told.rows, told.formats)
     if told.totals is None:
         return table
     before = len(told.columns) - len(told.totals)
     label = [_TOTAL, *[""] * (before - 1)][:before]
-    row = as_table(told.columns, [(*label, *told.totals.values())]).rows[0]
+    formats = (*[None] * before, *told.formats[before:])
+    row = as_table(told.columns, [(*label, *told.totals.values())], formats).rows[0]
     return replace(table, rows=(*table.rows, row))
 
 
@@ -183,7 +186,8 @@ def _notes(told: Told, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     from ktx_cli.jobs.semantic.explaining import facts_told, verified_told
 
     if told.totals is not None and form is AnswerFormat.CSV:
-        yield f"totals: {', '.join(f'{name} = {value}' for name, value in told.totals.items())}"
+        shown = as_table(list(told.totals), [list(told.totals.values())], told.formats[-len(told.totals) :]).rows[0]
+        yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(told.totals, shown, strict=True))}"
     yield from facts_told(told.receipt)
     yield from (f"note: {each}" for each in told.receipt["notes"])
     yield from verified_told(told.receipt["verified"])

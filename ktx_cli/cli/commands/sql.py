@@ -64,11 +64,19 @@ def register(app: typer.Typer) -> None:
         loaded = load_config(layout.config)
         text = _statement(statement, file)
         session.warn(*loaded.notices())
-        answer = run_sql(layout, loaded.config, text, environ=os.environ, connection=connection, max_rows=max_rows)
+        answer = run_sql(
+            layout,
+            loaded.config,
+            text,
+            environ=os.environ,
+            connection=connection,
+            max_rows=max_rows,
+            formats=not session.settings.json and form is not RowFormat.JSONL,
+        )
         _warn_when_cut(session, answer)
         if form is RowFormat.TABLE or session.settings.json:
             return Result(answer.to_json(), [_shown(answer)])
-        _write(as_lines(form, answer.columns, answer.rows))
+        _write(as_lines(form, answer.columns, answer.rows, answer.formats))
         return Result(answer.to_json())
 
 
@@ -77,7 +85,7 @@ def _shown(answer: SqlAnswer) -> Block:
     texts = [str(row[-1]) for row in answer.rows] if answer.explains else []
     if any(text.startswith(" ") or "\n" in text for text in texts):
         return Lines(tuple(line for text in texts for line in text.splitlines()))
-    return as_table(answer.columns, answer.rows)
+    return as_table(answer.columns, answer.rows, answer.formats)
 
 
 def _statement(statement: str | None, file: str | None) -> str:

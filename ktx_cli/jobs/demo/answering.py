@@ -37,7 +37,7 @@ def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> As
     """Return the verified answer; raises as `ask_layer`, and `KtxError` where recomputed numbers differ."""
     layout = Layout(folder)
     asked = LayerQuestion(question.query, question.connection, verified=True)
-    answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ)
+    answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ, formats=True)
     error = answer.error()
     if error is not None:
         raise error

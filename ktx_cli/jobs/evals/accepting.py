@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, ResultWarning
+from ktx_cli.core.numbers import without_noise
 from ktx_cli.core.text import plural, shell_words
 from ktx_cli.jobs.evals.comparing import Answer
 from ktx_cli.jobs.evals.results import CaseResult
@@ -76,11 +77,15 @@ def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -
 
 
 def expectation_of(answer: Answer) -> Any:
-    """Return an answer as it is expected: one value, rows by the names of their columns, or lists under them."""
-    if len(answer.rows) == len(answer.columns) == 1:
-        return {"value": answer.rows[0][0]}
-    if not answer.rows:
+    """Return an answer as it is expected: one value, rows by the names of their columns, or lists under them.
+
+    Floats are without noise, as they are compared.
+    """
+    rows = [[without_noise(value) if isinstance(value, float) else value for value in row] for row in answer.rows]
+    if len(rows) == len(answer.columns) == 1:
+        return {"value": rows[0][0]}
+    if not rows:
         return {"rows": 0}
     if len(set(answer.columns)) < len(answer.columns):
-        return {"columns": list(answer.columns), "rows": [list(row) for row in answer.rows]}
-    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        return {"columns": list(answer.columns), "rows": rows}
+    return [dict(zip(answer.columns, row, strict=True)) for row in rows]

@@ -83,9 +83,11 @@ class Asker:
             connection=connection,
             max_rows=MOST_ROWS,
             opener=self.pool.open,
+            formats=case.asked.expect is None,  # the answers of new cases are printed
         )
         _require_whole(answer.cut, case)
-        return Answer(answer.columns, answer.rows, _is_ordered(str(case.asked.sql), answer.dialect))
+        ordered = _is_ordered(str(case.asked.sql), answer.dialect)
+        return Answer(answer.columns, answer.rows, ordered, answer.formats)
 
     def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> Answer:
         from ktx_cli.jobs.semantic.asking import ask_layer
@@ -98,12 +100,13 @@ class Asker:
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
             environ=self.environ,
             means=Means(load=self._layer, opener=self.pool.open),
+            formats=case.asked.expect is None,
         )
         error = told.error()
         if error is not None:
             raise error
         _require_whole(None if told.cut == "rows" and "limit" in query else told.cut, case)
-        return Answer(told.columns, told.rows, bool(query.get("order_by")))
+        return Answer(told.columns, told.rows, bool(query.get("order_by")), told.formats)
 
     def _layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
         from ktx_cli.jobs.semantic.layers import load_layer
@@ -123,7 +126,7 @@ class Asker:
             found = interview.run(self.warn)
         finally:
             result.taken, result.query = interview.taken, interview.query
-        result.answer = Answer(found.columns, found.rows)  # in which order is the model's choice
+        result.answer = Answer(found.columns, found.rows, formats=found.formats)  # in which order is the model's choice
 
     def _asked_by(self, case: Case) -> Callable[[Mapping[str, Any], str | None], Answer]:
         """Return what answers a query of the model."""

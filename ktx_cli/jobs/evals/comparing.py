@@ -1,8 +1,9 @@
 """Whether an answer is the expected one, and what of it is not: exactly, but for the tolerance that is asked for.
 
-Numbers are compared as decimals (`1` is `1.0`), and so is a text that is a number with a number: databases give
-decimals as texts. Two texts are compared as they are, or as the moments they stand for. `true` is `1`, for databases
-without booleans. NULL is `null` and nothing else. The order of rows counts where the question orders them.
+Numbers are compared as decimals (`1` is `1.0`), floats to 15 significant digits (`0.30000000000000004` is `0.3`), and
+so is a text that is a number with a number: databases give decimals as texts. Two texts are compared as they are, or as
+the moments they stand for. `true` is `1`, for databases without booleans. NULL is `null` and nothing else. The order of
+rows counts where the question orders them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from ktx_cli.core.numbers import NumberFormat, plain_number
 from ktx_cli.core.text import listing, plural
 from ktx_cli.jobs.evals.model import Expectation
 
@@ -31,11 +33,16 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came out, values as JSON takes them. `ordered`: whether the question says in which order."""
+    """What came out, values as JSON takes them.
+
+    `ordered`: whether the question says in which order. `formats`: how the numbers of each column are printed, where
+    that was asked for.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     ordered: bool = False
+    formats: tuple[NumberFormat | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +172,10 @@ def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool
 
 
 def _number(value: Any) -> Decimal | None:
-    """Return the exact number a value is, or that its text is; None where it is none."""
+    """Return the exact number a value is, or that its text is, a float without noise; None where it is none."""
     if isinstance(value, bool):
         return Decimal(int(value))
-    text = repr(value) if isinstance(value, int | float) else value
+    text = plain_number(value) if isinstance(value, int | float) else value
     if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
         return None
     try:

@@ -11,6 +11,7 @@ from ktx_cli.connectors.remembering import Remembering
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.numbers import NumberFormat
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows, require_defined
 from ktx_cli.jobs.semantic.layers import broken_files_told, the_layer
@@ -32,6 +33,7 @@ class Told:
     `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
     were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
     numbers came out differently when they were recomputed from raw rows. `warnings`: filter values that no row has.
+    `formats`: how the numbers of each column are printed, where that was asked for.
     """
 
     connection: str
@@ -43,6 +45,7 @@ class Told:
     cut: str | None = None
     mismatches: int = 0
     warnings: tuple[ResultWarning, ...] = ()
+    formats: tuple[NumberFormat | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as it stands in the envelope."""
@@ -93,11 +96,12 @@ def ask_layer(
     max_bytes: int = DEFAULT_BYTES,
     means: Means = ANEW,
     suggest: bool | None = None,
+    formats: bool = False,
 ) -> Told:
     """Return the answer of a question.
 
     `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
-    warning). With `scan.privacy: strict` none is named.
+    warning). With `scan.privacy: strict` none is named. `formats`: find out how numbers are printed.
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
     """
@@ -137,6 +141,7 @@ def ask_layer(
         _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
         0 if again is None else len(again.mismatches),
         tuple(warnings),
+        _formats(answer, layout, connection) if formats else (),
     )
 
 
@@ -149,6 +154,12 @@ def _value_warnings(
     if plan is None or not (plan.filters or plan.time_range):  # most questions: nothing is loaded for them
         return []
     return value_warnings(answer, connector, layout, connection, suggest=suggest)
+
+
+def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
+    from ktx_cli.jobs.semantic.number_formats import answer_formats
+
+    return answer_formats(answer, layout, connection)
 
 
 def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:

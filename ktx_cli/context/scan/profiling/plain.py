@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
-_EXACT: Final = 2**53
-"""Up to here every reader of JSON keeps whole numbers exact."""
+from ktx_cli.core.numbers import EXACT_INTEGER
 
 
 def json_value(value: Any) -> Any:
     """Return the value for JSON.
 
-    Numbers, texts, booleans and NULL stay. A decimal becomes its exact text, also one without a fraction; a date, time
-    or timestamp ISO 8601; a duration ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is no number
-    `NaN`, `Infinity` or `-Infinity`. Lists and mappings are kept, with values in the same way; anything else is its
-    text.
+    Numbers, texts, booleans and NULL stay. A decimal becomes its exact text, also one without a fraction, and so does a
+    whole number beyond 2^53, which most readers of JSON would round; a date, time or timestamp ISO 8601; a duration
+    ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is no number `NaN`, `Infinity` or `-Infinity`.
+    Lists and mappings are kept, with values in the same way; anything else is its text.
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int):
+        return value if abs(value) <= EXACT_INTEGER else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else _no_number(value)
     if isinstance(value, Decimal):
@@ -39,12 +40,10 @@ def json_value(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as `json_value` does, to be kept: large whole numbers as text too, NaN as None, any text UTF-8."""
+    """Return a value as `json_value` does, to be kept: NaN as None, nested values as text, any text UTF-8."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     known = json_value(value)
-    if isinstance(known, int) and not isinstance(known, bool) and abs(known) > _EXACT:
-        return str(known)
     if known is None or isinstance(known, bool | int | float):
         return known
     return str(known).encode("utf-8", "backslashreplace").decode()

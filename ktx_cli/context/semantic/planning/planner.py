@@ -137,7 +137,9 @@ class Planner:
             formulas = (before, change, exact_divisions(share))
             outputs.append(output)
             for suffix, formula in zip(_COMPARED, formulas, strict=True):
-                outputs.append(Output(f"{output.name}_{suffix}", formula, f"{output.asked} ({suffix})"))
+                shown = ("percent", None) if suffix == "change_pct" else (output.unit, output.format)
+                asked = f"{output.asked} ({suffix})"
+                outputs.append(Output(f"{output.name}_{suffix}", formula, asked, unit=shown[0], format=shown[1]))
         return outputs
 
     def _length(self) -> Span:
