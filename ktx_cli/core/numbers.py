@@ -31,8 +31,9 @@ _ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 class NumberStyle:
     """How the numbers of a column are wanted, as far as its definition says.
 
-    `decimals`: digits behind the point, None where nothing is known. `computed`: a quotient or an average, which has
-    more digits than anybody wants: a number below 1 keeps `significant` ones. `percent`: what makes a percentage of a
+    `decimals`: digits behind the point, None where nothing is known. `computed`: a quotient, an average or what a
+    format rounds, whose other digits nobody wants; where all numbers are below 1, the largest keeps `significant` ones,
+    with 0 none but `decimals`. `percent`: what makes a percentage of a
     value: 100 for a share, 1 for one that is a percentage already; 0: it is none.
     """
 
@@ -126,7 +127,7 @@ def _computed_decimals(numbers: list[Decimal], wanted: NumberStyle) -> int:
     """Return the digits of averages, quotients and percentages, more where the largest number is below 1."""
     decimals = 2 if wanted.decimals is None else wanted.decimals
     largest = max((abs(each) for each in numbers), default=Decimal(0)) * (wanted.percent or 1)
-    if not 0 < largest < 1:
+    if not 0 < largest < 1 or not wanted.significant:
         return decimals
     first = -largest.adjusted()  # the place of its first digit behind the point
     return max(decimals, min(_MOST_DECIMALS, first + wanted.significant - 1))

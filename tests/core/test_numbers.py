@@ -1,4 +1,4 @@
-"""How numbers are printed: by the scale of their column, as percentages, without float noise, never with digits lost."""
+"""How numbers are printed: by the scale of their column, as percentages, without float noise."""
 
 from __future__ import annotations
 
@@ -38,6 +38,9 @@ PERCENT = NumberStyle(1, computed=True, percent=100, significant=2)
         ([0.000123456, 0.00002], NumberStyle(4, computed=True), ["0.0001235", "0.0000200"]),
         ([2.5, -0.0001], NumberStyle(2, computed=True), ["2.50", "0.00"]),
         ([0.0], NumberStyle(2, computed=True), ["0.00"]),
+        # a format rounds
+        ([42.91574724172518, 0.004], NumberStyle(2, computed=True, significant=0), ["42.92", "0.00"]),
+        ([0.4], NumberStyle(0, computed=True, significant=0), ["0"]),
         # percentages
         ([0.15232329842931938, 0.5], PERCENT, ["15.2%", "50.0%"]),
         ([0.00043], PERCENT, ["0.043%"]),
@@ -108,7 +111,9 @@ def test_a_scale_hides_nothing_but_noise(values: list[Any], decimals: int) -> No
     for value in values:
         exact = exact_number(value)
         assert exact is not None
-        assert abs(Decimal(found.text(value)) - exact) <= max(abs(exact) * Decimal("1e-9"), Decimal(1).scaleb(-decimals - 6))
+        assert abs(Decimal(found.text(value)) - exact) <= max(
+            abs(exact) * Decimal("1e-9"), Decimal(1).scaleb(-decimals - 6)
+        )
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -72,20 +72,24 @@ def style_of_format(text: str | None) -> NumberStyle | None:
     """
     name = (text or "").strip().lower()
     if name in ("integer", "count"):
-        return NumberStyle(0)
+        return _rounded(0)
     named = _NAMED.fullmatch(name)
     if named is not None:
         percent = named[1].startswith("percent")
         if named[2] is None:
-            return _PERCENT if percent else NumberStyle(2)
-        return NumberStyle(int(named[2]), computed=percent, percent=100 if percent else 0, significant=1)
+            return _PERCENT if percent else _rounded(2)
+        return _rounded(int(named[2]), percent=percent)
     pattern = _PYTHON.fullmatch(name) or _SPREADSHEET.fullmatch(name)
     if pattern is None or not name:
         return None
     digits = pattern[1] or ""
     decimals = int(digits) if digits.isdecimal() and pattern.re is _PYTHON else len(digits)
     percent = pattern[2] == "%"
-    return NumberStyle(decimals, computed=percent, percent=100 if percent else 0, significant=1)
+    return _rounded(decimals, percent=percent)
+
+
+def _rounded(decimals: int, *, percent: bool = False) -> NumberStyle:
+    return NumberStyle(decimals, computed=True, percent=100 if percent else 0, significant=0)
 
 
 class _Scales:
@@ -102,7 +106,7 @@ class _Scales:
         unit = (output.unit or "").strip()
         currency = CURRENCY_DECIMALS.get(unit.upper())
         wanted = (output.format or "").strip().lower()
-        style = NumberStyle(2 if currency is None else currency) if wanted == "currency" else style_of_format(wanted)
+        style = _rounded(2 if currency is None else currency) if wanted == "currency" else style_of_format(wanted)
         if style is None and (
             unit.lower() in _PERCENT_UNITS or (measure is not None and measure.percent_of is not None)
         ):
