@@ -38,6 +38,7 @@ CURRENCY_DECIMALS: Final = (
 )
 """The digits of amounts in a currency (ISO 4217)."""
 
+_POWER: Final = re.compile(r"1(0*)(?:\.0*)?")
 _PERCENT: Final = NumberStyle(1, computed=True, percent=100, significant=2)
 _PERCENT_UNITS: Final = ("%", "percent", "percentage", "pct")
 _NAMED: Final = re.compile(r"(percent|percentage|decimal|fixed|usd|eur|gbp)_?(\d{1,2})?")
@@ -206,13 +207,21 @@ class _Scales:
                 _Scale(int(digits.name)) if isinstance(digits, exp.Literal) else _WHOLE if digits is None else _UNKNOWN
             )
         if isinstance(tree, exp.Div):
-            return _computed(self._scale(tree.this, of))
+            return self._quotient(tree, of)
         parts = [self._scale(each, of) for each in _parts(tree)]
         if not parts or any(each.decimals is None for each in parts):
             return _Scale(None, any(each.computed for each in parts))
         decimals = [each.decimals or 0 for each in parts]
         whole = sum(decimals) if isinstance(tree, exp.Mul) else max(decimals)
         return _Scale(whole, any(each.computed for each in parts))
+
+    def _quotient(self, tree: exp.Div, of: Callable[[int], _Scale]) -> _Scale:
+        """Return the scale of a division: cents by 100 are exact, with two digits more."""
+        scale, divisor = self._scale(tree.this, of), tree.expression.unnest()
+        power = _POWER.fullmatch(divisor.name) if isinstance(divisor, exp.Literal) and divisor.is_number else None
+        if power is None:
+            return _computed(scale)
+        return _Scale(None if scale.decimals is None else scale.decimals + len(power[1]), scale.computed)
 
     def _cast(self, tree: exp.Cast, of: Callable[[int], _Scale]) -> _Scale:
         spelled = decimal_places(tree.to.sql())

@@ -42,7 +42,9 @@ class LayerAnswer(Paged):
 
     connection: str
     columns: list[str]
-    rows: list[list[Any]] = Field(description="Values in the order of `columns`; decimals are texts.")
+    rows: list[list[Any]] = Field(
+        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+    )
     row_count: int = Field(description="Rows of the whole answer, on all its pages.")
     cut: Literal["rows", "bytes"] | None = Field(
         None, description="The answer itself was cut: at `limit` (rows) or because it is too large (bytes)."

@@ -32,7 +32,9 @@ class SqlRows(Paged):
     dialect: str
     sql: str = Field(description="The statement that was sent.")
     columns: list[str]
-    rows: list[list[Any]] = Field(description="Values in the order of `columns`; decimals are texts.")
+    rows: list[list[Any]] = Field(
+        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+    )
     row_count: int = Field(description="Rows that were read, on all pages.")
     cut: Literal["rows", "bytes"] | None = Field(
         None, description="There are more rows than were read: `max_rows` of them (rows), or too large ones (bytes)."
