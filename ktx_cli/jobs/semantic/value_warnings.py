@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.connectors.deadlines import ended_at
 from ktx_cli.connectors.guard.errors import StatementRefusedError
-from ktx_cli.connectors.port import Interruptible, SemanticType
+from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.profiling.model import ValueKind
 from ktx_cli.context.scan.profiling.privacy import refusal
@@ -28,6 +28,7 @@ from ktx_cli.context.semantic.filter_values import (
     periods,
     plan_check,
 )
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ResultWarning, SourceError, StorageError
 from ktx_cli.core.text import listing, nearest_values, one_line
 from ktx_cli.project.layout import Layout
@@ -80,10 +81,14 @@ def value_warnings(
     ]
     check = plan_check(asked, wanted, since, read)
     try:
-        with _ended_after(SECONDS, connector):
+        with ended_at(connector, monotonic() + SECONDS) as deadline:
             found = check.read(connector.query(check.sql, max_rows=check.max_rows).rows)
     except (SourceError, StatementRefusedError) as error:  # its text may quote rows
-        why = f"it took longer than {SECONDS:g} seconds" if error.code == "timeout" else "the database refused it"
+        why = (
+            f"it took longer than {SECONDS:g} seconds"
+            if error.code == "timeout" or deadline.passed
+            else "the database refused it"
+        )
         return [_unchecked(asked, wanted, since, why)]
     return list(_told(asked, wanted, since, found, lists, names, suggest))
 
@@ -199,28 +204,3 @@ def _is_listed(each: Comparison, known: _Known | None) -> bool:
 
 def _key(each: Comparison) -> tuple[str, str]:
     return each.source.name, each.column.name
-
-
-@contextlib.contextmanager
-def _ended_after(seconds: float, connector: GuardedConnector) -> Iterator[None]:
-    """End what is asked inside after some seconds, where the database can do that."""
-    inner = connector.inner
-    if not isinstance(inner, Interruptible):
-        yield
-        return
-    lock, running = threading.Lock(), [True]
-
-    def interrupt() -> None:
-        with lock:
-            if running[0]:
-                inner.interrupt()
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        with lock:
-            running[0] = False
