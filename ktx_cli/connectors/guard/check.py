@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.connectors.guard.bounds import require_bounded
+from ktx_cli.connectors.guard.columns import require_columns
 from ktx_cli.connectors.guard.errors import READING, refused
 from ktx_cli.connectors.guard.explain import explained
 from ktx_cli.connectors.guard.functions import GUARDED_DIALECTS, FunctionList
@@ -33,8 +34,6 @@ SchemaOf = Callable[[str], str | None]
 _PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
 """What the parser raises of texts it did not foresee, besides its own errors."""
 
-_ATTRIBUTE_CALLS: Final = frozenset({"postgres", "redshift"})
-"""Dialects in which `(value).name` is `name(value)`."""
 _TOO_DEEP: Final = "split it into smaller statements"
 
 
@@ -106,6 +105,7 @@ class _Rules:
         require_root(tree)
         for node in tree.walk():
             self._require(node)
+        require_columns(tree, self.functions)
         require_bounded(tree, self.functions)
         return tree
 
@@ -140,10 +140,7 @@ class _Rules:
     def _require(self, node: Any) -> None:
         from sqlglot import exp
 
-        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-            if not isinstance(node.parent, exp.DataType):
-                self._require_attribute(node)
-        elif isinstance(node, exp.DataType):
+        if isinstance(node, exp.DataType):
             require_type(node, self.dialect, self.functions.allowed, self.functions.connection)
         if isinstance(node, exp.Func):
             self.functions.require(node)
@@ -155,18 +152,6 @@ class _Rules:
             require_row_function(node)
         elif isinstance(node, exp.Operator):
             self._require_operator(node)
-
-    def _require_attribute(self, node: exp.Dot) -> None:
-        """Raise for `(value).name` where it may call the function `name`, unless that one may be called."""
-        name = node.expression.name.lower()
-        known = self.functions.names | self.functions.allowed
-        if self.dialect in _ATTRIBUTE_CALLS and (name not in known or name == "current_setting"):
-            raise refused(
-                "attribute",
-                f"`.{name}` behind an expression",
-                f"calls the function `{name}` where there is one",
-                hint=f"name a column by its table (t.{name}), or allow `{name}` in allowed_functions",
-            )
 
     def _require_operator(self, node: exp.Operator) -> None:
         """Raise for an operator of a schema: it is a function of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,33 +20,31 @@ def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
         if table.args.get("db") or not isinstance(table.this, exp.Identifier):
             continue
         name = table.name if table.this.args.get("quoted") else table.name.lower()
-        if name in _visible(table):
+        if any(name == part for part, _ in visible_parts(table)):
             continue
         schema = schema_of(name)
         if schema is not None:
             table.set("db", exp.to_identifier(schema, quoted=True))
 
 
-def _visible(table: exp.Table) -> set[str]:
-    """Return the names of WITH that a table's name may mean.
+def visible_parts(table: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    """Yield the names of WITH that a table's name may mean, each with its part, the nearest first.
 
     A part sees the parts before it and, where the WITH is recursive, itself and all others; the query sees all.
     """
     from sqlglot import exp
 
-    found: set[str] = set()
     inside: exp.Expr = table
     above = table.parent
     while above is not None:
         if isinstance(above, exp.With):
             parts = above.expressions
             known = parts if above.args.get("recursive") else parts[: _position(parts, inside)]
-            found.update(_name(part) for part in known)
+            yield from ((_name(part), part) for part in known)
         clause = above.args.get("with_")
         if clause is not None and inside is not clause:
-            found.update(_name(part) for part in clause.expressions)
+            yield from ((_name(part), part) for part in clause.expressions)
         inside, above = above, above.parent
-    return found
 
 
 def _position(parts: list[exp.Expr], part: exp.Expr) -> int:
