@@ -11,8 +11,9 @@ from typing import Final
 class SystemCatalog:
     """One system's own schemas: all relations in them are closed but those in `open`.
 
-    `prefix` marks names that are looked up in them without a schema. `names` are closed wherever they are.
-    `closed_information` are the beginnings of closed names in information_schema.
+    `prefix` marks names that are looked up in them without a schema; where there are no such schemas, names with any.
+    `names` are closed wherever they are. `closed_information` are the beginnings of closed names in
+    information_schema; where `open_information` has names, all others are closed.
     """
 
     schemas: frozenset[str]
@@ -20,9 +21,12 @@ class SystemCatalog:
     prefix: str | tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     closed_information: tuple[str, ...] = ()
+    open_information: frozenset[str] = frozenset()
 
     def is_closed_information(self, name: str) -> bool:
         """Whether a relation of information_schema is closed."""
+        if self.open_information:
+            return name not in self.open_information
         return name.startswith(self.closed_information) if self.closed_information else False
 
 
@@ -38,6 +42,18 @@ _REDSHIFT_OPEN: Final = """
 pg_table_def pg_external_schema svv_all_columns svv_all_schemas svv_all_tables svv_columns svv_external_columns
 svv_external_schemas svv_external_tables svv_redshift_columns svv_redshift_schemas svv_redshift_tables svv_table_info
 svv_tables
+"""
+_MYSQL_INFORMATION: Final = """
+applicable_roles character_sets check_constraints collation_character_set_applicability collations column_statistics
+columns columns_extensions enabled_roles engines events geometry_columns index_statistics key_column_usage keywords
+parameters partitions referential_constraints routines schemata schemata_extensions sequences spatial_ref_sys
+sql_functions st_geometry_columns st_spatial_reference_systems st_units_of_measure statistics table_constraints
+table_constraints_extensions table_statistics tables tables_extensions triggers view_routine_usage view_table_usage
+views
+"""
+_SQLITE_OPEN: Final = """
+pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list
+pragma_table_xinfo
 """
 _TSQL_OPEN: Final = """
 all_columns all_objects all_views check_constraints columns computed_columns default_constraints extended_properties
@@ -63,10 +79,7 @@ SYSTEM: Final[Mapping[str, SystemCatalog]] = {
     ),
     "mysql": SystemCatalog(
         schemas=frozenset({"mysql", "performance_schema", "sys"}),
-        closed_information=(
-            *("processlist", "user_privileges", "user_variables", "user_statistics", "client_statistics", "innodb_"),
-            *("global_", "session_", "system_variables", "files", "plugins", "schema_privileges", "table_privileges"),
-        ),
+        open_information=frozenset(_MYSQL_INFORMATION.split()),
     ),
     "tsql": SystemCatalog(
         schemas=frozenset({"sys"}),
@@ -86,5 +99,11 @@ SYSTEM: Final[Mapping[str, SystemCatalog]] = {
     "databricks": SystemCatalog(schemas=frozenset({"system"})),
     "trino": SystemCatalog(schemas=frozenset({"system"})),
     "duckdb": SystemCatalog(schemas=frozenset(), names=frozenset({"duckdb_secrets", "duckdb_logs"})),
+    "sqlite": SystemCatalog(
+        schemas=frozenset(),
+        open=frozenset(_SQLITE_OPEN.split()),
+        prefix="pragma_",
+        names=frozenset({"dbstat", "sqlite_dbpage", "sqlite_memstat", "sqlite_stmt", "sqlite_stmts", "fsdir"}),
+    ),
 }
-"""The catalogs by dialect; SQLite's own tables hold structure alone."""
+"""The catalogs by dialect."""

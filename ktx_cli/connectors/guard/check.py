@@ -18,7 +18,7 @@ from ktx_cli.connectors.guard.instead import require_no_description
 from ktx_cli.connectors.guard.limits import require_plain, require_shallow, require_short
 from ktx_cli.connectors.guard.names import qualify
 from ktx_cli.connectors.guard.nodes import require_node, require_root
-from ktx_cli.connectors.guard.render import limited, rendered, without_hints
+from ktx_cli.connectors.guard.render import as_query, limited, rendered, without_hints
 from ktx_cli.connectors.guard.servers import Server
 from ktx_cli.connectors.guard.tables import require_row_function, require_table
 from ktx_cli.connectors.guard.types import require_type
@@ -101,7 +101,7 @@ class _Rules:
 
     def parse(self, sql: str, *, again: bool = False) -> Any:
         """Return the tree of the one query in the text (`again`: in what is sent); raises `StatementRefusedError`."""
-        tree = without_hints(self._tree(sql, again))
+        tree = as_query(without_hints(self._tree(sql, again)), self.dialect)
         require_root(tree)
         for node in tree.walk():
             self._require(node)

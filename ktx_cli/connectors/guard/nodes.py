@@ -140,10 +140,21 @@ def _require_answer_form(node: exp.Expr) -> None:
         raise refused("construct", "a FOR clause", "is let through for JSON and XML alone", hint="leave it out")
 
 
+def _require_values(node: exp.Expr) -> None:
+    """Raise for DuckDB's PIVOT whose columns are whatever values there are: it makes a type first."""
+    from sqlglot import exp
+
+    is_statement = node.args.get("this") is not None and not node.args.get("unpivot")
+    if is_statement and not all(isinstance(each, exp.In) for each in node.expressions):
+        hint = "name the values: PIVOT t ON status IN ('paid', 'open') USING ..."
+        raise refused("construct", "PIVOT without its values", "makes a type of them, which ktx does not", hint=hint)
+
+
 _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
     "WithTableHint": _require_hints,
     "TableSample": _require_sample,
     "MatchRecognize": _require_pattern,
     "Select": _require_options,
     "ForClause": _require_answer_form,
+    "Pivot": _require_values,
 }

@@ -60,6 +60,15 @@ def without_hints(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+def as_query(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Return a query around DuckDB's PIVOT and UNPIVOT, which are statements too; any other tree as it is."""
+    from sqlglot import exp
+
+    if dialect != "duckdb" or not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
+        return tree
+    return exp.select("*").from_(exp.Subquery(this=tree))
+
+
 def _clauses(subquery: exp.Subquery) -> bool:
     return any(subquery.args.get(name) for name in ("order", "limit", "offset", "with_", "pivots", "sample", "joins"))
 

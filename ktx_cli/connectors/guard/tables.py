@@ -26,6 +26,7 @@ _FILE_FORMATS: Final = frozenset(
 _PATH_DIALECTS: Final = frozenset({"duckdb", "databricks", "snowflake", "clickhouse"})
 _FILE_HINT: Final = "name a table; if this is one, `ktx scan` makes its name known"
 _CATALOG_HINT: Final = "read information_schema instead"
+_SQLITE_HINT: Final = "read sqlite_schema, or pragma_table_info('TABLE')"
 
 
 def require_row_function(rows: exp.TableFromRows) -> None:
@@ -68,16 +69,18 @@ def _require_open(parts: list[str], dialect: str) -> None:
     name, places = folded[-1], folded[:-1]
     if places and places[-1] == "information_schema":
         if system.is_closed_information(name):
-            raise _closed(parts)
+            raise _closed(parts, dialect)
     elif places and any(place in system.schemas for place in places):
         if name not in system.open:
-            raise _closed(parts)
-    elif not places and system.prefix and name.startswith(system.prefix) and name not in system.open:
-        raise _closed(parts)
+            raise _closed(parts, dialect)
+    elif (
+        not (places and system.schemas) and system.prefix and name.startswith(system.prefix) and name not in system.open
+    ):
+        raise _closed(parts, dialect)
     if name in system.names:
-        raise _closed(parts)
+        raise _closed(parts, dialect)
 
 
-def _closed(parts: list[str]) -> Exception:
-    shown = ".".join(parts)
-    return refused("catalog", f"`{shown}`", "is a closed part of the system's catalog", hint=_CATALOG_HINT)
+def _closed(parts: list[str], dialect: str) -> Exception:
+    hint = _SQLITE_HINT if dialect == "sqlite" else _CATALOG_HINT
+    return refused("catalog", f"`{'.'.join(parts)}`", "is a closed part of the system's catalog", hint=hint)
