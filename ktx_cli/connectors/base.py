@@ -26,6 +26,9 @@ from ktx_cli.core.text import one_line
 STATEMENT_SECONDS = 30.0
 """How long one statement may run before it is stopped."""
 
+STOP_SECONDS = 5.0
+"""How long a server may take to stop a statement whose time is up, before its session is closed."""
+
 CONNECT_SECONDS = 10
 """How long reaching a server may take, all its addresses, TLS and the log-in together."""
 
@@ -120,6 +123,14 @@ class BaseConnector:
         else:
             what, hint = "reading the catalog", "try again when the server has less to do"
         return self.failure(f"{what} was stopped after {self.statement_seconds:g} seconds", hint=hint, code="timeout")
+
+    def unstopped(self) -> SourceError:
+        """Return the error for a statement that the server did not stop when its time was up."""
+        return self.failure(
+            f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so its session was closed",
+            hint="narrow it: add a WHERE clause or a LIMIT; the server may work on it until it notices",
+            code="timeout",
+        )
 
     def ended(self, error: SourceError) -> SourceError:
         """Return the error for a statement whose session the server ended, though it takes new ones.

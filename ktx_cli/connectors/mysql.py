@@ -196,6 +196,9 @@ class MySqlConnector(ServerConnector):
             raise read_only_error(self.where, "a statement that returns nothing is")
         return QueryResult(columns, rows, cut)
 
+    def _socket_of(self, session: Any) -> int | None:
+        return int(session._sock.fileno()) if session.open else None
+
     def _reusable(self, session: Any) -> bool:
         return bool(session.open)
 

@@ -229,6 +229,9 @@ class PostgresConnector(ServerConnector):
                     # Locks of a session outlive its transaction.
                     cursor.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
 
+    def _socket_of(self, session: Any) -> int | None:
+        return int(session.fileno())
+
     def _reusable(self, session: Any) -> bool:
         from psycopg.pq import TransactionStatus
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from threading import Lock
 from typing import Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.connectors import base
+from ktx_cli.connectors import base, reaching
 from ktx_cli.connectors.port import (
     ConnectionSpec,
     ConnectionTest,
@@ -110,7 +111,8 @@ class ServerConnector(base.BaseConnector, ABC):
         try:
             with self._session(sql) as session:
                 began = True
-                return self._query(session, sql, tuple(parameters) or None, max_rows)
+                with self._time_limit(session):
+                    return self._query(session, sql, tuple(parameters) or None, max_rows)
         except SourceError as error:
             if not began or error.code != "connection" or not self._comes_back(pool):
                 raise
@@ -155,6 +157,28 @@ class ServerConnector(base.BaseConnector, ABC):
     @abstractmethod
     def _driver_error(self) -> type[Exception]:
         """Return the base class of the driver's errors."""
+
+    def _socket_of(self, session: Any) -> int | None:
+        """Return the file descriptor of a session's connection; None where the client has a time limit of its own."""
+        return None
+
+    @contextmanager
+    def _time_limit(self, session: Any) -> Iterator[None]:
+        """Close the session when the server does not stop a statement in time: not all it runs can be interrupted."""
+        number = self._socket_of(session)
+        if number is None:
+            yield
+            return
+        with (
+            socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as link,
+            reaching.cut_after(link, base.STATEMENT_SECONDS + base.STOP_SECONDS) as expired,
+        ):
+            try:
+                yield
+            except (self._driver_error(), OSError):
+                if expired.is_set():
+                    raise self.unstopped() from None
+                raise
 
     def _make_pool(self, limit: int) -> Any:
         # Not an engine: its dialect would send statements of its own, with names that a database may redefine.

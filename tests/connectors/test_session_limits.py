@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -112,3 +113,39 @@ def test_a_lock_or_variable_does_not_reach_the_next_statement(mariadb_server: Ma
     assert connector.query("SELECT @a").rows == ((None,),)
     # The server gives the lock back when it notices that the session's socket is closed.
     assert any(connector.query(f"SELECT IS_FREE_LOCK('{name}')").rows == ((1,),) for _ in range(500))
+
+
+UNINTERRUPTED = """
+WITH p AS (
+  SELECT ('[' || repeat('(1,1),', 6000) || '(1,2)]')::path AS a, ('[' || repeat('(5,1),', 6000) || '(5,2)]')::path AS b
+)
+SELECT a <-> b FROM p
+"""
+"""The distance of two long paths, which Postgres computes for seconds without looking whether its time is up."""
+
+
+@pytest.mark.postgres
+def test_a_statement_that_postgres_does_not_stop_costs_its_session(
+    postgres_server: PostgresServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "STATEMENT_SECONDS", 0.2)
+    monkeypatch.setattr(base, "STOP_SECONDS", 0.3)
+    connector = opened("postgres", url=postgres_server.url())
+    began = time.monotonic()
+    with pytest.raises(SourceError, match=r"did not stop the statement after 0\.2 seconds") as caught:
+        connector.query(UNINTERRUPTED)
+    assert (caught.value.code, time.monotonic() - began < 3) == ("timeout", True)
+    assert connector.query("SELECT 1").rows == ((1,),)
+
+
+@pytest.mark.mysql
+def test_a_statement_that_mariadb_does_not_stop_costs_its_session(
+    mariadb_server: MariaDBServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector = opened("mysql", url=mariadb_server.url("mysql"))
+    monkeypatch.setattr(base, "STATEMENT_SECONDS", 0.2)  # the server has 30 seconds already
+    monkeypatch.setattr(base, "STOP_SECONDS", 0.3)
+    with pytest.raises(SourceError, match="did not stop the statement") as caught:
+        connector.query("SELECT SLEEP(4)")
+    assert caught.value.code == "timeout"
+    assert connector.query("SELECT 1").rows == ((1,),)
