@@ -116,8 +116,12 @@ class DuckDbWorld(World):
         return {"path": str(self.folder / "shop.duckdb")}
 
 
+BYSTANDER = "424242"
+"""What stands in a statement for the process of another session of the same role."""
+
+
 class PostgresWorld(World):
-    """A Postgres database with a sequence, somebody's function and operator, a large object and a listener's ear."""
+    """A Postgres database with a sequence, somebody's function and operator, a large object and another session."""
 
     dialect = "postgres"
 
@@ -133,12 +137,38 @@ class PostgresWorld(World):
             *SHOP,
             "CREATE SEQUENCE order_numbers",
             "CREATE FUNCTION do_it(int) RETURNS int LANGUAGE sql AS 'DELETE FROM public.orders; SELECT 1'",
+            'CREATE TABLE visits (id int PRIMARY KEY, "user" text, name text, date date, value int, text text, '
+            "type text, key text, version int, length int, count int, query text, time_out time, date_in date, system text, "
+            "tags text[], payload jsonb)",
+            "INSERT INTO visits VALUES (1, 'u', 'n', '2024-01-01', 5, 't', 'k', 'key', 1, 2, 3, 'q', '10:00', "
+            "'2024-01-02', 's', ARRAY['x', 'y'], '{\"a\": 1}')",
+            "CREATE FUNCTION visitor(visits) RETURNS text LANGUAGE sql AS 'SELECT $1.name'",
             "CREATE OPERATOR + (LEFTARG = text, RIGHTARG = int, FUNCTION = pg_catalog.repeat)",
             "SELECT pg_catalog.lo_from_bytea(1, 'large')",
             f"CREATE ROLE {self.name} LOGIN PASSWORD 'x'",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {self.name}",
             f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {self.name}",
         )
+
+        self._bystander = self._begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bystander.close()
+        super().__exit__(kind, error, trace)
+
+    def here(self, sql: str) -> str:
+        """Return a statement whose paths lead into the world's folder, and whose process is the other session's."""
+        return super().here(sql).replace(BYSTANDER, str(self._bystander.info.backend_pid))
+
+    def _begin(self) -> Any:
+        """Return a session of the same role, which waits in a transaction."""
+        import psycopg
+
+        session = psycopg.connect(self._options()["url"], application_name="bystander")
+        session.execute("SELECT 1")
+        return session
 
     def _options(self) -> dict[str, Any]:
         own = {} if self.superuser else {"user": self.name, "password": "x"}
@@ -148,7 +178,20 @@ class PostgresWorld(World):
         import psycopg
 
         with psycopg.connect(self.server.url(self.name), autocommit=True) as session:
-            return {name: session.execute(sql.encode()).fetchall() for name, sql in _POSTGRES_STATE.items()}
+            found = {name: session.execute(sql.encode()).fetchall() for name, sql in _POSTGRES_STATE.items()}
+        return {**found, "bystander": self._ended_bystander()}
+
+    def _ended_bystander(self) -> str:
+        """Return how the other session was ended, and begin another in its place; empty where it lives."""
+        import psycopg
+
+        try:
+            self._bystander.execute("SELECT 1")
+        except psycopg.Error as error:
+            self._bystander.close()
+            self._bystander = self._begin()
+            return f"{error} {self._bystander.info.backend_pid}"
+        return ""
 
 
 _POSTGRES_STATE = {
@@ -167,6 +210,9 @@ _POSTGRES_STATE = {
     "prepared": "SELECT gid FROM pg_prepared_xacts",
     "settings": "SELECT pg_conf_load_time()",
     "statistics": "SELECT stats_reset FROM pg_stat_database WHERE datname = current_database()",
+    "shared statistics": "SELECT (SELECT stats_reset FROM pg_stat_bgwriter), (SELECT stats_reset FROM pg_stat_wal)",
+    "sessions": "SELECT usename, application_name, state FROM pg_stat_activity WHERE application_name = 'bystander' "
+    "AND datname = current_database()",
 }
 
 

@@ -14,7 +14,7 @@ _TRINO: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|valida
 _FORMS: Final = {
     "sqlite": r"(?:query\s+plan)?",
     "duckdb": r"",
-    "postgres": rf"(?:\(\s*{_POSTGRES}(?:\s*,\s*{_POSTGRES})*\s*\)|(?:analyze\s+)?(?:verbose)?)",
+    "postgres": rf"(?:\(\s*{_POSTGRES}(?:\s*,\s*{_POSTGRES})*\s*\)|analyze(?:\s+verbose)?|verbose|)",
     "redshift": r"(?:verbose)?",
     "mysql": r"(?:extended|partitions|format\s*=\s*(?:json|traditional|tree))?",
     "snowflake": r"(?:using\s+(?:tabular|json|text))?",

@@ -22,9 +22,9 @@ ENGINES = [
     pytest.param("mysql", marks=pytest.mark.mysql),
 ]
 CORPUS = Path(__file__).parent / "corpus"
-HOSTILE = read_corpus(CORPUS / "hostile.jsonl") + read_corpus(CORPUS / "hostile_held_out.jsonl")
-HONEST = read_corpus(CORPUS / "honest.jsonl")
-BOUNDED_BY_THE_SESSION = {"x034", "x048", "x049", "x050", "x053"}
+HOSTILE = [case for path in sorted(CORPUS.glob("hostile*.jsonl")) for case in read_corpus(path)]
+HONEST = [case for path in sorted(CORPUS.glob("honest*.jsonl")) for case in read_corpus(path)]
+BOUNDED_BY_THE_SESSION = {"x034", "x048", "x049", "x050"}
 """What the filter lets through: their size shows only when they run, and the session's limits end them."""
 
 HELD_OUT_MISSES = 7
@@ -33,7 +33,10 @@ HELD_OUT_MISSES = 7
 TOO_LARGE_TO_RUN = {"h191"}
 """Postgres sends a value of a gigabyte as one piece; no setting of a session bounds it."""
 
-SUPERUSER_EFFECTS = {"h090", "h218", "h224"}
+ENDED_SESSIONS = {"f002"}
+"""What ends another session of the same role, which no session that only reads is kept from."""
+
+SUPERUSER_EFFECTS = {"h090", "h218", "h224"} | ENDED_SESSIONS
 """What a superuser of Postgres changes from a session that only reads: files, settings, statistics."""
 
 HEADERS_OF_ANOTHER_NAME = {"g024", "g104", "g115", "g127", "g133"}
@@ -93,7 +96,8 @@ def test_an_honest_statement_is_let_through(case: Case) -> None:
 def test_sessions_alone_leave_no_effect(dialect: str, make_world: Callable[..., World], short_limits: None) -> None:
     world = make_world(dialect)
     with world.open() as connector:
-        assert effects(world, connector.query, dialect) == []
+        found = effects(world, connector.query, dialect)
+    assert set(found) == (ENDED_SESSIONS if dialect == "postgres" else set())
 
 
 @pytest.mark.parametrize("dialect", ENGINES)
@@ -151,6 +155,7 @@ def effects(world: World, query: Callable[..., object], dialect: str) -> list[st
             after = world.state()
             if after != before:
                 changed.append(case.id)
+                after = world.state()  # with another session in place of one that was ended
             before = after
     return changed
 
@@ -163,14 +168,14 @@ def _run(query: Callable[..., object], sql: str) -> None:
 
 
 def _schema(table: str) -> str | None:
-    return None if table.startswith("pg_") else "public"
+    return None if table.startswith("pg_") or table == "current_user" else "public"
 
 
 def _raw(query: Callable[..., Any], sql: str, dialect: str) -> Any:
     """Run a statement as it was written, but for what the session wants of Postgres and DuckDB."""
     if dialect == "postgres":
-        names = re.compile(r"(?<![\w.\"])(FROM|JOIN|TABLE|,) (customers|orders|categories)\b")
-        sql = names.sub(r"\1 public.\2", sql, count=1 if sql.startswith("WITH orders") else 0)
+        names = re.compile(r"(?<![\w.\"])((?:FROM|JOIN|TABLE|,) \(?)(customers|orders|categories|visits)\b")
+        sql = names.sub(r"\1public.\2", sql, count=1 if sql.startswith("WITH orders") else 0)
     if dialect == "duckdb":
         sql = sql.replace("x -> x", "lambda x: x")
     return query(sql.rstrip("; "), max_rows=100)
