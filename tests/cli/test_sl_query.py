@@ -501,3 +501,21 @@ def test_every_option_of_a_question_is_read() -> None:
         "measures": ["a"],
         "dimensions": ["b::date", {"field": "c", "granularity": "month"}],
     }
+
+
+def test_a_filter_value_no_row_has_is_a_warning(ktx: Run, layer: Path) -> None:
+    asked = ("sl", "query", *REVENUE, "--filter", "customers.country = 'no'")
+    said = "no row has `customers.country = 'no'`; did you mean 'NO'?"
+    assert [each["message"] for each in ktx(*asked, "--json").envelope["warnings"]] == [said]
+    printed = ktx(*asked)
+    assert f"warning: {said}" in printed.err and printed.out == "revenue\nNULL\n"
+
+
+def test_a_percentage_is_a_fraction_in_csv(ktx: Run, layer: Path) -> None:
+    path = layer / "semantic-layer" / "warehouse" / "sales.yaml"
+    share = "  - {name: share_above, expr: above / revenue, format: percent}\n"
+    path.write_text(path.read_text().replace("parameters:", f"{share}parameters:"))
+    asked = ("sl", "query", "-m", "sales.share_above")
+    assert ktx(*asked).out == "share_above\n88.1%\n"
+    assert ktx(*asked, "--format", "csv").out == "share_above\n0.881\n"
+    assert rows(ktx, "-m", "sales.share_above") == [[pytest.approx(37 / 42, abs=1e-15)]]
