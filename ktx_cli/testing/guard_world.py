@@ -138,8 +138,8 @@ class PostgresWorld(World):
             "CREATE SEQUENCE order_numbers",
             "CREATE FUNCTION do_it(int) RETURNS int LANGUAGE sql AS 'DELETE FROM public.orders; SELECT 1'",
             'CREATE TABLE visits (id int PRIMARY KEY, "user" text, name text, date date, value int, text text, '
-            "type text, key text, version int, length int, count int, query text, time_out time, date_in date, system text, "
-            "tags text[], payload jsonb)",
+            "type text, key text, version int, length int, count int, query text, time_out time, date_in date, "
+            "system text, tags text[], payload jsonb)",
             "INSERT INTO visits VALUES (1, 'u', 'n', '2024-01-01', 5, 't', 'k', 'key', 1, 2, 3, 'q', '10:00', "
             "'2024-01-02', 's', ARRAY['x', 'y'], '{\"a\": 1}')",
             "CREATE FUNCTION visitor(visits) RETURNS text LANGUAGE sql AS 'SELECT $1.name'",
