@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final, Protocol
 
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.text import escaped, listing, one_line, shell_words
-from ktx_cli.project.files import read_bytes
+from ktx_cli.project.files import read_bytes, storage_error
 from ktx_cli.project.layout import EVALS_NAME, RAW_NAME, SEMANTIC_NAME, WIKI_NAME
 
 
@@ -117,11 +118,36 @@ class WorkingTree:
     def paths(self, prefix: str) -> list[str]:
         """Return the paths of all files that begin with `prefix`, sorted as paths are, folder by folder.
 
-        A folder that is called like a file (`orders.yaml`) is among them: reading it says what is wrong.
+        A folder that is called like a file (`orders.yaml`) is among them: reading it says what is wrong. Raises
+        `StorageError` where a folder cannot be listed: what is in it may not be taken for absent.
         """
         folder = self._root / prefix.rpartition("/")[0]
-        if not folder.is_dir():
+        found = sorted(path for path in _listed(folder) if path.suffix or path.is_file())
+        paths = (path.relative_to(self._root).as_posix() for path in found)
+        return [path for path in paths if path.startswith(prefix)]
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return everything in a folder and below; nothing where there is no such folder. Links are not followed."""
+    try:
+        if not stat.S_ISDIR(os.stat(folder).st_mode):
             return []
-        listed = (path for path in sorted(folder.rglob("*")) if path.suffix or path.is_file())
-        found = (path.relative_to(self._root) for path in listed)
-        return [path.as_posix() for path in found if path.as_posix().startswith(prefix)]
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.lexists(folder):
+            return []
+        raise StorageError(
+            f"{folder} is a link to a folder that is not there",
+            hint=f"correct or remove it: {shell_words('ls', '-l', folder)}",
+            details={"path": str(folder)},
+        ) from None
+    except OSError as error:
+        raise storage_error(folder, error, "read") from error
+    found: list[Path] = []
+    for here, folders, names in os.walk(folder, onerror=_not_listed):
+        found += (Path(here) / name for name in (*folders, *names))
+    return found
+
+
+def _not_listed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # it went while it was looked at
+        raise storage_error(Path(error.filename), error, "read") from error

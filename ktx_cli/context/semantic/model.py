@@ -285,11 +285,23 @@ class CalendarSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Barred:
+    """A source about which nobody can tell who sees what, because of an error in a file that may say it.
+
+    `tables`: what it reads, parts outermost first.
+    """
+
+    problem: Problem
+    tables: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """The semantic layer of one connection.
 
     `dialect` is sqlglot's name for the SQL of its expressions. `sources`: by name, those without errors. `problems`: of
-    all files, in their order.
+    all files, in their order. `barred`: by name, sources that are not among them and whose tables nobody reads by raw
+    SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about.
     """
 
     connection: str
@@ -297,3 +309,5 @@ class Model:
     sources: Mapping[str, Source]
     problems: tuple[Problem, ...] = ()
     calendar: CalendarSettings = CalendarSettings()
+    barred: Mapping[str, Barred] = field(default_factory=dict)
+    sealed: Problem | None = None

@@ -11,7 +11,7 @@ from ktx_cli.context.semantic.expressions.templates import TEMPLATE
 from ktx_cli.context.semantic.model import Model, Source, Visibility
 from ktx_cli.context.tools.ledger import sources_of
 from ktx_cli.context.tools.sql_names import Table
-from ktx_cli.context.tools.sql_protection import is_protected, tables_read
+from ktx_cli.context.tools.sql_protection import is_protected, reads_table, tables_read
 
 _STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.HIDDEN: 2}
 
@@ -19,7 +19,7 @@ _STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.H
 def weakened(before: Model, after: Model, name: str) -> list[str]:
     """Return what a write of a source would make visible that is not, one sentence each."""
     old, new = before.sources.get(name), after.sources.get(name)
-    found: list[str] = []
+    found: list[str] = list(_unknown(before, name))
     if old is not None:
         found += _policies(old, new)
         found += _visibility(old, new)
@@ -27,6 +27,13 @@ def weakened(before: Model, after: Model, name: str) -> list[str]:
         found += _around(before, after, old, new)
         found += _hidden_read(after, old, new)
     return found
+
+
+def _unknown(before: Model, name: str) -> Iterator[str]:
+    """Yield why nobody can tell what a write would show: a file that may say who sees what has an error."""
+    problem = before.sealed if name not in before.barred else before.barred[name].problem
+    if problem is not None:
+        yield f"{problem.place} has an error, so that nobody can tell who sees what of `{name}`: people correct it"
 
 
 def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
@@ -80,6 +87,9 @@ def _around(before: Model, after: Model, old: Source | None, new: Source) -> Ite
     if new.generated or (old is not None and (old.table, old.sql) == (new.table, new.sql)):
         return
     for table in sorted(_tables(new, after.dialect)):
+        for name, each in before.barred.items():
+            if name != new.name and reads_table(each, table):
+                yield f"`{'.'.join(table)}` is read by `{name}`, whose files have errors: people correct them first"
         for source in sources_of(before, table):
             if source.name != new.name and is_protected(source):
                 yield (

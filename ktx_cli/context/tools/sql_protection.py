@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ktx_cli.context.semantic.checking.fragments import silence_parser
-from ktx_cli.context.semantic.model import Model, Source, Visibility
+from ktx_cli.context.semantic.model import Barred, Model, Problem, Source, Visibility
 from ktx_cli.context.tools.failures import Refused
-from ktx_cli.context.tools.ledger import sources_of
+from ktx_cli.context.tools.ledger import same_table, sources_of
 from ktx_cli.context.tools.relations import Relations
 from ktx_cli.context.tools.sql_names import Table, parts_of
 from ktx_cli.context.tools.view_protection import Judge, Views
+from ktx_cli.core.text import shell_words
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
@@ -31,11 +32,16 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     trees = _trees(sql, model.dialect)
     if any(True for tree in trees or () for _ in _pivots(tree)):
         raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
+    if model.sealed is not None:
+        raise Refused(_errors_told(model, model.sealed, "no table of this connection is read here"))
     if not has_protected(model):
         return
     if trees is None or not all(map(_is_query, trees)):
         raise Refused("only a SELECT is run here, for some of this connection is hidden")
     _require_no_storage(trees)
+    for table, name in _barred_in(model, trees):
+        problem = model.barred[name].problem
+        raise Refused(_errors_told(model, problem, f"`{'.'.join(table)}` is not read here"))
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
@@ -49,13 +55,25 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
 
 
 def has_protected(model: Model) -> bool:
-    """Whether people hid anything of a connection."""
-    return any(map(is_protected, model.sources.values()))
+    """Whether people hid anything of a connection, or may have: a file about it has an error."""
+    return bool(model.barred) or model.sealed is not None or any(map(is_protected, model.sources.values()))
+
+
+def _errors_told(model: Model, problem: Problem, what: str) -> str:
+    check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+    return (
+        f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
+        f"{problem.place}: {problem.message}. People correct it: {check}"
+    )
 
 
 def _judge_of(model: Model) -> Judge:
     def judge(trees: list[Any], view: str) -> None:
         _require_no_storage(trees)
+        for _, name in _barred_in(model, trees):
+            problem = model.barred[name].problem
+            what = f"`{view}`, a view that reads `{name}`, is not read here"
+            raise Refused(_errors_told(model, problem, what))
         for table, source in _protected_in(model, trees):
             hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
             if source.policies or source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
@@ -80,6 +98,17 @@ def _require_no_storage(trees: Iterable[Any]) -> None:
 def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:
     for table in sorted(tables_of(trees)):
         yield from ((table, source) for source in sources_of(model, table) if is_protected(source))
+
+
+def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
+    """Yield the tables of trees that a source reads about which nobody can tell who sees what, with its name."""
+    for table in sorted(tables_of(trees)) if model.barred else ():
+        yield from ((table, name) for name, each in model.barred.items() if reads_table(each, table))
+
+
+def reads_table(barred: Barred, table: Table) -> bool:
+    """Whether a source that is barred reads a table."""
+    return any(same_table(each, table) for each in barred.tables)
 
 
 def is_protected(source: Source) -> bool:

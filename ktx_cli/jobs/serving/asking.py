@@ -15,6 +15,7 @@ from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.tools.sql_protection import check_protected, has_protected
 from ktx_cli.context.tools.sql_values import count_columns
 from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
 from ktx_cli.jobs.semantic.layers import the_layer
 from ktx_cli.jobs.semantic.questions import Question
@@ -139,7 +140,11 @@ def _require_open(project: ServedProject, model: Model | None, sql: str) -> None
         scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
         check_protected(model, sql, scanned)
     except Refused as error:
-        raise KtxError(str(error), hint="ask by sl_query, which keeps to what may be seen", code="hidden") from None
+        broken = bool(model.barred) or model.sealed is not None
+        check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+        hint = "ask by sl_query, which keeps to what may be seen"
+        hint += f"; people correct the files with errors: {check}" if broken else ""
+        raise KtxError(str(error), hint=hint, code="hidden") from None
 
 
 def _require_verified(told: Told, privacy: bool) -> None:

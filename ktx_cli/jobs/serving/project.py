@@ -33,8 +33,9 @@ _QUESTIONS: Final = 128
 _COUNTS: Final = 256
 """Answers about joins that are kept."""
 
-Stamp = tuple[tuple[str, int, int, int], ...]
-"""Path, inode, size and time of change of each file: another one where a file was changed, added or removed."""
+Stamp = tuple[tuple[str, tuple[int, ...]], ...]
+"""Path with inode, size, times of change and mode of each file: another one where a file was changed, added or removed,
+or where who may read it has changed."""
 
 
 @dataclass(slots=True)
@@ -141,15 +142,22 @@ class ServedProject:
 
 
 def _stamp(paths: list[Path]) -> Stamp:
+    """Return the stamp of files; of a link that of what it leads to, of one that leads nowhere its own."""
     found = []
     for path in paths:
         try:
             status = path.stat()
         except OSError:
-            continue
-        found.append((str(path), status.st_ino, status.st_size, status.st_mtime_ns))
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+        facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
+        found.append((str(path), facts))
     return tuple(sorted(found))
 
 
 def _files(folder: Path) -> list[Path]:
-    return [Path(place) / name for place, _, names in os.walk(folder) for name in names]
+    """Return a folder with everything in it; a folder too, for who may list it counts."""
+    below = [Path(place) / name for place, folders, names in os.walk(folder) for name in (*folders, *names)]
+    return [folder.parent, folder, *below]

@@ -101,7 +101,7 @@ def read_visibility(entry: Entry, otherwise: Visibility | None = None) -> Visibi
     """Return the visibility; `hidden` where it is not understood, so that a misspelt word shows nothing."""
     if entry.values.get("visibility") is None:
         return otherwise
-    word = entry.word("visibility", VISIBILITIES)
+    word = entry.word("visibility", VISIBILITIES, shows_nothing=True)
     return Visibility(word) if word else Visibility.HIDDEN
 
 

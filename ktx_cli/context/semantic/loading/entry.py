@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol, TypeVar
 
 from ktx_cli.context.semantic.loading.places import SourceFile, Step
+from ktx_cli.context.semantic.loading.protection import may_protect, misplaced
 from ktx_cli.context.semantic.model import Place, Problem
 from ktx_cli.core.text import did_you_mean, listing, one_line
 
@@ -30,10 +31,14 @@ _Named = TypeVar("_Named", bound=Named)
 class Entry:
     """One mapping and where it stands.
 
-    `what` names it in messages. `failed`: an error was found in it, so what it defines must not be used.
+    `what` names it in messages. `failed`: an error was found in it, so what it defines must not be used. `trouble`: of
+    the mapping that a whole source is read from, the first error anywhere in it.
     """
 
-    __slots__ = ("_parent", "failed", "file", "problems", "source", "steps", "values", "what")
+    __slots__ = (
+        *("_parent", "_protects", "_whole", "failed", "file", "problems", "source", "steps", "trouble", "values"),
+        "what",
+    )
 
     def __init__(
         self,
@@ -44,9 +49,26 @@ class Entry:
         what: str,
         source: str | None = None,
         parent: Entry | None = None,
+        whole: Entry | None = None,
     ) -> None:
         self.values, self.file, self.steps, self.problems = values, file, steps, problems
         self.what, self.source, self._parent, self.failed = what, source, parent, False
+        self.trouble: Problem | None = None
+        self._whole: Entry = self if whole is None else whole
+        self._protects: bool | None = None
+
+    def begin(self, source: str) -> Entry:
+        """Make this the mapping that a whole source is read from."""
+        self.source, self._whole = source, self
+        return self
+
+    @property
+    def protects(self) -> bool:
+        """Whether the whole it is part of says who sees what, or has a key that may be meant to."""
+        whole = self._whole
+        if whole._protects is None:
+            whole._protects = may_protect(whole.values)
+        return whole._protects
 
     @property
     def place(self) -> Place:
@@ -57,26 +79,46 @@ class Entry:
         """Return where a part of it stands."""
         return self.file.place(*self.steps, *steps)
 
-    def error(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
-        """Note an error at a part of the mapping; what it defines is left out."""
+    def error(
+        self, code: str, message: str, *steps: Step, hint: str | None = None, shows_nothing: bool = False
+    ) -> None:
+        """Note an error at a part of the mapping; what it defines is left out.
+
+        `shows_nothing`: the caller takes the strictest meaning there is, so that nothing is shown because of it.
+        """
         entry: Entry | None = self
         while entry is not None:
             entry.failed, entry = True, entry._parent
-        self.problems.append(Problem("error", code, message, self.at(*steps), hint, self.source))
+        problem = Problem("error", code, message, self.at(*steps), hint, self.source)
+        self.problems.append(problem)
+        if self._whole.trouble is None and not shows_nothing:
+            self._whole.trouble = problem
 
     def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
         """Note a warning at a part of the mapping."""
         self.problems.append(Problem("warning", code, message, self.at(*steps), hint, self.source))
 
     def check_keys(self, known: Collection[str]) -> None:
-        """Warn of every key that is not known."""
+        """Warn of every key that is not known; in what says who sees what, it is an error."""
         if self.values.keys() <= set(known):
             return
-        for key in self.values:
+        for key, value in self.values.items():
             if key not in known:
                 near = did_you_mean(str(key), known)
                 hint = f"did you mean `{near}`?" if near else f"remove it, or use one of: {listing(sorted(known), 30)}"
-                self.warn("unknown_key", f"`{key}` is no key of {self.what}, and is ignored", str(key), hint=hint)
+                what = f"`{key}` is no key of {self.what}, and is ignored"
+                if may_protect({key: value}):
+                    self.error("unknown_key", f"{what}: it may be meant to say who sees what", str(key), hint=hint)
+                elif self.protects:
+                    self.error("unknown_key", f"{what}: the file says who sees what", str(key), hint=hint)
+                else:
+                    self.warn("unknown_key", what, str(key), hint=hint)
+
+    def check_free_keys(self) -> None:
+        """Note `visibility` and `policies` among words of other programs, where they have no effect."""
+        for key in misplaced(self.values):
+            hint = "indent it as the keys of the source or of the column it is about"
+            self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
 
     def text(self, key: str) -> str | None:
         """Return a text, None where there is none or it is empty."""
@@ -97,14 +139,15 @@ class Entry:
     def _is_wrong_text(self, key: str) -> bool:
         return self.values.get(key) is not None and not isinstance(self.values[key], str)
 
-    def word(self, key: str, allowed: Collection[str]) -> str | None:
-        """Return a text that is one of `allowed`."""
+    def word(self, key: str, allowed: Collection[str], *, shows_nothing: bool = False) -> str | None:
+        """Return a text that is one of `allowed`; `shows_nothing` as for `error`."""
         value = self.text(key)
         if value is None or value in allowed:
             return value
         near = did_you_mean(value, allowed)
         hint = f"did you mean `{near}`?" if near else f"write {key}: {next(iter(allowed))}"
-        self.error("value", f"`{key}` of {self.what} is `{value}`, not one of {listing(allowed, 12)}", key, hint=hint)
+        what = f"`{key}` of {self.what} is `{value}`, not one of {listing(allowed, 12)}"
+        self.error("value", what, key, hint=hint, shows_nothing=shows_nothing)
         return None
 
     def flag(self, key: str) -> bool | None:
@@ -130,7 +173,7 @@ class Entry:
         value = self.values.get(key)
         if isinstance(value, dict):
             what = what or f"`{key}` of {self.what}"
-            return Entry(value, self.file, (*self.steps, key), self.problems, what, self.source, self)
+            return Entry(value, self.file, (*self.steps, key), self.problems, what, self.source, self, self._whole)
         if value is not None:
             self._wrong(key, "a mapping", f"write the keys below `{key}:`, indented")
         return None
@@ -153,7 +196,7 @@ class Entry:
             return None
         name = item.get("name")
         what = f"{noun} `{name}`" if isinstance(name, str) else f"{noun} {index + 1}"
-        return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source)
+        return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source, whole=self._whole)
 
     def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
         """Return name -> what `read` makes of each item; of two with one name the first, none of what it refused."""

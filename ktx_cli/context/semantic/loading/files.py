@@ -6,33 +6,57 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
 from ktx_cli.context.scan.shards import SUFFIXES, Shard, parse_shard
 from ktx_cli.context.semantic.loading.places import SourceFile
+from ktx_cli.context.semantic.loading.protection import text_may_protect
 from ktx_cli.context.semantic.model import Place, Problem
 from ktx_cli.core import yaml
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core.errors import KtxError, StorageError
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
 
 ParseShard = Callable[[bytes, str], Shard]
 """Takes a shard's bytes and path; raises `ConfigError`."""
 
-_NAME_LINE = re.compile(
-    rb"^(?:\xef\xbb\xbf)?name[ \t]*:[ \t]*(?:\"([^\"\r\n]*)\"|'([^'\r\n]*)'|([^\r\n#]*))", re.MULTILINE
+_KEY_LINE = re.compile(
+    r"^(?P<mark>[\"']?)(?P<key>name|table|sql)(?P=mark)[ \t]*:"
+    r"(?:[ \t]+|[ \t]*$)(?:\"([^\"\r\n]*)\"|'([^'\r\n]*)'|([^\r\n#]*))",
+    re.MULTILINE,
 )
+"""A line of a text that cannot be parsed which says what the file is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenFile:
+    """A file of people's that cannot be read or parsed: what the lines of its text that begin with a key seem to say.
+
+    `names`: none where there is no such line; of a text with merge markers there may be several. `tables`: what stands
+    behind `table`. `own`: whether a line says that it is a source of its own. `protects`: whether something in it looks
+    as if it said who sees what.
+    """
+
+    problem: Problem
+    names: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    own: bool = False
+    protects: bool = True
 
 
 @dataclass(slots=True)
 class Files:
     """`shards`: of the manifest. `own`: of people's, whose documents are mappings with a `name`.
 
-    `broken`: path -> the name its text seems to have, for a file of people's that cannot be read.
+    `broken`: by path, files of people's that cannot be read. `nameless`: documents that do not say what they are about,
+    with the problem. `unlisted`: why some files were not found at all.
     """
 
     shards: list[SourceFile] = field(default_factory=list)
     own: list[SourceFile] = field(default_factory=list)
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, BrokenFile] = field(default_factory=dict)
+    nameless: list[tuple[Any, Problem]] = field(default_factory=list)
+    unlisted: Problem | None = None
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -40,10 +64,16 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
     """Read all files of a connection, folder by folder; `parse` reads a shard."""
     files = Files()
     schema = f"{Layout.schema_path(connection)}/"
-    for path in tree.paths(schema):
+    try:
+        shards, own = [*tree.paths(schema)], own_files(tree, connection)
+    except KtxError as error:
+        files.unlisted = _problem("broken_source", error, Layout.context_paths(connection)[0])
+        files.problems.append(files.unlisted)
+        return files
+    for path in shards:
         if path.endswith(SUFFIXES) and "/" not in path.removeprefix(schema):
             _read_shard(tree, path, parse, files)
-    for path in own_files(tree, connection):
+    for path in own:
         _read_own(tree, path, files)
     return files
 
@@ -62,23 +92,26 @@ def text_of(content: bytes) -> str:
 
 def _read_shard(tree: Tree, where: str, parse: ParseShard, files: Files) -> None:
     try:
-        content = tree.read(where)
-        if content is not None:
-            files.shards.append(SourceFile(where, content, parse(content, where).document))
+        content = _content(tree, where)
+        files.shards.append(SourceFile(where, content, parse(content, where).document))
     except KtxError as error:
         files.problems.append(_problem("broken_shard", error, where))
 
 
 def _read_own(tree: Tree, where: str, files: Files) -> None:
-    content: bytes | None = None
+    content = b""
     try:
-        content = tree.read(where)
-        document = None if content is None else yaml.load(content, where=where)
+        content = _content(tree, where)
+        document = yaml.load(content, where=where)
     except KtxError as error:
-        files.broken[where] = _name_in(content or b"") or PurePosixPath(where).stem
-        files.problems.append(_problem("broken_source", error, where, files.broken[where]))
-        return
-    if content is None:
+        text = text_of(content)
+        said = _lines(text)
+        shown = said["name"][0] if said["name"] else PurePosixPath(where).stem
+        problem = _problem("broken_source", error, where, shown)
+        own = bool(said["table"] or said["sql"])
+        names = tuple(filter(None, said["name"]))
+        files.broken[where] = BrokenFile(problem, names, tuple(said["table"]), own, text_may_protect(text))
+        files.problems.append(problem)
         return
     name = document.get("name") if isinstance(document, dict) else None
     if isinstance(name, str) and name.strip():
@@ -87,13 +120,25 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
     what, hint = ("has no `name`", "add name: the source it is about") if name is None else (
         "has a `name` that is no text", 'write it in quotes: name: "..."'
     )  # fmt: skip
-    files.problems.append(Problem("error", "no_name", f"{where} {what}", Place(where), hint))
+    problem = Problem("error", "no_name", f"{where} {what}", Place(where), hint)
+    files.nameless.append((document, problem))
+    files.problems.append(problem)
 
 
-def _name_in(content: bytes) -> str:
-    """Return the name a text that cannot be parsed seems to have."""
-    found = _NAME_LINE.search(content)
-    return "" if found is None else next(filter(None, found.groups()), b"").decode("utf-8", "replace").strip()
+def _content(tree: Tree, where: str) -> bytes:
+    """Return the content of a file that is listed; `StorageError` for a link that leads to no file."""
+    content = tree.read(where)
+    if content is None:
+        raise StorageError(f"{where} is a link to a file that is not there", hint=f"correct or remove {where}")
+    return content
+
+
+def _lines(text: str) -> dict[str, list[str]]:
+    """Return what a text that cannot be parsed seems to say of its name, its table and its SQL."""
+    said: dict[str, list[str]] = {"name": [], "table": [], "sql": []}
+    for found in _KEY_LINE.finditer(text):
+        said[found["key"]].append(next(filter(None, found.groups()[2:]), "").strip())
+    return said
 
 
 def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Problem:

@@ -28,7 +28,11 @@ def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft
             KEY,
             hint=f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest),
         )
+        if entry.trouble is not None:  # what is hidden there would be hidden here
+            draft.bar(entry.trouble)
         return
+    if found[0].barred is not None:
+        draft.bar(found[0].barred)
     for column in draft.columns.values():
         base = found[0].find(column.name)
         if base is not None and column.expr is None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ktx_cli.context.scan.catalog import ParsedCopies
 from ktx_cli.context.scan.shards import parse_shard
 from ktx_cli.context.semantic.loading.entry import Entry, unknown_name
-from ktx_cli.context.semantic.loading.files import Files, ParseShard, read_files, text_of
+from ktx_cli.context.semantic.loading.files import BrokenFile, Files, ParseShard, read_files, text_of
 from ktx_cli.context.semantic.loading.inheriting import inherit
+from ktx_cli.context.semantic.loading.names import table_parts
 from ktx_cli.context.semantic.loading.overlays import apply_overlay
 from ktx_cli.context.semantic.loading.places import SourceFile
+from ktx_cli.context.semantic.loading.protection import may_protect
 from ktx_cli.context.semantic.loading.sources import SourceDraft, read_source_entry
-from ktx_cli.context.semantic.model import CalendarSettings, Join, Model, Place, Problem, Source
+from ktx_cli.context.semantic.model import Barred, CalendarSettings, Join, Model, Place, Problem, Source
+from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
 from ktx_cli.project.layout import SCHEMA_NAME, Layout
 from ktx_cli.project.tree import Tree, WorkingTree
@@ -38,38 +42,51 @@ def load_tree(
 
     `dialect` is sqlglot's name for the connection's SQL. Whatever is wrong in a file is a problem of the model, with
     its line; it keeps out the part it is in, the whole source where leaving out the part could show more than was
-    meant (a policy that cannot be used, two files for one name, a broken overlay). It never raises for what a file
-    holds.
+    meant (a policy that cannot be used, two files for one name, a broken overlay). A source is barred where a file that
+    may say who sees what of it has an error; all of the manifest are where nobody can tell which one such a file is
+    about. It never raises for what a file holds.
     """
     loader = _Loader(read_files(tree, connection, parse), dialect)
     sources = loader.sources()
     problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
-    return Model(connection, dialect, sources, tuple(problems), calendar or CalendarSettings())
+    found = (sources, tuple(problems), calendar or CalendarSettings(), loader.barred, loader.sealed)
+    return Model(connection, dialect, *found)
 
 
 class _Loader:
-    """The files of one connection on their way to a model."""
+    """The files of one connection on their way to a model.
+
+    `barred`, `sealed`: as of the model.
+    """
 
     def __init__(self, files: Files, dialect: str) -> None:
         self.files, self.dialect = files, dialect
         self.problems: list[Problem] = list(files.problems)
         self.drafts: dict[str, SourceDraft] = {}
         self.manifest: dict[str, SourceDraft] = {}
+        self.barred: dict[str, Barred] = {}
+        self.sealed: Problem | None = None
+        self._blind: Problem | None = None
 
     def sources(self) -> dict[str, Source]:
-        """Return the sources, sorted by name; what is wrong is then in `problems`."""
+        """Return the sources, sorted by name; what is wrong is then in `problems`, `barred` and `sealed`."""
         for shard in self.files.shards:
             self._read_shard(shard)
         self.drafts = dict(self.manifest)
         found = self._by_name()
-        for overlays in (True, False):  # a source of its own inherits what overlays made of the manifest
-            for name, entry in found.items():
-                if _is_overlay(entry) is overlays:
-                    (self._read_overlay if overlays else self._read_standalone)(name, entry)
-            if overlays:
-                self._disable_both_ways()
-        for name in self.files.broken.values():
-            self._drop(name)
+        self._read_unread()
+        for name, entry in found.items():
+            if _is_overlay(entry):
+                self._read_overlay(name, entry)
+        self._disable_both_ways()
+        self._settle(self.manifest.values())
+        for name, entry in found.items():  # a source of its own inherits what overlays made of the manifest
+            if not _is_overlay(entry):
+                self._read_standalone(name, entry)
+        self._settle([draft for draft in self.drafts.values() if not draft.generated])
+        for broken in self.files.broken.values():
+            for name in broken.names:
+                self._drop(name)
         kept = {name: draft for name, draft in sorted(self.drafts.items()) if not draft.lost}
         for draft in kept.values():
             self._check_complete(draft)
@@ -83,28 +100,116 @@ class _Loader:
             files.setdefault(file.document["name"], []).append(file)
         for name, several in files.items():
             if len(several) > 1:
-                self._note_twice(name, [file.place("name") for file in several])
-                self._drop(name)
+                self._refuse_several(name, several)
         return {
             name: Entry(found[0].document, found[0], (), self.problems, f"source `{name}`", name)
             for name, found in sorted(files.items())
             if len(found) == 1
         }
 
+    def _refuse_several(self, name: str, files: Sequence[SourceFile]) -> None:
+        """Use none of the files about a name; bar what they are about where one of them says who sees what."""
+        problem = self._note_twice(name, [file.place("name") for file in files])
+        self._drop(name)
+        if not any(may_protect(file.document) for file in files):
+            return
+        draft = self._find(name)
+        if draft is not None:
+            draft.bar(problem)
+        for file in files:
+            if _has_origin(file.document):
+                self._bar_table(name, file.document.get("table"), problem)
+            elif draft is None:
+                self._seal(problem, blind=True)
+
+    def _read_unread(self) -> None:
+        """Bar what files that cannot be read, or do not say what they are about, may protect."""
+        if self.files.unlisted is not None:
+            self._seal(self.files.unlisted, blind=True)
+        for problem in self.problems:
+            if problem.code == "broken_shard":
+                self._seal(problem)
+        for document, problem in self.files.nameless:
+            if not may_protect(document):
+                continue
+            if isinstance(document, dict) and _has_origin(document):
+                self._bar_table(problem.place.path, document.get("table"), problem)
+            else:
+                self._seal(problem, blind=True)
+        for broken in self.files.broken.values():
+            self._bar_broken(broken)
+
+    def _bar_broken(self, broken: BrokenFile) -> None:
+        if not broken.names:
+            self._seal(broken.problem, blind=True)
+        for name in broken.names:
+            draft = self._find(name)
+            if draft is not None:
+                draft.bar(broken.problem)
+            elif not broken.own:  # of no source there is: what it says would be an error too where it could be read
+                if broken.protects:
+                    self._seal(broken.problem, blind=True)
+            elif not broken.tables:
+                self._seal(broken.problem)
+            for table in broken.tables:
+                self._bar_table(name, table, broken.problem)
+
+    def _bar_table(self, name: str, table: Any, problem: Problem) -> None:
+        """Keep raw SQL from the table that a file seems to be about; from all where it cannot be read. None: it has SQL."""
+        if table is None:
+            return
+        try:
+            parts = table_parts(table) if isinstance(table, str) else None
+        except ConfigError:
+            parts = None
+        if parts is None:
+            self._seal(problem)
+        else:
+            known = self.barred[name].tables if name in self.barred else ()
+            self.barred[name] = Barred(problem, (*known, parts))
+
+    def _seal(self, problem: Problem, *, blind: bool = False) -> None:
+        """Keep raw SQL from the whole connection; `blind`: bar every source of the manifest too."""
+        self.sealed = self.sealed or problem
+        if blind:
+            self._blind = self._blind or problem
+
+    def _settle(self, drafts: Iterable[SourceDraft]) -> None:
+        """Bar the drafts about which nobody can tell who sees what."""
+        for draft in drafts:
+            if draft.generated and self._blind is not None:
+                draft.bar(self._blind)
+            draft.settle()
+            if draft.barred is None:
+                continue
+            known = self.barred[draft.name].tables if draft.name in self.barred else ()
+            self.barred[draft.name] = Barred(draft.barred, known if draft.table is None else (*known, draft.table))
+            if draft.table is None and (draft.sql is None or draft.has_table):
+                self._seal(draft.barred)
+
     def _read_shard(self, file: SourceFile) -> None:
         top = Entry(file.document, file, (), self.problems, "a manifest shard")
-        top.check_keys(("tables",))
+        rest = Entry({k: v for k, v in top.values.items() if k != "tables"}, file, (), self.problems, top.what)
+        rest.check_keys(("tables",))
+        if rest.trouble is not None:
+            self._seal(rest.trouble)
         tables = top.mapping("tables")
+        if tables is None and top.trouble is not None and may_protect(top.values):
+            self._seal(top.trouble)
         for key in tables.values if tables else ():
             name = str(key)
             what = f"source `{name}`"
             entry = tables.mapping(key, what) if tables else None
             if entry is None:
+                if tables is not None and may_protect(tables.values[key]):
+                    self._seal(self.problems[-1])
                 continue
-            entry.source = name
-            draft = read_source_entry(entry, name, self.dialect, generated=True)
+            draft = read_source_entry(entry.begin(name), name, self.dialect, generated=True)
             if name in self.manifest:
-                self._note_twice(name, (self.manifest[name].place, entry.place))
+                problem = self._note_twice(name, (self.manifest[name].place, entry.place))
+                if draft.protects or self.manifest[name].protects:
+                    self.manifest[name].bar(problem)
+                    self._bar_table(name, entry.values.get("table"), problem)
                 self.manifest[name].lost = draft.lost = True
             self.manifest.setdefault(name, draft)
 
@@ -122,7 +227,17 @@ class _Loader:
         if draft is None:
             what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source of that name to change"
             entry.error("unknown_source", what, "name", hint=unknown_name(name, self.manifest))
+            if entry.protects:
+                self._seal(self.problems[-1], blind=True)
             return
+        if draft.overlay is not None:  # named alike but for the case of letters
+            problem = self._note_twice(draft.name, (draft.overlay, entry.at("name")))
+            draft.lost = True
+            if entry.protects or draft.protects:
+                draft.bar(problem)
+            return
+        draft.overlay = entry.at("name")
+        draft.entries.append(entry)
         apply_overlay(entry, draft, self.dialect)
 
     def _disable_both_ways(self) -> None:
@@ -149,11 +264,13 @@ class _Loader:
             draft.lost = True
         self.drafts.pop(name, None)
 
-    def _note_twice(self, name: str, places: Iterable[Place]) -> None:
+    def _note_twice(self, name: str, places: Iterable[Place]) -> Problem:
         shown = listing(map(str, places))
         what = f"several files are about `{name}`, and none is used: {shown}"
         place = next(iter(places))
-        self.problems.append(Problem("error", "duplicate", what, place, "keep one of them, or rename the others", name))
+        problem = Problem("error", "duplicate", what, place, "keep one of them, or rename the others", name)
+        self.problems.append(problem)
+        return problem
 
     def _check_complete(self, draft: SourceDraft) -> None:
         """Warn of what a source does without: a grain, the types of columns."""
@@ -173,7 +290,11 @@ class _Loader:
 
 
 def _is_overlay(entry: Entry) -> bool:
-    return "table" not in entry.values and "sql" not in entry.values
+    return not _has_origin(entry.values)
+
+
+def _has_origin(document: Mapping[Any, Any]) -> bool:
+    return "table" in document or "sql" in document
 
 
 def _is_back(join: Join, disabled: Join, source: str) -> bool:
@@ -211,7 +332,7 @@ def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]
     files = read_files(tree, connection)
     found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
     found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
-    broken = sorted(path for path, named in files.broken.items() if named == name)
+    broken = sorted(path for path, each in files.broken.items() if name in (*each.names, each.problem.source))
     contents = ((path, tree.read(path)) for path in broken)
     return found + [(path, text_of(content)) for path, content in contents if content is not None]
 

@@ -43,7 +43,7 @@ def read_measure(entry: Entry) -> Measure | None:
         filter=entry.text("filter"),
         segments=entry.names("segments") or (),
         description=best(read_descriptions(entry)),
-        visibility=Visibility(entry.word("visibility", VISIBILITIES) or Visibility.PUBLIC),
+        visibility=Visibility(entry.word("visibility", VISIBILITIES, shows_nothing=True) or Visibility.PUBLIC),
         unit=entry.text("unit"),
         format=entry.text("format"),
         time=entry.text("time"),

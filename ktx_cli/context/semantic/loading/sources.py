@@ -18,6 +18,7 @@ from ktx_cli.context.semantic.model import (
     Parameter,
     Place,
     Policy,
+    Problem,
     Segment,
     Source,
     Visibility,
@@ -37,7 +38,8 @@ class SourceDraft:
     """A source while its files are read.
 
     `disabled`: joins of the manifest that its overlay takes out. `lost`: something of it is wrong that must keep it out
-    of the model.
+    of the model. `entries`: the mappings it is read from. `overlay`: where the one that changes it stands. `barred`: the
+    error for which nobody can tell who sees what of it.
     """
 
     name: str
@@ -59,6 +61,33 @@ class SourceDraft:
     visibility: Visibility = Visibility.PUBLIC
     search: tuple[str, ...] = ()
     lost: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    overlay: Place | None = None
+    barred: Problem | None = None
+
+    @property
+    def protects(self) -> bool:
+        """Whether what was read about it says who sees what."""
+        return any(entry.protects for entry in self.entries)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it names a table, also in a way that cannot be read."""
+        return any("table" in entry.values for entry in self.entries)
+
+    def bar(self, problem: Problem) -> None:
+        """Keep it out of the model and from raw SQL: what may say who sees what of it has an error."""
+        self.lost, self.barred = True, self.barred or problem
+
+    def settle(self) -> None:
+        """Bar it where a part of it that says who sees what has an error, or where it is lost and protected."""
+        for entry in self.entries:
+            if entry.trouble is not None and entry.protects:
+                self.bar(entry.trouble)
+        if self.lost and self.barred is None and self.protects:
+            found = (entry.trouble for entry in self.entries if entry.trouble is not None)
+            what = f"`{self.name}` cannot be used, and something of it is protected"
+            self.bar(next(found, Problem("error", "duplicate", what, self.place, None, self.name)))
 
     def find(self, column: str) -> ColumnDraft | None:
         """Return the column of that name, else the only one that differs in case alone."""
@@ -93,7 +122,7 @@ class SourceDraft:
 def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool) -> SourceDraft:
     """Return the source of a manifest's entry, or of a file of its own."""
     entry.check_keys(SOURCE_KEYS if generated else STANDALONE_KEYS)
-    draft = SourceDraft(name, entry.place, generated)
+    draft = SourceDraft(name, entry.place, generated, entries=[entry])
     _read_origin(entry, draft)
     for key, column in entry.read_all(
         "columns", "column", lambda item: read_column(item, dialect, generated=generated)
@@ -164,6 +193,8 @@ def _read_search(entry: Entry, draft: SourceDraft) -> None:
     for key in ("tags", "freshness", "usage"):
         value = entry.values.get(key)
         if isinstance(value, dict):
+            if below := entry.mapping(key):
+                below.check_free_keys()
             value = {name: each for name, each in value.items() if name not in ("frequencyTier", "staleSince")}
         elif value is not None and not isinstance(value, list):
             entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")
@@ -197,6 +228,7 @@ def _read_time(entry: Entry, draft: SourceDraft) -> None:
         return
     below = entry.mapping("default_time_dimension")
     if below is not None:
+        below.check_free_keys()
         draft.time_column = best(read_said(below)) or draft.time_column
 
 

@@ -14,6 +14,8 @@ PRIORITY = ("user", "ai", "dbt", "db", "ktx")
 def read_descriptions(entry: Entry) -> dict[str, str]:
     """Return who -> text, of `descriptions`, and of `description` as the user's where the former has none."""
     below = entry.mapping("descriptions")
+    if below is not None:
+        below.check_free_keys()
     texts = {} if below is None else {str(who): text for who in below.values if (text := below.text(who))}
     flat = entry.text("description")
     return {"user": flat, **texts} if flat else texts
