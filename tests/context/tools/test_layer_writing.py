@@ -285,21 +285,21 @@ def test_a_dependency_is_no_file_a_write_comes_from(shop: Callable[..., Any]) ->
         ("name: orders\nmeasures: [\n", "is broken"),
         ("name: other\n", "is about `other`"),
         ("name: orders\nvisibility: hiden\nmeasures: 3\npolicies: [{name: a}]\n", "people correct it"),
-        ("name: orders\ncolumn_overrides: [{name: id, visibility: hidden, type: x}]\n", "`orders.id` is hidden"),
+        ("name: orders\ncolumn_overrides: [{name: id, visibility: hidden, type: x}]\n", "people correct it"),
     ],
 )
 def test_a_file_with_errors_that_hides_something_is_left_to_people(
     text: str, told: str, shop: Callable[..., Any]
 ) -> None:
     made = shop(files={ORDERS: text})
-    made.ok("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
+    made.session.ledger.add("shop/orders", "shop/orders.amount", "shop/orders.status")
     assert told in made.refused("sl_write_source", source="orders", yaml=MEASURE)
     assert made.text(ORDERS) == text
 
 
 def test_a_source_other_files_keep_out_cannot_be_written(shop: Callable[..., Any]) -> None:
     made = shop(files={ORDERS: None, "semantic-layer/shop/x.yaml": "name: orders\nmeasures: [\n"})
-    made.ok("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
+    assert "has errors" in made.refused("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
     assert "It is not usable" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
 
 
