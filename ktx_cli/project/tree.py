@@ -130,7 +130,7 @@ class WorkingTree:
 def _listed(folder: Path) -> list[Path]:
     """Return everything in a folder and below; nothing where there is no such folder. Links are not followed."""
     try:
-        if not stat.S_ISDIR(os.stat(folder).st_mode):
+        if not stat.S_ISDIR(folder.stat().st_mode):
             return []
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.lexists(folder):

@@ -15,8 +15,10 @@ from ktx_cli.context.tools.calling import Input, Tool
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import member_id, source_id, sources_of
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
+from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.source_text import column_line, headline, rest_lines
+from ktx_cli.context.tools.sql_protection import values_shown
 from ktx_cli.context.tools.untrusted import visible, wrapped
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import did_you_mean, listing, one_line
@@ -188,7 +190,10 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     """Return values that were seen in the columns of a source, where the project lets them go to a model."""
     if session.values is None or session.privacy != "off":
         return {}
-    return session.values(connection, source)
+    may = values_shown(session.model(connection), source, lambda: read_relations(session.workspace, connection))
+    found = session.values(connection, source)
+    columns = ((source.column(name), values) for name, values in found.items())
+    return {column.name: values for column, values in columns if column is not None and may(column)}
 
 
 def miss_told(shown: Shown, target: str) -> str:

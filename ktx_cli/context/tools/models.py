@@ -14,6 +14,7 @@ from ktx_cli.context.scan.shards import Shard, parse_shard
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.loading import load_tree
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
+from ktx_cli.core.errors import KtxError
 from ktx_cli.core.recent import Recent
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.tree import Tree
@@ -66,7 +67,10 @@ def digest(tree: Tree, connection: str) -> str:
     """Return what tells the files of a connection's semantic layer from any others."""
     found = hashlib.sha256()
     for path in sorted(tree.paths(f"{Layout.context_paths(connection)[0]}/")):
-        content = tree.read(path) or b""
+        try:
+            content = tree.read(path) or b""
+        except KtxError as error:  # a problem of the model, which names the file
+            content = f"\0{error.code}".encode()
         found.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
         found.update(content)
     return found.hexdigest()

@@ -35,6 +35,11 @@ class Relations:
 _KEPT: Final[Recent[Relations]] = Recent(_MOST_KEPT)
 
 
+def snapshot_path(connection: str) -> str:
+    """Return the path of the file that lists what the last scan of a connection saw."""
+    return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
+
+
 def read_relations(tree: Tree, connection: str) -> Relations:
     """Return what the snapshot of a connection in a tree has; what is not there, or is damaged, is not known."""
     folder = Layout.raw_path(connection, DATABASE_SOURCE)

@@ -6,11 +6,11 @@ text that is sent is looked at, without regard to scopes, of which a statement c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ktx_cli.context.semantic.checking.fragments import silence_parser
-from ktx_cli.context.semantic.model import Barred, Model, Problem, Source, Visibility
+from ktx_cli.context.semantic.model import Barred, Column, Model, Problem, Source, Visibility
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import same_table, sources_of
 from ktx_cli.context.tools.relations import Relations
@@ -65,6 +65,34 @@ def _errors_told(model: Model, problem: Problem, what: str) -> str:
         f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
         f"{problem.place}: {problem.message}. People correct it: {check}"
     )
+
+
+def values_shown(model: Model, source: Source, relations: Callable[[], Relations]) -> Callable[[Column], bool]:
+    """Return what says whether values of a column of a source may be listed: those a statement may select.
+
+    None of a source with policies, or of a view that may read what is hidden; `relations` is asked where something is.
+    """
+    if source.table is None or source.policies or not _table_shown(model, source.table, relations):
+        return lambda column: False
+    hidden = {name for each in sources_of(model, source.table) for name in _hidden(each)}
+    return lambda column: column.expr is None and column.name.casefold() not in hidden
+
+
+def _table_shown(model: Model, table: Table, relations: Callable[[], Relations]) -> bool:
+    if not has_protected(model):
+        return True
+    if model.sealed is not None or any(reads_table(each, table) for each in model.barred.values()):
+        return False
+    owners = sources_of(model, table)
+    if any(each.policies or each.visibility is Visibility.HIDDEN for each in owners):
+        return False
+    known = relations()
+    views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
+    try:
+        views.follow(table)
+    except Refused:
+        return False
+    return bool(known.find(table))
 
 
 def _judge_of(model: Model) -> Judge:

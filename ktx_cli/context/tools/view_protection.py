@@ -59,6 +59,11 @@ class Views:
                 for relation in found:
                     self._follow(relation)
 
+    def follow(self, parts: tuple[str, ...]) -> None:
+        """Refuse a table that reads, through views, what is hidden or what nobody can tell."""
+        for relation in self._relations.find(parts):
+            self._follow(relation)
+
     def _follow(self, relation: Table) -> None:
         if relation.kind is TableKind.TABLE or relation.ref in self._seen:
             return

@@ -9,14 +9,16 @@ from typing import Final
 
 from ktx_cli.context.scan.profiling.store import Found, Searched, ValueMatch, find_values
 from ktx_cli.context.search.shown import Shown
-from ktx_cli.context.search.values import is_of
+from ktx_cli.context.search.values import is_of, listed_columns
 from ktx_cli.context.semantic.model import Source
+from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import database_of
 from ktx_cli.jobs.semantic.layers import layer_ids
 from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.state import read_state
+from ktx_cli.project.tree import WorkingTree
 
 _LOOKED: Final = 500
 """Matches looked at for a value: those of columns that are not shown are left out."""
@@ -92,28 +94,30 @@ def _found(
 ) -> ValueFound:
     ask = functools.partial(find_values, text=value, connection=connection, limit=_LOOKED)
     found = read_state(project.layout, ask) or Found((), ())
-    matches = [match for each in found.matches if each.connection in shown for match in _matches(shown, each)]
+    matches = [match for each in found.matches if each.connection in shown for match in _matches(project, shown, each)]
     having = {each.connection for each in matches}
     searched = {each.connection: each for each in found.searched}
     misses = tuple(_miss(each, searched.get(each)) for each in asked if each not in having)
     return ValueFound(value, tuple(matches[:limit]), misses, found.more or len(matches) > limit)
 
 
-def _matches(shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
+def _matches(project: ServedProject, shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
     """Yield the columns of the semantic layer that a match is of, where they are shown."""
     layer = shown[match.connection]
     for source in layer.sources():
-        name = _column(layer, source, match)
+        name = _column(project, layer, source, match)
         if name is not None:
             yield Match(match.connection, source.name, name, match.value, match.count, match.kind.value)
 
 
-def _column(layer: Shown, source: Source, match: ValueMatch) -> str | None:
+def _column(project: ServedProject, layer: Shown, source: Source, match: ValueMatch) -> str | None:
     if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not is_of(source, match.ref):
         return None
     folded = match.column.casefold()
-    shown = (each for each in layer.columns(source) if each.expr is None)
-    return next((each.name for each in shown if each.name.casefold() == folded), None)
+    relations = functools.partial(read_relations, WorkingTree(project.layout.root), layer.model.connection)
+    if folded not in listed_columns(layer, source, relations):
+        return None
+    return next(each.name for each in layer.columns(source) if each.name.casefold() == folded)
 
 
 def _miss(connection: str, searched: Searched | None) -> Miss:

@@ -10,9 +10,10 @@ from typing import Any, Final
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.profiling.store import load_lists
 from ktx_cli.context.search.shown import Shown
-from ktx_cli.context.search.values import is_of
+from ktx_cli.context.search.values import is_of, listed_columns
 from ktx_cli.context.semantic.model import Source
 from ktx_cli.context.tools.discovery import miss_told, resolved
+from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core import yaml
 from ktx_cli.core.text import one_line
@@ -21,6 +22,7 @@ from ktx_cli.jobs.semantic.layers import the_layer
 from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
+from ktx_cli.project.tree import WorkingTree
 
 AT_ONCE: Final = 40
 """Columns (or measures, joins, segments) in one piece of a source: a large one comes in several."""
@@ -133,7 +135,11 @@ def _add_values(columns: list[dict[str, Any]], shown: Shown, source: Source, lay
         return
     read = functools.partial(load_lists, connection=shown.model.connection, table=source.table[-1])
     lists: tuple[ColumnValues, ...] = read_state(layout, read) or ()
-    seen = {each.column.casefold(): each for each in lists if is_of(source, each.ref)}
+    relations = functools.partial(read_relations, WorkingTree(layout.root), shown.model.connection)
+    listed = listed_columns(shown, source, relations) if lists else ()
+    seen = {
+        each.column.casefold(): each for each in lists if is_of(source, each.ref) and each.column.casefold() in listed
+    }
     for column in columns:
         found = seen.get(column["name"].casefold())
         if found is not None and not column.get("values") and not column.get("expr"):

@@ -6,6 +6,7 @@ Several threads may ask a part at once.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,9 @@ from ktx_cli.context.search.semantic_layer import all_documents
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
+from ktx_cli.context.tools.relations import read_relations, snapshot_path
 from ktx_cli.context.wiki.keys import FOLDER
-from ktx_cli.core.errors import ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.recent import Recent
 from ktx_cli.core.text import is_utf8
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
@@ -42,6 +44,9 @@ Documents = Mapping[bytes, Document]
 
 DOCUMENT: Final = "document "
 """What the units of passages begin with: each is one document of a source."""
+
+_RULES: Final = "2"
+"""By which rules is said what is shown: another number where an index that was written before shows more."""
 
 _KEPT: Final = 8
 """How many states of a semantic layer are remembered: those of a few loops side by side."""
@@ -115,7 +120,8 @@ class Layer:
     """
 
     def __init__(self, root: Path | None, connection: str, stamp: str, load: LoadModel) -> None:
-        self._root, self._stamp, self._load = root, stamp, load
+        self._root, self._stamp, self._load = root, f"{_RULES} {stamp}", load
+        self.connection = connection
         self.folder = Layout.context_paths(connection)[0]
         self._models: Recent[Model] = Recent(_KEPT)
         self._documents: Recent[Documents] = Recent(_KEPT)
@@ -127,8 +133,13 @@ class Layer:
 
     def signature(self) -> str:
         """Return the sizes and times of all files together, empty where there are none."""
-        found = signatures_below(self._root, self.folder, SUFFIXES)
+        found = signatures_below(self._root, self.folder, SUFFIXES, irregular=True)
         return layer_signature(found, self._stamp)
+
+    def scan_signature(self) -> str:
+        """Return the size and time of what lists the last scan, empty where there was none."""
+        path = snapshot_path(self.connection)
+        return signatures_below(self._root, path.rpartition("/")[0], (path.rpartition("/")[2],)).get(path, "")
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where it has files."""
@@ -145,7 +156,7 @@ class Layer:
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of all files."""
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
-        digests = (f"{path} {hashlib.sha256(tree.read(path) or b'').hexdigest()}" for path in paths)
+        digests = (f"{path} {_digest_at(tree, path)}" for path in paths)
         return hash_of((self._stamp, *digests))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
@@ -172,9 +183,10 @@ class Values:
         self._unit = values_unit(layer.folder)
 
     def signatures(self) -> dict[str, str]:
-        """Return the unit with its stamp and the signature of the semantic layer, which says what is shown."""
+        """Return the unit with its stamp and the signatures of what says what is shown: layer and last scan."""
         signature = self._layer.signature()
-        return {self._unit: values_signature(self._stamp, signature)} if signature else {}
+        scan = self._layer.scan_signature()
+        return {self._unit: values_signature(self._stamp, f"{signature}\n{scan}")} if signature else {}
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where there is a semantic layer."""
@@ -189,12 +201,14 @@ class Values:
         return (self._unit,) if self._layer.units_of(path) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the hash of the stamp and the semantic layer."""
-        return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree)))
+        """Return the hash of the stamp, the semantic layer and the last scan, which says what views read."""
+        scan = _digest_at(tree, snapshot_path(self._layer.connection))
+        return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree), scan))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the values of columns that are shown."""
-        return _by_digest(value_documents(self._layer.shown(tree), self._load()))
+        relations = functools.partial(read_relations, tree, self._layer.connection)
+        return _by_digest(value_documents(self._layer.shown(tree), self._load(), relations))
 
 
 class Passages:
@@ -275,6 +289,14 @@ def files_between(unit: str, was: str, now: str) -> set[str]:
         return set()
     lines = set(was.splitlines()[1:]) ^ set(now.splitlines()[1:])
     return {line.rsplit(" ", 2)[0] for line in lines}
+
+
+def _digest_at(tree: Tree, path: str) -> str:
+    """Return the hash of a file; a word for one that cannot be read, which the semantic layer names."""
+    try:
+        return hashlib.sha256(tree.read(path) or b"").hexdigest()
+    except KtxError:
+        return "unreadable"
 
 
 def _by_digest(found: Iterable[Document]) -> Documents:

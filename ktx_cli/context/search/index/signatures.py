@@ -31,11 +31,13 @@ def hash_of(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+def signatures_below(
+    root: Path | None, folder: str, endings: tuple[str, ...], *, irregular: bool = False
+) -> dict[str, str]:
     """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
 
-    Links to folders are not followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder
-    that cannot be read.
+    `irregular`: what is no file counts too, such as a folder or a link that leads nowhere. Links to folders are not
+    followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder that cannot be read.
     """
     found: dict[str, str] = {}
     folders = [folder]
@@ -48,6 +50,8 @@ def signatures_below(root: Path | None, folder: str, endings: tuple[str, ...]) -
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(f"{here}/{entry.name}")
+                    if irregular and entry.name.endswith(endings) and not entry.is_file():
+                        found[f"{here}/{entry.name}"] = "0 0"
                     elif entry.name.endswith(endings) and entry.is_file():
                         found[f"{here}/{entry.name}"] = _signature(entry)
         except (FileNotFoundError, NotADirectoryError):  # there is none

@@ -38,8 +38,8 @@ class SourceDraft:
     """A source while its files are read.
 
     `disabled`: joins of the manifest that its overlay takes out. `lost`: something of it is wrong that must keep it out
-    of the model. `entries`: the mappings it is read from. `overlay`: where the one that changes it stands. `barred`: the
-    error for which nobody can tell who sees what of it.
+    of the model. `entries`: the mappings it is read from. `overlay`: where the one that changes it stands. `barred`:
+    the error for which nobody can tell who sees what of it.
     """
 
     name: str

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.connectors.port import TableRef
+from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
+from ktx_cli.context.scan.snapshot import manifest_text, table_file
 from ktx_cli.context.search.index import vectors
 from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Passages, Values
 from ktx_cli.context.search.index.refresh import Refreshed, refresh
@@ -18,6 +19,7 @@ from ktx_cli.context.search.index.searching import Answer, Searcher
 from ktx_cli.context.search.model import Scope
 from ktx_cli.context.search.passages import Passage
 from ktx_cli.context.semantic.loading import load_tree
+from ktx_cli.context.tools.relations import snapshot_path
 from ktx_cli.core.errors import SourceError
 from ktx_cli.llm.embeddings.port import Embedder
 from ktx_cli.project.tree import WorkingTree
@@ -41,6 +43,7 @@ PAGES = {
     "global/umsaetze": "# Umsätze\n\nErlöse je Quartal; 売上高 на русском: выручка.\n",
     "user/ada/revenue": "# My revenue\n\nAda's own words on turnover.\n",
 }
+NUMBER = SemanticType.NUMBER
 VALUES = (
     ColumnValues(TableRef(None, "orders"), "status", (("shipped", 12), ("o'clock", 1)), True),
     ColumnValues(TableRef(None, "orders"), "card", (("4111111111111111", 1),), True),
@@ -58,6 +61,9 @@ class Project:
         self.stamp = "1"
         self.path.parent.mkdir()
         self.write("semantic-layer/shop/orders.yaml", ORDERS)
+        seen = table_file(Table(TableRef(None, "orders"), TableKind.TABLE, (Column("id", "INTEGER", NUMBER),)))
+        self.write(f"raw-sources/shop/live-database/{seen.path}", seen.content.decode())
+        self.write(snapshot_path("shop"), manifest_text("shop", "sqlite", {seen.path: seen.sha256}))
         for name, text in PAGES.items():
             self.write(f"wiki/{name}.md", text)
 
