@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.context.tools.untrusted import visible
 from ktx_cli.core.errors import ResultWarning
+from ktx_cli.jobs.serving.attributes import attributes_of_caller
 from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.jobs.serving.watching import Stop, Watch
 
@@ -52,10 +53,15 @@ class Paged(Output):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a server was started. `read_only`: without the tools that write. `privacy`: values of rows stay here."""
+    """How a server was started.
+
+    `read_only`: without the tools that write. `privacy`: values of rows stay here. `attributes`: of the caller, for row
+    policies.
+    """
 
     read_only: bool = False
     privacy: bool = False
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -70,6 +76,11 @@ class Call:
     def check(self) -> None:
         """Raise `CancelledError` where the client does not wait any more."""
         self.watch.check()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """On whose behalf this call asks: as the server was started and `ktx.yaml` has it now."""
+        return attributes_of_caller(self.project.config().mcp.user_attributes, self.options.attributes)
 
     @property
     def watch(self) -> Watch:

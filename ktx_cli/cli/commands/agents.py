@@ -50,11 +50,21 @@ def _register_install(commands: typer.Typer) -> None:
             str | None,
             typer.Option("--token-env", metavar="NAME", help="The variable with that server's token."),
         ] = None,
+        user_attribute: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--user-attribute",
+                metavar="NAME=TEXT",
+                help="Attribute of the caller that the server is started with, used by row policies: NAME=TEXT or"
+                " NAME:=JSON. Repeatable. Default: those of the entry that is there.",
+            ),
+        ] = None,
         dry_run: DRY_RUN = False,
     ) -> Result:
         """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
         from ktx_cli.jobs.agents.entries import Address
         from ktx_cli.jobs.agents.installing import Wanted, install
+        from ktx_cli.jobs.serving.attributes import server_attributes
         from ktx_cli.llm.backends.claude.host import secret_names
 
         where, config = _place(session)
@@ -62,9 +72,15 @@ def _register_install(commands: typer.Typer) -> None:
             raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
         if http is None and token_env is not None:
             raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
+        if http is not None and user_attribute:
+            raise UsageError(
+                "--user-attribute is for a server that the client starts, and --http names one that is running",
+                hint="start that server with it: ktx mcp start --user-attribute NAME=TEXT",
+            )
+        server_attributes(user_attribute)
         address = None if http is None else Address.parse(http, token_env)
         variables = sorted(secret_names(config))
-        report = install(Wanted(target, scope, name, address, variables, dry_run), where)
+        report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute), where)
         session.warn(*report.warnings)
         steps = [] if dry_run else ["ktx agents list"]
         return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 READ_ONLY = Annotated[bool, typer.Option("--read-only", help="Leave out the tools that change the project.")]
 PRIVACY = Annotated[bool, typer.Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
+ATTRIBUTES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--user-attribute",
+        metavar="NAME=TEXT",
+        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Repeatable.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +54,9 @@ def _layout(session: Session) -> Layout:
 
 def _register_stdio(commands: typer.Typer) -> None:
     @command(commands, "stdio", schema="mcp-stdio")
-    def stdio(session: Session, read_only: READ_ONLY = False, privacy: PRIVACY = False) -> Result:
+    def stdio(
+        session: Session, read_only: READ_ONLY = False, privacy: PRIVACY = False, user_attribute: ATTRIBUTES = None
+    ) -> Result:
         """Serve one agent over stdin and stdout, until it closes them. Stdout carries the protocol alone.
 
         For the configuration of an agent's client, which starts it: nobody types it.
@@ -56,15 +66,17 @@ def _register_stdio(commands: typer.Typer) -> None:
 
         layout = _layout(session)
         load_config(layout.config)
+        from ktx_cli.jobs.serving.attributes import server_attributes
         from ktx_cli.jobs.serving.project import ServedProject
         from ktx_cli.mcp.leaving import leave
         from ktx_cli.mcp.server import ProjectServer
         from ktx_cli.mcp.stdio import serve_stdio
         from ktx_cli.mcp.tool import Options
 
+        options = Options(read_only, privacy, server_attributes(user_attribute))
         project = ServedProject(layout, dict(os.environ))
         try:
-            code = serve_stdio(ProjectServer(project, Options(read_only=read_only, privacy=privacy)))
+            code = serve_stdio(ProjectServer(project, options))
         finally:
             project.close()
         return leave(code)
@@ -85,6 +97,7 @@ def _register_start(commands: typer.Typer) -> None:
         port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
         read_only: READ_ONLY = False,
         privacy: PRIVACY = False,
+        user_attribute: ATTRIBUTES = None,
         allowed_host: Annotated[
             list[str] | None,
             typer.Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated."),
@@ -112,6 +125,8 @@ def _register_start(commands: typer.Typer) -> None:
                 "a token on the command line can be read by everybody on this machine",
                 hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE",
             )
+        from ktx_cli.jobs.serving.attributes import server_attributes
+
         if folders and not projects:
             raise UsageError(
                 f"`{folders[0]}` is given without --projects",
@@ -124,6 +139,7 @@ def _register_start(commands: typer.Typer) -> None:
             "privacy": privacy,
             "allowed_hosts": tuple(allowed_host or ()),
             "allowed_origins": tuple(allowed_origin or ()),
+            "user_attributes": server_attributes(user_attribute),
             "token_file": None if token_file is None else str((current_folder() / token_file).resolve()),
         }
         layout, settings = _settings(session, [*(projects or ()), *(folders or ())], asked)

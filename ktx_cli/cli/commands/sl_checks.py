@@ -70,11 +70,11 @@ def _register_test(commands: typer.Typer) -> None:
         user_attribute: UserAttributes = None,
     ) -> Result:
         """Run the tests in the files of sources: a question each, and what must come out."""
-        from ktx_cli.cli.commands.sl_question import attributes_of
         from ktx_cli.jobs.semantic.metric_tests import run_tests
+        from ktx_cli.jobs.serving.attributes import read_attributes
 
         layout, config = project_of(session)
-        attributes = attributes_of(user_attribute)
+        attributes = read_attributes(user_attribute)
         report = run_tests(
             *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
         )

@@ -24,6 +24,7 @@ _WITH_GRAIN: Final = re.compile(r"(.*[^:]):([A-Za-z_]+)")
 def question_of(values: Mapping[str, Any]) -> Question:
     """Return the question of the options; what they say is added to the JSON, or stands in its place."""
     from ktx_cli.jobs.semantic.questions import Question
+    from ktx_cli.jobs.serving.attributes import read_attributes
 
     query = _json_query(values["text"], values["file"])
     for key, added in _lists(values).items():
@@ -41,7 +42,7 @@ def question_of(values: Mapping[str, Any]) -> Question:
         connection=values["connection"],
         grain=values["grain"],
         parameters=_pairs(values["parameter"], "--parameter", "currency=EUR"),
-        attributes=attributes_of(values["user_attribute"]),
+        attributes=read_attributes(values["user_attribute"]),
     )
 
 
@@ -97,22 +98,6 @@ def _pairs(texts: Sequence[str] | None, option: str, example: str) -> dict[str, 
         if not equal or not name.strip():
             raise UsageError(f"{option} takes NAME=VALUE, not `{text}`", hint=f"{option} {example}")
         found[name.strip()] = value
-    return found
-
-
-def attributes_of(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the caller's attributes of `NAME=TEXT` and `NAME:=JSON`; `UsageError` for anything else."""
-    found: dict[str, Any] = {}
-    for name, value in _pairs(texts, "--user-attribute", "region=EU").items():
-        if not name.endswith(":"):
-            found[name] = value
-            continue
-        try:
-            found[name[:-1]] = json.loads(value)
-        except ValueError as error:
-            raise UsageError(
-                f"`{name}={value}` is no JSON behind `:=`: {error}", hint=f"--user-attribute {name[:-1]}={value}"
-            ) from error
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ TOKEN: Final = "KTX_MCP_TOKEN"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVE: Final = ("mcp", "stdio")
+_ATTRIBUTE: Final = "--user-attribute"
 _NAMES: Final = ("ktx", "ktx.exe")
 
 
@@ -66,16 +68,19 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def stdio_entry(client: Client, scope: Scope, program: str, project: Path, variables: Sequence[str]) -> dict[str, Any]:
+def stdio_entry(
+    client: Client, scope: Scope, program: str, project: Path, variables: Sequence[str], attributes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the entry with which a client starts the server itself.
 
     `variables`: names of what the project's secrets are in, for a client that hands on only those it is told.
+    `attributes`: of the caller, each as `--user-attribute` takes it.
     """
     if scope is Scope.USER:
         at: list[str] = ["--project-dir", str(project)]
     else:
         at = ["--project-dir", client.workspace] if client.workspace else []
-    args = [*at, *_SERVE]
+    args = [*at, *_SERVE, *(word for each in attributes for word in (_ATTRIBUTE, each))]
     if client.form == "opencode":
         return {"type": "local", "command": [program, *args]}
     started = {"command": program, "args": args}
@@ -109,7 +114,18 @@ def words_of(entry: Any) -> list[str]:
 def is_ktx(entry: Any) -> bool:
     """Say whether an entry starts the server of a ktx project."""
     words = words_of(entry)
-    return bool(words) and PurePath(words[0]).name.lower() in _NAMES and tuple(words[-2:]) == _SERVE
+    if not words or PurePath(words[0]).name.lower() not in _NAMES:
+        return False
+    end = len(words)
+    while words[max(end - 2, 0) : end - 1] == [_ATTRIBUTE]:
+        end -= 2
+    return tuple(words[max(end - 2, 0) : end]) == _SERVE
+
+
+def attributes_in(entry: Any) -> list[str]:
+    """Return the attributes of the caller an entry starts its server with, as `--user-attribute` takes them."""
+    words = words_of(entry) if is_ktx(entry) else []
+    return [value for option, value in itertools.pairwise(words) if option == _ATTRIBUTE]
 
 
 def is_address(entry: Any) -> bool:

@@ -12,7 +12,7 @@ from ktx_cli.core.errors import NotSupportedError, ResultWarning, UsageError
 from ktx_cli.core.text import listing, shell_words
 from ktx_cli.jobs.agents.applying import finished
 from ktx_cli.jobs.agents.configuration import Configuration, read_configuration
-from ktx_cli.jobs.agents.entries import Address, http_entry, is_ktx, is_of, stdio_entry
+from ktx_cli.jobs.agents.entries import Address, attributes_in, http_entry, is_ktx, is_of, stdio_entry
 from ktx_cli.jobs.agents.manifest import Entry, Install, Manifest, digest, load_manifest, written
 from ktx_cli.jobs.agents.program import NAME, found_program, installed_program
 from ktx_cli.jobs.agents.report import Left, Outcome, Report
@@ -27,7 +27,10 @@ DEFAULT_NAME = "ktx"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `scope`: None is the client's first. `variables`: what the project's secrets are in."""
+    """What is asked for. `scope`: None is the client's first. `variables`: what the project's secrets are in.
+
+    `attributes`: of the caller, as `--user-attribute` takes them; None: those of the entry that is there.
+    """
 
     targets: Sequence[Target]
     scope: Scope | None = None
@@ -35,6 +38,7 @@ class Wanted:
     address: Address | None = None
     variables: Sequence[str] = ()
     dry_run: bool = False
+    attributes: Sequence[str] | None = None
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ def scope_of(target: Target, scope: Scope | None) -> Scope:
 def _install_one(work: _Work, target: Target, scope: Scope) -> Outcome:
     outcome = Outcome(target, scope)
     recorded = work.manifest.of(target, scope) or Install(target=target, scope=scope)
-    value = _value(work, target, scope)
     configuration = read_configuration(target, scope, work.where, work.staging)
+    value = _value(work, target, scope, _attributes(work, configuration, recorded.entry))
     entry = None
     if configuration is None:
         outcome.name, outcome.entry = work.wanted.name or DEFAULT_NAME, value
@@ -91,7 +95,14 @@ def _install_one(work: _Work, target: Target, scope: Scope) -> Outcome:
     return outcome
 
 
-def _value(work: _Work, target: Target, scope: Scope) -> dict[str, Any]:
+def _attributes(work: _Work, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
+    """Return the attributes of the caller; unless some are asked for those of our entry in the client's own file."""
+    if work.wanted.attributes is not None or configuration is None or recorded is None:
+        return work.wanted.attributes or ()
+    return attributes_in(configuration.entries.get(recorded.name))
+
+
+def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
     client, address = CLIENTS[target], work.wanted.address
     if address is not None:
         if not client.http:
@@ -105,10 +116,10 @@ def _value(work: _Work, target: Target, scope: Scope) -> dict[str, Any]:
         work.warnings.append(_unseen(target, work.wanted.variables))
     if scope is Scope.USER or target is Target.UNIVERSAL:
         _require_text(work.where.project, installed)
-        return stdio_entry(client, Scope.USER, str(installed), work.where.project, work.wanted.variables)
+        return stdio_entry(client, Scope.USER, str(installed), work.where.project, work.wanted.variables, attributes)
     if found_program(work.where.environ) is None and not any(each.code == "not_on_path" for each in work.warnings):
         work.warnings.append(_not_on_path(installed))
-    return stdio_entry(client, scope, NAME, work.where.project, work.wanted.variables)
+    return stdio_entry(client, scope, NAME, work.where.project, work.wanted.variables, attributes)
 
 
 def _require_text(*paths: Path) -> None:

@@ -19,6 +19,7 @@ from ktx_cli.core.text import shell_words
 from ktx_cli.jobs.semantic.asking import Told, ask_layer
 from ktx_cli.jobs.semantic.layers import the_layer
 from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.jobs.serving.attributes import missing_attributes_told
 from ktx_cli.jobs.serving.project import ServedProject
 from ktx_cli.jobs.serving.telling import told_with_care
 from ktx_cli.jobs.serving.watching import Watch
@@ -62,7 +63,7 @@ def ask_served(
     anew = offset > 0 and told is None
     if told is None:
         watch.said(0.0, "compiling the question")
-        with told_with_care("", model, privacy=privacy):
+        with missing_attributes_told(), told_with_care("", model, privacy=privacy):
             told = ask_layer(
                 project.layout,
                 config,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,10 @@ class ServedFolder:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server was asked to run. `port` 0: whichever is free. No token is in it."""
+    """How a server was asked to run. `port` 0: whichever is free. No token is in it.
+
+    `user_attributes`: of the caller, for row policies.
+    """
 
     projects: tuple[ServedFolder, ...]
     host: str = "127.0.0.1"
@@ -48,6 +51,7 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     token_file: str | None = None
+    user_attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as they are handed to the process that serves."""
@@ -61,7 +65,7 @@ class ServerSettings:
 
     def differs(self, other: ServerSettings, *, port: int) -> list[str]:
         """Return the names of what is asked for differently than by `other`, which runs on `port`."""
-        names = ["host", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file"]
+        names = ["host", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file", "user_attributes"]
         found = [name for name in names if getattr(self, name) != getattr(other, name)]
         if {each.folder for each in self.projects} != {each.folder for each in other.projects}:
             found.append("projects")

@@ -72,7 +72,7 @@ def _ask(call: Call, value: AskLayer) -> LayerAnswer:
     privacy = call.options.privacy
     answer, rows = ask_served(
         call.project,
-        value.question(verified=value.verify),
+        value.question(call.attributes, verified=value.verify),
         offset=value.offset,
         privacy=privacy,
         watch=call.watch,
@@ -109,9 +109,12 @@ def withheld(privacy: bool) -> list[str]:
 
 def _explain(call: Call, value: LayerQuestion) -> Explanation:
     from ktx_cli.jobs.semantic.explaining import explain_question
+    from ktx_cli.jobs.serving.attributes import missing_attributes_told
 
     project = call.project
-    found = explain_question(project.layout, project.config(), value.question(), load=project.load_layer)
+    question = value.question(call.attributes)
+    with missing_attributes_told():
+        found = explain_question(project.layout, project.config(), question, load=project.load_layer)
     columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
     return Explanation(
         connection=found.connection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +14,7 @@ from ktx_cli.mcp.tool import Connection, Input
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 _GRAINS: Final = ", ".join(GRAINS)
-_OUTSIDE: Final = frozenset({"connection", "grain", "attributes", "verify", "include", "offset", "skip"})
+_OUTSIDE: Final = frozenset({"connection", "grain", "verify", "include", "offset", "skip"})
 """Fields that are no part of the query itself."""
 
 
@@ -109,15 +110,12 @@ class LayerQuestion(Input):
         default_factory=dict, description="Values of the parameters the sources declare."
     )
     timezone: Text | None = Field(None, description="Time zone of days and longer periods: Europe/Oslo.")
-    attributes: dict[str, Any] = Field(
-        default_factory=dict, description='Who asks, for row policies: {"region": "EU"}.', max_length=100
-    )
     connection: Connection | None = Field(None, description="The database; needed where several have a semantic layer.")
 
-    def question(self, *, verified: bool | None = None) -> Question:
-        """Return the question as the floors below take it."""
+    def question(self, attributes: Mapping[str, Any], *, verified: bool | None = None) -> Question:
+        """Return the question as the floors below take it; `attributes` are the caller's, which no argument gives."""
         query = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(_OUTSIDE))
         query["limit"] = self.limit
         if self.skip:
             query["offset"] = self.skip
-        return Question(query, self.connection, self.grain, {}, self.attributes, verified)
+        return Question(query, self.connection, self.grain, {}, attributes, verified)

@@ -20,6 +20,7 @@ from ktx_cli.project.config.connections import (
 from ktx_cli.project.config.drivers import parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
+from ktx_cli.project.config.mcp import Mcp
 from ktx_cli.project.config.scan import Scan
 from ktx_cli.project.config.semantic import Semantic
 
@@ -82,6 +83,7 @@ class KtxConfig(Block):
     ingest: Ingest = setting(Ingest, "How a run works.")
     scan: Scan = setting(Scan, "How databases are read.")
     semantic: Semantic = setting(Semantic, "How questions to the semantic layer cut time.")
+    mcp: Mcp = setting(Mcp, "The server for agents.")
     storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
     agent: Agent = setting(Agent, "Of other versions.", status="dead")
     memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")

@@ -155,7 +155,7 @@ class _Loader:
                 self._bar_table(name, table, broken.problem)
 
     def _bar_table(self, name: str, table: Any, problem: Problem) -> None:
-        """Keep raw SQL from the table a file seems to be about, from all where that cannot be read. None: it has SQL."""
+        """Keep raw SQL from the table a file seems to be about, from all where that cannot be read; None: no table."""
         if table is None:
             return
         try:
