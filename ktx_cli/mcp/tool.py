@@ -80,7 +80,8 @@ class Call:
     @property
     def attributes(self) -> dict[str, Any]:
         """On whose behalf this call asks: as the server was started and `ktx.yaml` has it now."""
-        return attributes_of_caller(self.project.config().mcp.user_attributes, self.options.attributes)
+        config = self.project.config()
+        return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
 
     @property
     def watch(self) -> Watch:

@@ -170,7 +170,7 @@ class Company:
             self.projects.append(ServedProject(Layout(self.folder), {}))
         return self.projects[0]
 
-    def client(self, work: Callable[[Client], Awaitable[Any]], **options: bool) -> Any:
+    def client(self, work: Callable[[Client], Awaitable[Any]], **options: Any) -> Any:
         """Let a client of a server in this process do something."""
 
         async def main() -> Any:
@@ -180,7 +180,7 @@ class Company:
 
         return anyio.run(main)
 
-    def call(self, name: str, arguments: dict[str, Any] | None = None, **options: bool) -> Reply:
+    def call(self, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> Reply:
         """Call a tool; its arguments and its answer fit its schemas, and it is no longer than it may be."""
 
         async def work(client: Client) -> Reply:
@@ -199,7 +199,7 @@ class Company:
         found: Reply = self.client(work, **options)
         return found
 
-    def whole(self, name: str, part: str, arguments: dict[str, Any], **options: bool) -> tuple[Any, int]:
+    def whole(self, name: str, part: str, arguments: dict[str, Any], **options: Any) -> tuple[Any, int]:
         """Return what all pages of an answer give together, and how many there were."""
         found: Any = None
         offset, pages = 0, 0

@@ -123,7 +123,8 @@ def test_policies_ask_who_asks(company: Company) -> None:
     asked = {"measures": ["staff.people"]}
     error = company.call("sl_query", asked).error
     assert error is not None and error["code"] == "policy"
-    assert company.call("sl_query", {**asked, "attributes": {"region": "EU"}}).data["rows"] == [[1]]
+    assert "--user-attribute region=VALUE" in error["hint"] and "mcp.user_attributes.region" in error["hint"]
+    assert company.call("sl_query", asked, attributes={"region": "EU"}).data["rows"] == [[1]]
 
 
 def test_rows_come_in_pages_of_the_same_answer(company: Company) -> None:

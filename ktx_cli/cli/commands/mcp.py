@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -241,7 +242,10 @@ def _shown(data: dict[str, Any]) -> Block:
     rows = [(name, str(data[name])) for name in names if data.get(name) is not None]
     rows += [("project", f"{each['url']}  {each['folder']}") for each in data.get("projects", ())[:50]]
     flags = [name.replace("_", " ") for name in ("read_only", "privacy", "token_required") if data.get(name)]
-    return Fields((*rows, *([("with", ", ".join(flags))] if flags else [])))
+    rows += [("with", ", ".join(flags))] if flags else []
+    attributes = data.get("user_attributes", {})
+    given = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in attributes.items()]
+    return Fields((*rows, *([("user attributes", ", ".join(given))] if given else [])))
 
 
 def _register_logs(commands: typer.Typer) -> None:

@@ -13,6 +13,7 @@ from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.ledger import noted_ids, sources_of
 from ktx_cli.context.tools.limits import LONGEST, RESERVE, Parts, joined
 from ktx_cli.context.tools.relations import read_relations
+from ktx_cli.context.tools.row_makers import rows_of_values
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.sql_names import Named, names_in
 from ktx_cli.context.tools.sql_protection import check_protected, has_protected
@@ -40,6 +41,12 @@ def _execute(session: ToolSession, value: Execute) -> ToolOutput:
         model = session.model(connection)
         relations = read_relations(session.workspace, connection) if has_protected(model) else None
     check_protected(model, value.sql, relations)
+    made = None if session.privacy == "off" else rows_of_values(value.sql, model.dialect)
+    if made is not None:
+        raise Refused(
+            f"`{made}` makes rows out of values, so that their number would tell a value, and scan.privacy is "
+            f"{session.privacy}: count rows of tables; arguments in FROM, LIMIT and bounds of a recursion are constants"
+        )
     named = names_in(value.sql, model.dialect)
     if session.run_sql is None:
         raise Refused(f"the database of `{connection}` cannot be asked here")

@@ -12,6 +12,7 @@ from ktx_cli.connectors.base import row_size
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.relations import read_relations
+from ktx_cli.context.tools.row_makers import rows_of_values
 from ktx_cli.context.tools.sql_protection import check_protected, has_protected
 from ktx_cli.context.tools.sql_values import count_columns
 from ktx_cli.core.errors import KtxError, ResultWarning
@@ -103,6 +104,8 @@ def run_served(
     chosen = connection or only_database(config)
     model = _model(project, chosen)
     _require_open(project, model, sql)
+    if privacy:
+        _require_no_made_rows(sql, model)
     key, proof = _key("sql_execution", sql, chosen, max_rows), (config, model)
     told: SqlAnswer | None = project.answers.get(key, proof) if offset else None
     anew = offset > 0 and told is None
@@ -146,6 +149,17 @@ def _require_open(project: ServedProject, model: Model | None, sql: str) -> None
         hint = "ask by sl_query, which keeps to what may be seen"
         hint += f"; people correct the files with errors: {check}" if broken else ""
         raise KtxError(str(error), hint=hint, code="hidden") from None
+
+
+def _require_no_made_rows(sql: str, model: Model | None) -> None:
+    made = None if model is None else rows_of_values(sql, model.dialect)
+    if made is not None:
+        raise KtxError(
+            f"`{made}` makes rows out of values, so that their number would tell a value, and this server was started "
+            "with --privacy",
+            hint="count rows of tables; arguments in FROM, LIMIT and bounds of a recursion must be constants",
+            code="hidden",
+        )
 
 
 def _require_verified(told: Told, privacy: bool) -> None:

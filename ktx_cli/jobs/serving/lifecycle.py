@@ -67,6 +67,7 @@ class ServerStatus:
             "sessions": health.get("sessions"),
             "read_only": settings.read_only,
             "privacy": settings.privacy,
+            "user_attributes": dict(settings.user_attributes),
             "token_required": state.token_required,
         }
 

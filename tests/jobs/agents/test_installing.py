@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, KtxError, NotReadyError, StorageError, UsageError
 from ktx_cli.jobs.agents import staging
-from ktx_cli.jobs.agents.entries import Address
+from ktx_cli.jobs.agents.entries import Address, attributes_in, is_ktx, words_of
 from ktx_cli.jobs.agents.installing import scope_of
 from ktx_cli.jobs.agents.jsonc import parse
 from ktx_cli.jobs.agents.manifest import load_manifest
@@ -165,6 +165,28 @@ def test_the_entries_of_every_client(world: World) -> None:
     assert data(shop / ".cursor/mcp.json")["mcpServers"]["ktx"]["args"] == open_folder
     assert data(shop / ".vscode/mcp.json")["servers"]["ktx"]["args"] == open_folder
     assert data(shop / "opencode.json")["mcp"]["ktx"]["command"] == ["ktx", *serve]
+
+
+def test_an_entry_starts_its_server_with_attributes_until_others_are_asked_for(world: World) -> None:
+    def words(target: Target) -> list[str]:
+        entry = world.install(target).outcomes[0].entry
+        return words_of(entry)[-6:]
+
+    for target in (Target.CLAUDE_CODE, Target.CODEX, Target.OPENCODE):
+        world.install(target, attributes=["region=EU", "level:=3"])
+        assert words(target) == ["mcp", "stdio", "--user-attribute", "region=EU", "--user-attribute", "level:=3"]
+        assert world.install(target).outcomes[0].action == "unchanged"
+        assert world.install(target, attributes=["region=US"]).outcomes[0].action == "updated"
+        assert words(target)[-2:] == ["--user-attribute", "region=US"]
+        world.uninstall(target)
+        assert "region" not in "".join(map(str, world.everything().values()))
+
+
+def test_an_entry_with_other_words_behind_it_is_not_ours() -> None:
+    ours = ["--project-dir", "/p", "mcp", "stdio", "--user-attribute", "a=b"]
+    assert is_ktx({"command": "ktx", "args": ours}) and attributes_in({"command": "ktx", "args": ours}) == ["a=b"]
+    for args in ([*ours, "--more"], ["sql", "--user-attribute", "mcp", "stdio", "x"], ["--user-attribute", "mcp"], []):
+        assert not is_ktx({"command": "ktx", "args": args})
 
 
 def test_no_file_of_a_project_names_this_machine(world: World) -> None:

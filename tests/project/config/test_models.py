@@ -146,7 +146,7 @@ def test_what_this_version_reads() -> None:
     scan = {path for path in rest if path.startswith("scan.")}
     semantic = {"semantic.week_start", "semantic.fiscal_year_start", "semantic.timezone"}
     ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
-    others = {"setup.database_connection_ids", "storage.git.author"}
+    others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes"}
     assert rest - scan - ingest == semantic | others
     assert {p for p, e in ENTRIES.items() if p.startswith("ingest.") and e.status != "used"} == {
         "ingest.adapters",
