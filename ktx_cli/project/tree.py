@@ -122,9 +122,13 @@ class WorkingTree:
         `StorageError` where a folder cannot be listed: what is in it may not be taken for absent.
         """
         folder = self._root / prefix.rpartition("/")[0]
-        found = sorted(path for path in _listed(folder) if path.suffix or path.is_file())
+        found = sorted(path for path in _listed(folder) if path.suffix or path.is_file() or _leads_nowhere(path))
         paths = (path.relative_to(self._root).as_posix() for path in found)
         return [path for path in paths if path.startswith(prefix)]
+
+
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -70,6 +70,11 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
         files.unlisted = _problem("broken_source", error, Layout.context_paths(connection)[0])
         files.problems.append(files.unlisted)
         return files
+    folder = Layout.context_paths(connection)[0]
+    if not shards and not own and folder in tree.paths(folder):
+        what = f"{folder} is a file, or a link that leads nowhere, in the place of a folder"
+        files.unlisted = Problem("error", "broken_source", what, Place(folder), f"correct or remove {folder}")
+        files.problems.append(files.unlisted)
     for path in shards:
         if path.endswith(SUFFIXES) and "/" not in path.removeprefix(schema):
             _read_shard(tree, path, parse, files)

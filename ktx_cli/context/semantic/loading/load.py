@@ -130,7 +130,7 @@ class _Loader:
             if problem.code == "broken_shard":
                 self._seal(problem)
         for document, problem in self.files.nameless:
-            if not may_protect(document):
+            if not may_protect(document) and not isinstance(document, str):
                 continue
             if isinstance(document, dict) and _has_origin(document):
                 self._bar_table(problem.place.path, document.get("table"), problem)

@@ -1,0 +1,390 @@
+"""Policies fail closed: while a file that says who sees what is broken, nothing it could have protected is shown.
+
+Every kind of broken file is tried on every way to the rows, at a server that was at work before and goes on after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
+from ktx_cli.context.scan.profiling.dictionary import ColumnValues
+from ktx_cli.context.scan.snapshot import manifest_text, table_file
+from ktx_cli.context.search.model import Scope
+from ktx_cli.context.tools.session import ToolSession
+from ktx_cli.context.tools.toolset import tools_for
+from ktx_cli.core.errors import KtxError
+from ktx_cli.jobs.search import search
+from ktx_cli.jobs.semantic.asking import ask_layer
+from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.jobs.sql import run_sql
+from ktx_cli.llm.tools import check_tools, invoke
+from ktx_cli.project.config import load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.tree import WorkingTree
+from ktx_cli.project.workspace import Workspace
+from tests.mcp.conftest import Company
+
+CANARY = "CANARY"
+SHARD = """\
+tables:
+  people:
+    table: people
+    columns:
+      - {name: id, type: number, pk: true}
+      - {name: region, type: string}
+      - {name: note, type: string}
+      - {name: ssn, type: string}
+    measures: [{name: headcount, expr: count(*)}]
+  pv:
+    table: pv
+    columns: [{name: s, type: string}]
+  open:
+    table: open
+    columns: [{name: id, type: number, pk: true}, {name: colour, type: string}]
+    measures: [{name: things, expr: count(*)}]
+"""
+POLICY = "policies: [{name: own, filter: \"region = 'EU'\"}]\n"
+HIDING = "column_overrides: [{name: ssn, visibility: hidden}]\n"
+SOUND = f"name: people\n{HIDING}{POLICY}"
+ROWS = f"""
+CREATE TABLE people (id INTEGER, region TEXT, note TEXT, ssn TEXT);
+INSERT INTO people VALUES (1, 'EU', 'quiet', '{CANARY}-1'), (2, 'US', '{CANARY}-loud', '{CANARY}-2');
+CREATE TABLE open (id INTEGER, colour TEXT);
+INSERT INTO open VALUES (1, 'blue');
+CREATE VIEW pv AS SELECT ssn AS s FROM people;
+"""
+OVERLAY = "semantic-layer/shop/rules.yaml"
+
+TEXTS = {
+    "yaml error": f"name: people\n{HIDING}{POLICY}measures: [\n",
+    "merge markers": f"name: people\n<<<<<<< HEAD\n{HIDING}=======\n{POLICY}>>>>>>> other\n",
+    "merge markers around the name": (
+        f"<<<<<<< HEAD\nname: people\n=======\nname: open\n>>>>>>> other\n{HIDING}{POLICY}"
+    ),
+    "latin-1": f"name: people\ndescriptions: {{user: caf\xe9}}\n{HIDING}{POLICY}".encode("latin-1"),
+    "utf-16 without a mark": SOUND.encode("utf-16-le"),
+    "a null byte": SOUND.encode() + b"\0",
+    "two documents": f"{SOUND}---\nname: open\n",
+    "a name twice": f"name: people\n{SOUND}",
+    "a list": f"- name: people\n  {HIDING}  {POLICY}",
+    "a text": "name people policies",
+    "no name": f"{HIDING}{POLICY}",
+    "a name of nothing": f"name: peple\n{HIDING}{POLICY}",
+    "a name in other letters": f"Name: people\n{HIDING}{POLICY}",
+    "a name that is a number": f"name: 5\n{HIDING}{POLICY}",
+    "policy": f"name: people\n{HIDING}{POLICY.replace('policies', 'policy')}",
+    "polices": f"name: people\n{HIDING}{POLICY.replace('policies', 'polices')}",
+    "row_policies": f"name: people\n{HIDING}{POLICY.replace('policies', 'row_policies')}",
+    "column_override": f"name: people\n{HIDING.replace('overrides', 'override')}{POLICY}",
+    "overrides below another key": f"name: people\nchanges:\n  {HIDING}{POLICY}",
+    "visiblity": f"name: people\n{HIDING.replace('visibility', 'visiblity')}{POLICY}",
+    "hidden: true": f"name: people\n{HIDING.replace('visibility: hidden', 'hidden: true')}{POLICY}",
+    "visibility below descriptions": (
+        f"name: people\ncolumn_overrides: [{{name: ssn, descriptions: {{visibility: hidden}}}}]\n{POLICY}"
+    ),
+    "hidden below columns": f"name: people\ncolumns: [{{name: ssn, visibility: hidden}}]\n{POLICY}",
+    "hidden below columns with an expr": (
+        f"name: people\ncolumns: [{{name: ssn, type: string, expr: ssn, visibility: hidden}}]\n{POLICY}"
+    ),
+    "a column that is not there": f"name: people\n{HIDING.replace('ssn', 'snn')}{POLICY}",
+    "an override of a type": f"name: people\n{HIDING.replace('visibility', 'type: string, visibility')}{POLICY}",
+    "policies no list": f"name: people\n{HIDING}policies: {{name: own, filter: \"region = 'EU'\"}}\n",
+    "policies a text": f"name: people\n{HIDING}policies: region = 'EU'\n",
+    "unknown key in a policy": f"name: people\n{HIDING}{POLICY.replace('filter', 'fitler')}",
+    "one more key in a policy": f"name: people\n{HIDING}{POLICY.replace('}]', ', more: 1}]')}",
+    "two policies of a name": f"name: people\n{HIDING}policies: [{{name: p, filter: a}}, {{name: p, filter: b}}]\n",
+    "unknown key beside": f"name: people\n{HIDING}{POLICY}zzz: 1\n",
+    "a forbidden key beside": f"name: people\n{HIDING}{POLICY}description: x\n",
+    "a broken measure beside": f"name: people\n{HIDING}{POLICY}measures: [{{name: m}}]\n",
+}
+
+
+def _put(content: str | bytes) -> Callable[[Company], None]:
+    def break_it(company: Company) -> None:
+        path = company.folder / OVERLAY
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return break_it
+
+
+def _second_file(company: Company) -> None:
+    company.write("semantic-layer/shop/second.yaml", "name: people\n")
+
+
+def _second_in_other_case(company: Company) -> None:
+    company.write(
+        "semantic-layer/shop/second.yaml", "name: People\ncolumn_overrides: [{name: ssn, visibility: public}]\n"
+    )
+
+
+def _broken_beside(company: Company) -> None:
+    company.write("semantic-layer/shop/second.yaml", "columns: [{name: ssn, visibility: hidden}\n")
+
+
+def _fifo(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    os.mkfifo(company.folder / OVERLAY)
+
+
+def _folder(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    (company.folder / OVERLAY).mkdir()
+
+
+def _dangling(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    (company.folder / OVERLAY).symlink_to("nowhere.yaml")
+
+
+def _out_of_the_project(company: Company) -> None:
+    outside = company.folder.parent / "outside.yaml"
+    outside.write_text(SOUND)
+    (company.folder / OVERLAY).unlink()
+    (company.folder / OVERLAY).symlink_to(outside)
+
+
+def _dangling_folder(company: Company) -> None:
+    folder = company.folder / "semantic-layer" / "shop"
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to("nowhere")
+
+
+def _shard(company: Company) -> None:
+    company.write("semantic-layer/shop/_schema/main.yaml", SHARD.replace("tables:", "<<<<<<< HEAD\ntables:"))
+
+
+KINDS: dict[str, Callable[[Company], None]] = {
+    **{name: _put(text) for name, text in TEXTS.items()},
+    "a second file of the name": _second_file,
+    "a second file of the name in other case": _second_in_other_case,
+    "another file that cannot be read": _broken_beside,
+    "a pipe": _fifo,
+    "a folder": _folder,
+    "a link that leads nowhere": _dangling,
+    "a link out of the project": _out_of_the_project,
+    "the folder is a link that leads nowhere": _dangling_folder,
+    "a broken shard": _shard,
+}
+STATEMENTS = (
+    "SELECT ssn FROM people",
+    "SELECT note FROM people",
+    "SELECT * FROM people",
+    "SELECT s FROM pv",
+    "SELECT p.note FROM main.people AS p WHERE p.region = 'US'",
+)
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {"measures": ["people.headcount"], "dimensions": ["people.ssn"]},
+    {"measures": ["people.headcount"], "dimensions": ["people.note"]},
+    {"measures": [{"expr": "max(people.ssn)", "name": "m"}]},
+    {"dimensions": ["people.note"]},
+)
+SERVED: tuple[tuple[str, dict[str, Any]], ...] = (
+    *(("sql_execution", {"sql": each}) for each in STATEMENTS),
+    *(("sl_query", each) for each in QUESTIONS),
+    *(("sl_explain", each) for each in QUESTIONS),
+    ("discover_data", {"query": CANARY}),
+    ("discover_data", {"query": "ssn note people", "kinds": ["value"]}),
+    ("dictionary_search", {"values": [CANARY, "loud"]}),
+    ("entity_details", {"targets": ["people", "people.ssn", "people.note", "pv", "pv.s"]}),
+    ("sl_read_source", {"source": "people"}),
+    ("sl_read_source", {"source": "people", "form": "files"}),
+    ("sl_list", {}),
+    ("sl_validate", {"data": True}),
+)
+TOOLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    *(("sql_execution", {"sql": each}) for each in STATEMENTS),
+    ("discover_data", {"query": f"{CANARY} people ssn"}),
+    ("entity_details", {"targets": ["people", "pv"]}),
+    ("sl_discover", {"source": "people"}),
+    ("sl_read_source", {"source": "people"}),
+)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Company]:
+    made = Company(tmp_path / "project")
+    made.folder.mkdir()
+    made.write("ktx.yaml", "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\nscan: {privacy: 'off'}\n")
+    made.run(ROWS)
+    made.write("semantic-layer/shop/_schema/main.yaml", SHARD)
+    made.write(OVERLAY, SOUND)
+    column = Column("id", "INTEGER", SemanticType.NUMBER)
+    tables = [Table(TableRef(None, name), TableKind.TABLE, (column,)) for name in ("people", "open")]
+    view = Table(
+        TableRef(None, "pv"), TableKind.VIEW, (column,), view_sql="CREATE VIEW pv AS SELECT ssn AS s FROM people"
+    )
+    files = [table_file(each) for each in (*tables, view)]
+    for each in files:
+        made.write(f"raw-sources/shop/live-database/{each.path}", each.content.decode())
+    listing = manifest_text("shop", "sqlite", {f.path: f.sha256 for f in files})
+    made.write("raw-sources/shop/live-database/manifest.yaml", listing)
+    made.lists(*_lists(), privacy="off")
+    yield made
+    for project in made.projects:
+        project.close()
+
+
+def _lists() -> list[ColumnValues]:
+    values = {("people", "ssn"): f"{CANARY}-1", ("people", "note"): f"{CANARY}-loud", ("pv", "s"): f"{CANARY}-1"}
+    lists = [ColumnValues(TableRef(None, table), name, ((v, 1),), True) for (table, name), v in values.items()]
+    return [*lists, ColumnValues(TableRef(None, "open"), "colour", (("blue", 1),), True)]
+
+
+def _served(company: Company) -> Iterator[tuple[str, str]]:
+    async def ask(client: Any) -> list[tuple[str, str]]:
+        found = []
+        for name, arguments in SERVED:
+            result = await client.call_tool(name, arguments)
+            found.append((f"mcp {name} {json.dumps(arguments)}", "".join(each.text for each in result.content)))
+        return found
+
+    yield from company.client(ask)
+
+
+def _loop(company: Company) -> Iterator[tuple[str, str]]:
+    """Yield what the tools of an agent's loop tell."""
+    layout = Layout(company.folder)
+    config = load_config(layout.config).config
+    lists = {(each.ref.name, each.column): tuple(value for value, _ in each.values) for each in _lists()}
+
+    def run(connection: str, sql: str, most: int) -> Any:
+        from ktx_cli.connectors.port import QueryResult
+
+        told = run_sql(layout, config, sql, environ={}, connection=connection, max_rows=most)
+        return QueryResult(told.columns, told.rows)
+
+    def values(connection: str, source: Any) -> dict[str, Any]:
+        return {column: found for (table, column), found in lists.items() if source.table[-1] == table}
+
+    session = ToolSession(
+        Workspace(WorkingTree(company.folder)), {"shop": "sqlite"}, {}, privacy="off", run_sql=run, values=values
+    )
+    tools = check_tools(tools_for(session, "unit"))
+    for name, arguments in TOOLS:
+        done = asyncio.run(invoke(tools, name, arguments, "c"))
+        yield f"tool {name} {json.dumps(arguments)}", done.text
+
+
+def _commands(company: Company) -> Iterator[tuple[str, str]]:
+    """Yield what `ktx sl query` and `ktx search` tell."""
+    layout = Layout(company.folder)
+    config = load_config(layout.config).config
+    for each in QUESTIONS:
+        try:
+            told = ask_layer(layout, config, Question(each), environ={})
+        except KtxError as error:
+            yield f"sl query {each}", f"{error.message} {error.hint}"
+        else:
+            yield f"sl query {each}", json.dumps(told.to_json(), default=str)
+    for query in ("loud", "people ssn note"):
+        for kinds in ((), ("value",)):
+            try:
+                found = search(layout, config, query, environ={}, scope=Scope(kinds))
+            except KtxError as error:
+                yield f"search {query}", error.message
+            else:
+                yield f"search {query}", json.dumps([hit.to_json() for hit in found.found.hits])
+
+
+def _leaks(company: Company) -> list[str]:
+    asked = [*_served(company), *_loop(company), *_commands(company)]
+    return [f"{what}: {text[:300]}" for what, text in asked if f"{CANARY}-" in text]  # questions name it without a dash
+
+
+def _state(company: Company) -> tuple[bool, bool]:
+    """Return whether the protected source answers at all, and whether raw SQL on an open table does."""
+    reply = company.call("sl_query", {"measures": ["people.headcount"], "dimensions": ["people.note"]})
+    raw = company.call("sql_execution", {"sql": "SELECT colour FROM open"})
+    return reply.error is None and reply.data["rows"] == [["quiet", 1]], raw.error is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_it_could_have_protected_is_shown(guarded: Company, kind: str) -> None:
+    assert _state(guarded) == (True, True)
+    assert _leaks(guarded) == []
+    KINDS[kind](guarded)
+    assert _leaks(guarded) == []
+    layout = Layout(guarded.folder)
+    raw = run_sql(layout, load_config(layout.config).config, "SELECT ssn FROM people", environ={})
+    assert len(raw.rows) == 2, "`ktx sql` is a person's own, and knows no policies"
+
+
+@pytest.mark.parametrize("kind", ["yaml error", "policy", "latin-1", "a name of nothing", "a pipe", "two documents"])
+def test_a_server_at_work_goes_on_when_the_file_is_sound_again(guarded: Company, kind: str) -> None:
+    for _ in range(2):
+        assert _state(guarded) == (True, True)
+        KINDS[kind](guarded)
+        assert not _state(guarded)[0]
+        (guarded.folder / OVERLAY).unlink()
+        guarded.write(OVERLAY, SOUND)
+    assert _state(guarded) == (True, True)
+
+
+@pytest.mark.parametrize("kind", ["yaml error", "policy", "unknown key in a policy", "hidden below columns"])
+def test_a_file_whose_source_is_known_locks_nothing_else(guarded: Company, kind: str) -> None:
+    KINDS[kind](guarded)
+    assert guarded.call("sql_execution", {"sql": "SELECT colour FROM open"}).data["rows"] == [["blue"]]
+    assert guarded.call("sl_query", {"measures": ["open.things"]}).data["rows"] == [[1]]
+    assert "blue" in guarded.call("dictionary_search", {"values": ["blue"]}).text
+
+
+@pytest.mark.parametrize("kind", ["a name of nothing", "no name", "a pipe", "utf-16 without a mark"])
+def test_a_file_that_may_be_about_anything_locks_the_connection_and_says_so(guarded: Company, kind: str) -> None:
+    KINDS[kind](guarded)
+    error = guarded.call("sql_execution", {"sql": "SELECT colour FROM open"}).error
+    assert error is not None and error["code"] == "hidden"
+    assert "the semantic layer has errors" in error["message"] and OVERLAY in error["message"]
+    assert "ktx sl validate -c shop" in error["hint"]
+    assert guarded.call("sl_query", {"measures": ["open.things"]}).error is not None
+
+
+@pytest.mark.table(
+    "text",
+    [
+        "name: open\nsegments: [{name: m}]\n",
+        "name: open\nzzz: 1\n",
+        "name: open\ncolumn_overrides: [{name: nothing, role: default}]\n",
+        "name: nothing\nmeasures: [{name: m, expr: count(*)}]\n",
+        "measures: []\n",
+        "",
+    ],
+)
+def test_a_file_that_protects_nothing_locks_nobody_out(guarded: Company, text: str) -> None:
+    guarded.write("semantic-layer/shop/other.yaml", text)
+    assert guarded.call("sql_execution", {"sql": "SELECT colour FROM open"}).data["rows"] == [["blue"]]
+    assert guarded.call("sl_query", {"measures": ["open.things"]}).data["rows"] == [[1]]
+    assert _state(guarded) == (True, True)
+
+
+def test_a_source_that_inherits_from_a_broken_one_is_not_shown(guarded: Company) -> None:
+    text = "name: copy\ntable: people\ngrain: [id]\ncolumns: [{name: id}, {name: ssn}]\ninherits_columns_from: people\n"
+    guarded.write("semantic-layer/shop/copy.yaml", text)
+    asked = {"dimensions": ["copy.ssn"]}
+    assert CANARY not in guarded.call("sl_query", asked).text
+    KINDS["policy"](guarded)
+    assert CANARY not in guarded.call("sl_query", asked).text
+    KINDS["a folder"](guarded)
+    assert CANARY not in guarded.call("sl_query", asked).text
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(
+    guarded: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if str(path).endswith("semantic-layer/shop"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    error = guarded.call("sql_execution", {"sql": "SELECT ssn FROM people"}).error
+    assert error is not None and "Permission denied" in error["message"]
