@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,6 @@ LARGEST: Final = 1_000_000
 """How many bytes of a question are read from a file or stdin."""
 
 EXAMPLE: Final = "ktx sl query --measure orders.revenue --dimension customers.country"
-_WITH_GRAIN: Final = re.compile(r"(.*[^:]):([A-Za-z_]+)")
 
 
 def question_of(values: Mapping[str, Any]) -> Question:
@@ -66,8 +64,10 @@ def _single(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dimension(text: str) -> Any:
-    found = _WITH_GRAIN.fullmatch(text)
-    return text if found is None else {"field": found[1], "granularity": found[2]}
+    from ktx_cli.context.semantic.query import with_grain
+
+    field, grain = with_grain(text)
+    return text if grain is None else {"field": field, "granularity": grain}
 
 
 def _order(text: str) -> Any:

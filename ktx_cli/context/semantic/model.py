@@ -247,6 +247,14 @@ class Source:
         alike = [column for each, column in self.columns.items() if each.casefold() == name.casefold()]
         return alike[0] if len(alike) == 1 else None
 
+    def measure(self, name: str) -> Measure | None:
+        """Return the measure of that name, else the only one that differs in case alone."""
+        found = self.measures.get(name)
+        if found is not None:
+            return found
+        alike = [measure for each, measure in self.measures.items() if each.casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

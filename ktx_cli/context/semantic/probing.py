@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ktx_cli.connectors.port import Connector
-from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier
+from ktx_cli.context.semantic.compiling.build import Build, called, identifier
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.rows import Joined, Rows
 from ktx_cli.context.semantic.compiling.statement import Compiled
@@ -95,7 +95,7 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
     by_key = build.use(fact).by_key
     counts.append(called(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
     for number, joined in enumerate(joins):
-        missing, found = _ends(joined)
+        missing, found = rows.missed(joined)
         counts.append(called(_count_if(missing), f"null_{number}"))
         counts.append(called(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
     counts.append(called(kept.of_all(), "kept"))
@@ -258,13 +258,6 @@ def _not_unique(fact: Source, repeated: int) -> SemanticError:
         code="cardinality",
         details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
     )
-
-
-def _ends(joined: Joined) -> tuple[exp.Expr, exp.Expr]:
-    """Return the conditions that a key is missing, and that it led nowhere."""
-    own = [exp.Is(this=column(name, joined.parent), expression=exp.null()) for name, _ in joined.edge.pairs]
-    far = exp.Is(this=column(joined.edge.pairs[0][1], joined.alias), expression=exp.null())
-    return exp.or_(*own), far
 
 
 def _count_if(condition: exp.Expr) -> exp.Expr:

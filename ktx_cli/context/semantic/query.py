@@ -134,10 +134,22 @@ def _dimension(item: Any, where: str) -> AskedDimension:
         via = _path(item.pop("via", None), f"{where}.via")
     else:
         via = ()
-    found = AskedDimension(**_texts(item, where, ("field", "granularity", "name"), "field"), via=via)
+    texts = _texts(item, where, ("field", "granularity", "name"), "field")
+    if "granularity" not in texts:
+        field, grain = with_grain(texts["field"])
+        texts |= {"field": field} | ({} if grain is None else {"granularity": grain})
+    found = AskedDimension(**texts, via=via)
     if found.granularity is not None and found.granularity not in GRAINS:
         raise _not_one_of(found.granularity, GRAINS, f"{where}.granularity")
     return found
+
+
+def with_grain(text: str) -> tuple[str, str | None]:
+    """Return a dimension as it is written, `orders.ordered_at:month`, as its field and its granularity."""
+    field, colon, grain = text.rpartition(":")
+    if not colon or grain.strip() not in GRAINS or not field.strip() or field.endswith(":"):
+        return text, None
+    return field.strip(), grain.strip()
 
 
 def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:

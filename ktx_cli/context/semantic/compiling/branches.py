@@ -9,19 +9,21 @@ from sqlglot import exp
 
 from ktx_cli.context.semantic.compiling.build import Build, aliased, called, column, identifier, join
 from ktx_cli.context.semantic.compiling.filters import row_conditions
-from ktx_cli.context.semantic.compiling.moments import is_condition_on_time, is_of_time, note_of_rest, split_by_time
+from ktx_cli.context.semantic.compiling.labels import labelled
+from ktx_cli.context.semantic.compiling.moments import note_of_rest, split_by_time
 from ktx_cli.context.semantic.compiling.periods import Periods
 from ktx_cli.context.semantic.compiling.ranked import needs_ranks, rank_query, weighed
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.staged import Stage
-from ktx_cli.context.semantic.compiling.times import dimension_value, in_range, is_range_of, is_time_of
+from ktx_cli.context.semantic.compiling.times import dimension_value, in_range
 from ktx_cli.context.semantic.compiling.windows import Window
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, percentile_of, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.model import SemiAdditive
-from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Plan, TimeRange, Treatment
-from ktx_cli.context.semantic.time import later
+from ktx_cli.context.semantic.planning.axis import Axis, TimeReader, reader
+from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Plan, RowFilter, TimeRange, Treatment
+from ktx_cli.context.semantic.planning.ranges import earlier_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class BranchBuilder:
         fact = build.names.model.sources[branch.fact]
         self.time = build.time_of(fact, treatment.time)
         self.rows = Rows(build, branch.fact, time=self.time)
+        self.axis: Axis | None = self.plan.axes.get((branch.fact, treatment))
         self.over = self._over()
         self.periods: Periods | None = None
 
@@ -85,7 +88,7 @@ class BranchBuilder:
         semi = treatment.semi_additive
         if semi is not None and semi.take != "average":
             return self._at_moment(semi, values, ranged)
-        where = [*row_conditions(self.rows, self.plan), *ranged]
+        where = [*row_conditions(self.rows, self.plan, self._filters()), *ranged]
         if semi is not None and semi.take == "average":
             return self._averaged(values, where)
         first = next(iter(self.branch.leaves.values()))
@@ -99,21 +102,34 @@ class BranchBuilder:
     def _at_moment(self, semi: SemiAdditive, values: dict[int, exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
         """Aggregate the rows of the last (first) moment; conditions on that time say where it is looked for."""
         fact = self.branch.fact
-        held = [each for each in self.plan.filters if each.facts is None or fact in each.facts]
-        on_time, rest = split_by_time(self.rows, held, self.over)
+        on_time, rest = split_by_time(self._filters(), self._times())
         where = row_conditions(self.rows, self.plan, rest)
         if rest and self.over is not None:
             self.build.note(note_of_rest(fact, semi.take, self.over, rest))
         return self._staged(values, where, [*row_conditions(self.rows, self.plan, on_time), *ranged])
 
+    def _filters(self) -> list[RowFilter]:
+        """Return the question's conditions on the branch's rows, but those that say the same as a time range."""
+        fact = self.branch.fact
+        held = [each for each in self.plan.filters if each.facts is None or fact in each.facts]
+        if self.axis is None:
+            return held
+        for each in held:
+            self.build.use(fact).filters.setdefault(each.expression.text, "where")
+        return list(self.axis.filters)
+
     def _over(self) -> Name | None:
         """Return the column whose periods the branch's rows are seen by, None for rows as they are."""
-        treatment = self.branch.treatment
-        if treatment.cumulative is not None and treatment.cumulative.over is not None:
-            return self._own(treatment.cumulative.over)
-        if treatment.semi_additive is not None:
-            return self._own(treatment.semi_additive.over)
+        if self.axis is not None:
+            return self.axis.over
+        if self.branch.treatment.semi_additive is not None:
+            return self._own(self.branch.treatment.semi_additive.over)
         return self.time
+
+    def _times(self) -> TimeReader:
+        """Return what reads expressions for the column the branch goes over."""
+        assert self.over is not None
+        return reader(self.build.names, self.plan, self.branch.fact, self.over, self.branch.treatment.time)
 
     def _own(self, name: str) -> Name:
         found = self.rows.fact.column(name)
@@ -125,73 +141,64 @@ class BranchBuilder:
             )
         return Name((), found.name)
 
-    def _time_dimension(self) -> int | None:
-        for number, dimension in self.dimensions:
-            if self.over is not None and is_time_of(self.rows, dimension, self.over):
-                return number
-        return None
-
     def _dimension_values(self) -> dict[int, exp.Expr]:
-        """Return what the rows are grouped by; the time of a window is the period, not the row's own."""
-        treatment = self.branch.treatment
-        number = self._time_dimension() if self._windowed else None
-        values: dict[int, exp.Expr] = {}
-        for index, dimension in self.dimensions:
-            if index == number and self.over is not None and dimension.grain is not None:
-                self.periods = Periods.of(self.build, self.branch.fact, self.over, dimension.grain)
-                values[index] = column("period", self.periods.name)
-            else:
-                values[index] = dimension_value(self.rows, dimension)
-        self._require_periods(treatment)
-        return values
-
-    @property
-    def _windowed(self) -> bool:
-        return self.branch.treatment.cumulative is not None or self.branch.treatment.offset is not None
+        """Return what the rows are grouped by; the times of an axis are those of the period, not the row's own."""
+        of_period: dict[int, exp.Expr] = {}
+        axis = self.axis
+        if axis is not None and axis.grain is not None and axis.seen is not None:
+            seen = Periods.of(self.build, self.branch.fact, axis.over, axis.seen, axis.grain)
+            name, of_period = labelled(self.build, self.branch.fact, seen.name, axis.grain, axis.readings)
+            self.periods = replace(seen, name=name)
+        self._require_periods(self.branch.treatment)
+        return {
+            index: of_period[index] if index in of_period else dimension_value(self.rows, dimension)
+            for index, dimension in self.dimensions
+        }
 
     def _require_periods(self, treatment: Treatment) -> None:
-        if self.periods is not None:
+        if self.periods is not None or self.axis is None:
             return
         cumulative = treatment.cumulative
+        hint = f"add `{self.branch.fact}.{self.over}:month` to the dimensions"
         if cumulative is not None and (cumulative.window is not None or cumulative.to_date is not None):
             raise SemanticError(
-                f"a rolling or to-date measure of `{self.branch.fact}` needs its time as a dimension",
-                hint=f'add {{"field": "{self.branch.fact}.{self.over}", "granularity": "month"}}',
+                f"a rolling or to-date measure of `{self.branch.fact}` needs its time as a dimension", hint=hint
             )
-        if treatment.offset is not None and self.plan.time_range is None:
+        if treatment.offset is not None and self.axis.asked is None:
             raise SemanticError(
                 f"the offset of a measure of `{self.branch.fact}` needs its time as a dimension, or a time_range",
-                hint=f'add {{"field": "{self.branch.fact}.{self.over}", "granularity": "month"}}',
+                hint=hint,
             )
 
     def _ranged(self) -> list[exp.Expr]:
-        """Return the condition that a row is in the time the branch is about.
+        """Return the conditions that a row is in the time the branch is about.
 
         A period that the question's range cuts is cut for an earlier value too.
         """
-        window, asked = self._window(), self.plan.time_range
-        moved = window.range() if window is not None else None if asked is None else self._moved(asked)
-        return [] if moved is None else [in_range(self.rows, moved)]
+        if self.axis is None:
+            asked = self.plan.time_range
+            return [] if asked is None or (asked.start is None and asked.end is None) else [in_range(self.rows, asked)]
+        window = self._window()
+        moved = window.range() if window is not None else self._moved(self.axis.asked)
+        return [in_range(self.rows, each) for each in (moved, self.axis.beside) if each is not None]
 
     def _window(self) -> Window | None:
         """Return which rows count in each period, None for rows as they are."""
-        if self.periods is None or self.over is None:
+        if self.periods is None or self.axis is None:
             return None
-        asked = self.plan.time_range
-        on_it = asked is not None and is_range_of(self.rows, asked, self.over)
-        return Window(self.periods, self.rows, self.over, self.branch.treatment, asked if on_it else None)
+        return Window(self.periods, self.rows, self.axis.over, self.branch.treatment, self.axis.asked)
 
-    def _moved(self, asked: TimeRange) -> TimeRange | None:
+    def _moved(self, asked: TimeRange | None) -> TimeRange | None:
         """Return the stretch of time the branch's rows are from: earlier for an offset, open for what accumulates."""
+        if asked is None:
+            return None
         treatment = self.branch.treatment
-        if treatment.cumulative is not None:
-            asked = replace(asked, start=None)
+        start, end = asked.start, asked.end
         if treatment.offset is not None:
-            back = treatment.offset
-            start = None if asked.start is None else later(asked.start, -back.count, back.unit)
-            end = None if asked.end is None else later(asked.end, -back.count, back.unit)
-            return replace(asked, start=start, end=end)
-        return asked if asked.start is not None or asked.end is not None else None
+            start, end = earlier_range(start, end, treatment.offset)
+        if treatment.cumulative is not None:
+            start = None
+        return None if start is None and end is None else replace(asked, start=start, end=end)
 
     def _joined(self, query: exp.Select, where: Sequence[exp.Expr]) -> exp.Select:
         """Return the query with its conditions, and with the periods its rows are counted in."""
@@ -246,7 +253,8 @@ class BranchBuilder:
             percentile_of(leaf.aggregate.tree) if needs_ranks(leaf.aggregate.tree, self.build.dialect) else None
         )
         if semi is not None and self.over is not None:
-            on_time = [each for each in leaf.conditions if is_condition_on_time(self.rows, each, self.over)]
+            times = self._times()
+            on_time = [each for each in leaf.conditions if times.read(each) is not None]
             among: list[exp.Expr] = [exp.paren(self.rows.bind(each), copy=False) for each in on_time]
             stage.only_last(semi, self.over, values, self._time_partition(), where, among)
             where = ranged
@@ -271,13 +279,8 @@ class BranchBuilder:
 
     def _time_partition(self) -> list[int]:
         """Return the dimensions that are times of a semi-additive measure, or reached by its time."""
-        found = []
-        for number, dimension in self.dimensions:
-            if self.over is None or dimension.column is None:
-                continue
-            if is_of_time(self.rows, dimension.column, dimension.expression, self.over):
-                found.append(number)
-        return found
+        times = self._times()
+        return [index for index, each in self.dimensions if times.read(each.expression, each.grain) is not None]
 
     def _averaged(self, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
         """Aggregate per value of the time, then take the mean of these."""

@@ -10,13 +10,13 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.fragments import marked
 from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.expressions.resolving import Names
 from ktx_cli.context.semantic.graph import Path
 from ktx_cli.context.semantic.model import Column, Source
+from ktx_cli.context.semantic.planning.axis import time_of
 from ktx_cli.context.semantic.planning.plan import Plan
 from ktx_cli.context.semantic.time import Clock
 from ktx_cli.core.text import one_line
@@ -47,7 +47,7 @@ class Build:
         self.plan = plan
         self.dialect = names.model.dialect
         self.uses: dict[str, FactUse] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = list(plan.notes)
         self.policies: dict[str, None] = {}
         self.sources: dict[str, None] = {}
         self.periods: dict[str, str] = {}
@@ -153,13 +153,7 @@ class Build:
 
     def time_of(self, fact: Source, said: str | None) -> Name | None:
         """Return the column that is a fact's time: the one said, its default, or the only one."""
-        wanted = said or fact.time_column
-        if wanted is not None:
-            column = fact.column(wanted)
-            return None if column is None else Name((), column.name)
-        times = [each for each in fact.columns.values() if each.type is SemanticType.TIME]
-        roles = [each for each in times if each.role == "time"] or times
-        return Name((), roles[0].name) if len(roles) == 1 else None
+        return time_of(fact, said)
 
 
 def identifier(name: str) -> exp.Identifier:

@@ -11,7 +11,7 @@ from ktx_cli.context.semantic.compiling.build import Build, called, column, iden
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.periods import seen_periods
 from ktx_cli.context.semantic.compiling.rows import Rows, unreachable
-from ktx_cli.context.semantic.compiling.times import cut_value, dimension_value, in_range
+from ktx_cli.context.semantic.compiling.times import cut, cut_value, dimension_value, in_range
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.graph import Path
@@ -36,7 +36,7 @@ def dimension_rows(build: Build) -> exp.Expr:
 def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
     """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
     graph, model = build.names.graph, build.names.model
-    ends = list(dict.fromkeys(end for each in dimensions for end in sources_of(build, each)))
+    ends = list(dict.fromkeys(end for each in dimensions for end in _starts(build, each)))
     able = [source for source in model.sources if all(graph.reaches(source, end) for end in ends)]
     own = [source for source in able if source in ends]
     chosen = own or able
@@ -66,13 +66,29 @@ def sources_of(build: Build, dimension: Dimension) -> list[str]:
                 "metric_time needs a measure: it is the time of each measure's fact",
                 hint="ask for a measure too, or name the column",
             )
-        found.append(_target(build, name.hops[-1]))
+        found.append(build.names.target_of(name.hops))
     return found
 
 
-def _target(build: Build, hop: str) -> str:
-    model = build.names.model
-    return hop if hop in model.sources else next(iter(build.names.graph.aliases[hop]))
+def _starts(build: Build, dimension: Dimension) -> list[str]:
+    """Return the sources whose rows a dimension needs: of a role the one that declares it."""
+    ends = sources_of(build, dimension)
+    found = []
+    for name, end in zip(dimension.expression.names, ends, strict=True):
+        first = name.hops[0]
+        if first in build.names.model.sources:
+            found.append(first if len(name.hops) > 1 else end)
+            continue
+        owners = sorted({edge.source for edge in build.names.graph if edge.alias == first and not edge.reverse})
+        if len(owners) > 1:
+            raise SemanticError(
+                f"`{dimension.asked}` could be that of {listing(owners)}: each has a join called `{first}`",
+                hint=f"write `{owners[0]}.{dimension.asked}`, or ask for a measure too",
+                code="ambiguous_path",
+                details={"candidates": owners},
+            )
+        found.append(owners[0])
+    return found
 
 
 def members(build: Build) -> exp.Expr | None:
@@ -148,13 +164,22 @@ def grouped_members(build: Build, *, own: bool) -> list[Group] | None:
         if any(name.is_metric_time for name in names):
             if not own:
                 return None
-            groups.append(Group(None, [index]))
+            _with_times(groups, index)
             continue
         paths = [paths_of(build, facts, name, dimension.expression) for name in names]
         if not own and any(not path.edges for path in paths[0].values()):
             return None
         _put(groups, Group(paths[0], [index]), paths)
     return groups
+
+
+def _with_times(groups: list[Group], index: int) -> None:
+    """Put metric_time of one grain to that of the others: a year goes with its own months."""
+    for group in groups:
+        if group.root is None:
+            group.numbers.append(index)
+            return
+    groups.append(Group(None, [index]))
 
 
 def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Expression) -> dict[str, Path]:
@@ -182,7 +207,7 @@ def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -
 
 def _members(build: Build, group: Group) -> exp.Select:
     if group.root is None:
-        return _seen_times(build, group.numbers[0])
+        return _seen_times(build, group.numbers)
     plan = build.plan
     fact, root = next(iter(group.root.items()))
     rows = Rows(build, root.end)
@@ -207,23 +232,39 @@ def _members(build: Build, group: Group) -> exp.Select:
     return query
 
 
-def _seen_times(build: Build, number: int) -> exp.Select:
+def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:
     """Return the periods of metric_time in which any fact has rows."""
     plan = build.plan
-    grain = plan.dimensions[number].grain or DAY
-    queries = []
+    grains = {number: plan.dimensions[number].grain or DAY for number in numbers}
+    queries: list[exp.Select] = []
     for fact in dict.fromkeys(plan.leaves[number].fact for number in plan.wanted):
         time = build.time_of(build.names.model.sources[fact], None)
-        if time is not None:
-            name = seen_periods(build, fact, time, grain)
-            queries.append(exp.select(called(column("period", name), f"d{number}")).from_(named(name)))
+        if time is None:
+            continue
+        if len(numbers) == 1:
+            name = seen_periods(build, fact, time, grains[numbers[0]])
+            queries.append(exp.select(called(column("period", name), f"d{numbers[0]}")).from_(named(name)))
+        else:
+            queries.append(_seen_together(build, fact, time, grains))
     query: exp.Expr = queries[0]
     for other in queries[1:]:
         query = exp.union(query, other, distinct=True, copy=False)
     if len(queries) == 1:
         return queries[0]
     relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("times")))
-    return exp.select(column(f"d{number}", "times")).from_(relation)
+    return exp.select(*(column(f"d{number}", "times") for number in numbers)).from_(relation)
+
+
+def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str]) -> exp.Select:
+    """Return the periods of several grains that rows of a fact are in."""
+    rows = Rows(build, fact, time=time)
+    starts = {number: cut(rows, time, grain) for number, grain in grains.items()}
+    where = row_conditions(rows, build.plan)
+    if build.plan.time_range is not None:
+        where.append(in_range(rows, build.plan.time_range))
+    where.append(exp.Not(this=exp.Is(this=next(iter(starts.values())).copy(), expression=exp.null())))
+    query = rows.select([called(start, f"d{number}") for number, start in starts.items()]).distinct(copy=False)
+    return query.where(*where, copy=False)
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:

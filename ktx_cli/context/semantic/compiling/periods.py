@@ -10,9 +10,11 @@ from sqlglot import exp
 from ktx_cli.context.semantic.compiling.build import Build, column, identifier, named
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.rows import Rows
-from ktx_cli.context.semantic.compiling.times import counted_by, cut, in_range, is_time_of
-from ktx_cli.context.semantic.expressions.names import Name
+from ktx_cli.context.semantic.compiling.times import counted_by, cut, in_range
+from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.model import DAY
+from ktx_cli.context.semantic.planning.axis import reader
+from ktx_cli.context.semantic.planning.plan import Leaf
 from ktx_cli.context.semantic.planning.ranges import instant
 from ktx_cli.context.semantic.time import DateOrTimestamp, literal, overflow, period_of, spine
 
@@ -35,23 +37,26 @@ class Periods:
         return "date" if self.counted_by == DAY else "timestamp"
 
     @classmethod
-    def of(cls, build: Build, fact: str, over: Name, grain: str) -> Periods:
-        """Return the periods in which any fact of the question has rows at that time."""
-        seen = {fact: seen_periods(build, fact, over, grain)}
+    def of(cls, build: Build, fact: str, over: Name, seen: Expression, grain: str) -> Periods:
+        """Return the periods in which any fact of the question has rows at that time, read from `seen`."""
+        names = {fact: seen_periods(build, fact, over, grain, seen)}
         for leaf in map(build.plan.leaves.__getitem__, build.plan.wanted):
             time = build.time_of(build.names.model.sources[leaf.fact], leaf.treatment.time)
-            if leaf.fact not in seen and time is not None and _shares(build, leaf.fact, time, grain):
-                seen[leaf.fact] = seen_periods(build, leaf.fact, time, grain)
-        names = list(seen.values())
-        return cls(names[0] if len(names) == 1 else _union(build, names), grain)
+            if leaf.fact not in names and time is not None and _shares(build, leaf, time, grain):
+                names[leaf.fact] = seen_periods(build, leaf.fact, time, grain)
+        queries = list(names.values())
+        return cls(queries[0] if len(queries) == 1 else _union(build, queries), grain)
 
 
-def seen_periods(build: Build, fact: str, over: Name, grain: str) -> str:
-    """Return the name of the query of a fact's periods: those with rows, or all from first to last with `fill`."""
-    key = f"{fact}.{over}.{grain}"
+def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expression | None = None) -> str:
+    """Return the name of the query of a fact's periods: those with rows, or all from first to last with `fill`.
+
+    `seen`: what they are read from where it is not the column itself.
+    """
+    key = f"{fact}.{over if seen is None else seen.key}.{grain}"
     if key not in build.periods:
         rows = Rows(build, fact, time=over)
-        start = cut(rows, over, grain)
+        start = cut(rows, over if seen is None else seen, grain)
         where = row_conditions(rows, build.plan)
         if build.plan.time_range is not None:
             where.append(in_range(rows, build.plan.time_range))
@@ -75,9 +80,10 @@ def filled_periods(build: Build, seen: list[str], grain: str) -> str:
     return build.periods[key]
 
 
-def _shares(build: Build, fact: str, time: Name, grain: str) -> bool:
-    rows = Rows(build, fact, time=time)
-    return any(is_time_of(rows, each, time) and each.grain == grain for each in build.plan.dimensions)
+def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
+    """Say whether the rows of another fact are in the same periods: its own time is cut to them."""
+    times = reader(build.names, build.plan, leaf.fact, time, leaf.treatment.time)
+    return any(each.grain == grain and times.is_itself(each.expression) for each in build.plan.dimensions)
 
 
 def _union(build: Build, names: list[str]) -> str:

@@ -65,8 +65,8 @@ class Rows:
         if expression.home not in (None, self.fact.name):
             raise AssertionError(f"{expression.text} is of {expression.home}, not of {self.fact.name}")
         path = self.names.graph.path(self.fact.name, name.hops, expression.via)
-        if path is None:
-            raise unreachable(self.fact.name, name, expression)
+        if path is None or self.names.model.sources[path.end].column(name.column) is None:
+            raise unreachable(self.fact.name, name, expression)  # a role led back to the source that declares it
         return path
 
     def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
@@ -87,9 +87,19 @@ class Rows:
                 found.add(edges[: first + 1])
         return found
 
-    def own(self, name: str) -> exp.Column:
+    def own(self, name: str) -> exp.Expr:
         """Return a column of the fact itself."""
-        return column(name, self.alias)
+        return self._key(self.fact, name, self.alias)
+
+    def missed(self, joined: Joined) -> tuple[exp.Expr, exp.Expr]:
+        """Return the conditions that a join's key is missing, and that there is no row on its far side."""
+        sources = self.names.model.sources
+        near, far = sources[joined.edge.source], sources[joined.edge.target]
+        own = [
+            exp.Is(this=self._key(near, name, joined.parent), expression=exp.null()) for name, _ in joined.edge.pairs
+        ]
+        found = exp.Is(this=self._key(far, joined.edge.pairs[0][1], joined.alias), expression=exp.null())
+        return exp.or_(*own, copy=False), found
 
     def reach(self, path: Path) -> None:
         """Join what is on a path from the fact."""
@@ -130,7 +140,7 @@ class Rows:
             raise SemanticError(
                 f"`{self.fact.name}` has no time of its own for metric_time",
                 hint=f"name one{self._times()}: `field` of the time range, a dimension in place of metric_time; or say"
-                f" default_time_dimension: {{dbt: COLUMN}} in the file of {self.fact.name}",
+                f" `default_time_dimension: COLUMN` in the file of {self.fact.name}",
                 code="unreachable",
                 details={"fact": self.fact.name},
             )

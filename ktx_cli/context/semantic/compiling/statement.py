@@ -11,12 +11,13 @@ from ktx_cli.context.semantic.compiling.booleans import without_booleans
 from ktx_cli.context.semantic.compiling.branches import Branch, BranchBuilder, branches, named_query
 from ktx_cli.context.semantic.compiling.build import Build, called, column, identifier, join, named
 from ktx_cli.context.semantic.compiling.equality import null_safe
+from ktx_cli.context.semantic.compiling.labels import labelled
 from ktx_cli.context.semantic.compiling.members import dimension_rows, members
 from ktx_cli.context.semantic.compiling.periods import filled_periods
 from ktx_cli.context.semantic.compiling.ranked import needs_ranks, rank_query, weighed
-from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.aggregates import COUNT, percentile_of, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, filled, placeholders
+from ktx_cli.context.semantic.planning.axis import filled_time, with_axes
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Output, Plan
 
 _TYPELESS_NULL = frozenset({"postgres", "redshift", "tsql"})
@@ -112,6 +113,7 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
         plan.time_range,
         plan.timezone,
     )
+    inner = with_axes(build.names, inner, range(len(kept)))
     outer_plan, build.plan = build.plan, inner
     try:
         relation, whole = combined(build)
@@ -191,22 +193,19 @@ def _header(parts: dict[str, tuple[int, ...]], dimensions: Sequence[str]) -> exp
 def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> str:
     """Return the relation with every period for every combination of the other dimensions."""
     plan = build.plan
-    times = [index for index, each in enumerate(plan.dimensions) if each.grain is not None]
-    if len(times) != 1:
-        raise SemanticError(
-            f"fill needs one time dimension, the query has {len(times)}",
-            hint='"dimensions": [{"field": "orders.ordered_at", "granularity": "month"}]',
-        )
-    time, grain = times[0], plan.dimensions[times[0]].grain
+    filled = filled_time(build.names, plan)
+    time, grain = filled.number, filled.grain
     seen = exp.select(called(column(f"d{time}", relation), "period")).from_(named_query(relation))
     seen = seen.where(exp.Not(this=exp.Is(this=column(f"d{time}", relation), expression=exp.null())))
-    periods = filled_periods(build, [build.add("shown_periods", seen)], grain or "")
-    others = [f"d{index}" for index in range(len(plan.dimensions)) if index != time]
+    periods = filled_periods(build, [build.add("shown_periods", seen)], grain)
+    fact = plan.leaves[plan.wanted[0]].fact if plan.wanted else ""
+    periods, values = labelled(build, fact, periods, grain, filled.readings)
+    others = [f"d{index}" for index in range(len(plan.dimensions)) if index not in values]
     combinations = exp.select(*(called(column(key, relation), key) for key in others)).from_(named_query(relation))
     grid = exp.select(
         *(
-            called(column("period", periods) if key == f"d{time}" else column(key, "others"), key)
-            for key in (f"d{index}" for index in range(len(plan.dimensions)))
+            called(values[index] if index in values else column(f"d{index}", "others"), f"d{index}")
+            for index in range(len(plan.dimensions))
         )
     ).from_(named(periods))
     if others:

@@ -31,9 +31,9 @@ def cut_value(rows: Rows, dimension: Dimension, value: exp.Expr, column: Column 
     return truncate(value, dimension.grain, kind_of(column), rows.build.clock(column))
 
 
-def cut(rows: Rows, name: Name, grain: str) -> exp.Expr:
-    """Return a column of the fact, cut to a grain."""
-    expression = Expression(placeholder(0), (name,), None, str(name))
+def cut(rows: Rows, time: Name | Expression, grain: str) -> exp.Expr:
+    """Return a column, cut to a grain."""
+    expression = time if isinstance(time, Expression) else Expression(placeholder(0), (time,), None, str(time))
     column = _column(rows, expression)
     return truncate(rows.bind(expression), grain, kind_of(column), rows.build.clock(column))
 

@@ -17,8 +17,9 @@ from ktx_cli.context.semantic.compiling.times import cut, in_range
 from ktx_cli.context.semantic.expressions.names import Name
 from ktx_cli.context.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
 from ktx_cli.context.semantic.planning.plan import TimeRange, Treatment
-from ktx_cli.context.semantic.planning.ranges import differs_in_length, instant, lines_up
+from ktx_cli.context.semantic.planning.ranges import differs_in_length, earlier_range, instant, lines_up
 from ktx_cli.context.semantic.time import later, literal, next_period, period_of, shift, truncate
+from ktx_cli.context.semantic.time.calendar import nests
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Window:
         if self.treatment.cumulative is not None:
             asked = replace(asked, start=None)
         if offset is not None:
-            asked = replace(asked, start=self._back(asked.start), end=self._back(asked.end))
+            start, end = earlier_range(asked.start, asked.end, offset)
+            asked = replace(asked, start=start, end=end)
             if differs_in_length(offset, self.periods.grain):
                 asked = self._widened(asked)
         return None if asked.start is None and asked.end is None else asked
@@ -92,8 +94,7 @@ class Window:
     def _since(self, cumulative: Cumulative, start: exp.Expr, end: exp.Expr) -> list[exp.Expr]:
         """Return the condition that a row is not before what is accumulated."""
         if cumulative.to_date is not None:
-            first = truncate(start.copy(), cumulative.to_date, self.periods.kind, self.rows.build.clock(None))
-            return [exp.GTE(this=self._moment(), expression=first)]
+            return [self._to_date(cumulative.to_date, start, end)]
         if cumulative.window is None:
             return []
         whole = exp.GTE(this=self._moment(), expression=self._shifted(end, cumulative.window))
@@ -101,9 +102,27 @@ class Window:
         if last is None or self.asked is None or self.asked.end is None:
             return [whole]
         first_moment = later(self._moved_end(self.asked.end), -cumulative.window.count, cumulative.window.unit)
-        shortened = in_range(self.rows, replace(self.asked, start=first_moment, end=None))
+        return [self._unless_cut(whole, last, first_moment)]
+
+    def _to_date(self, grain: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+        """Return the condition that a row is not before the month, quarter or year in which the period ends."""
+        kind, clock = self.periods.kind, self.rows.build.clock(None)
+        if nests(self.periods.grain, grain, self.rows.names.model.calendar):  # it begins there, too
+            return exp.GTE(this=self._moment(), expression=truncate(start.copy(), grain, kind, clock))
+        last_day = shift(end.copy(), -1, DAY, kind, self.rows.build.dialect)
+        whole = exp.GTE(this=self._moment(), expression=truncate(last_day, grain, kind, clock))
+        last = self._cut_period(last=True)
+        if last is None or self.asked is None or self.asked.end is None:
+            return whole
+        moment = self._moved_end(self.asked.end) - timedelta(microseconds=1)
+        return self._unless_cut(whole, last, period_of(moment, grain, self.rows.names.model.calendar))
+
+    def _unless_cut(self, whole: exp.Expr, last: exp.Expr, first: date | datetime) -> exp.Expr:
+        """Return the condition on rows of a whole period; in the last one, which the range cuts, not before `first`."""
+        assert self.asked is not None
+        shortened = in_range(self.rows, replace(self.asked, start=first, end=None))
         before, at = exp.LT(this=self._shown(), expression=last), exp.EQ(this=self._shown(), expression=last.copy())
-        return [exp.paren(exp.or_(exp.and_(before, whole), exp.and_(at, shortened)), copy=False)]
+        return exp.paren(exp.or_(exp.and_(before, whole), exp.and_(at, shortened)), copy=False)
 
     def _cuts(self) -> list[exp.Expr]:
         """Return where the first and the last period end that the range cuts, where `range` does not say it."""

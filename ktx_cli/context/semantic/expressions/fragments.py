@@ -13,12 +13,38 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ktx_cli.context.semantic.errors import SemanticError
+from ktx_cli.context.semantic.expressions.sqlite_dates import with_sqlite_dates
 from ktx_cli.context.semantic.expressions.templates import TEMPLATE, has_other_braces, template_names
-from ktx_cli.core.text import one_line
+from ktx_cli.context.semantic.model import GRAINS
+from ktx_cli.core.text import did_you_mean, one_line
 
 _MARK: Final = "ktx_template_"
 _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
 """What the parser raises of texts it did not foresee, besides its own errors."""
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_OPERATORS: Final = frozenset(
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "LIKE",
+        "ILIKE",
+        "BETWEEN",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "AS",
+        "FROM",
+        "DISTINCT",
+    ]
+)
+"""Words that stand in expressions for themselves."""
 
 _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
     (exp.Query, "a query of its own"),
@@ -99,7 +125,7 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
     except _FAULTS:
         raise SemanticError(
             f"{what} cannot be read as an expression of {dialect}: {one_line(text, 120)}",
-            hint="write one expression, such as amount > 10",
+            hint=_unread(text, dialect),
             code="definition",
         ) from None
     for node in tree.walk():
@@ -110,7 +136,26 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
                 hint="one expression over columns; what needs a query of its own is a source with `sql:`",
                 code="definition",
             )
-    return _with_functions(tree)
+    return _with_functions(tree, dialect)
+
+
+def _unread(text: str, dialect: str) -> str:
+    """Return what may be wrong in a text that cannot be read: a granularity there is not, a name that is a keyword."""
+    field, colon, grain = text.rpartition(":")
+    if colon and grain.strip().isidentifier() and not field.endswith(":"):
+        near = did_you_mean(grain.strip(), GRAINS)
+        return f"did you mean `{field}:{near}`?" if near else f"there is no granularity `{grain}`: {', '.join(GRAINS)}"
+    words = _WORD.findall(_QUOTED.sub(" ", text))
+    for word in words:
+        try:
+            sqlglot.parse_one(f"t.{word}", read=dialect, into=exp.Condition)
+            sqlglot.parse_one(f"{word} > 1", read=dialect, into=exp.Condition)
+        except _FAULTS:
+            if word.upper() not in _OPERATORS:
+                return (
+                    f"where `{word}` is a name, put it in quotes: {exp.to_identifier(word, quoted=True).sql(dialect)}"
+                )
+    return f"write `{one_line(text, 60)}` as one SQL expression"
 
 
 def _is_all_columns(node: exp.Expr) -> bool:
@@ -141,7 +186,7 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
     )
 
 
-def _with_functions(tree: exp.Expr) -> exp.Expr:
+def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:
     """Return the tree with ktx's own functions as what they mean: percentile(x, p), count_distinct(x)."""
 
     def replace(node: exp.Expr) -> exp.Expr:
@@ -161,4 +206,5 @@ def _with_functions(tree: exp.Expr) -> exp.Expr:
             return exp.Div(this=exp.paren(node.this), expression=exp.paren(node.expression))
         return node
 
-    return tree.transform(replace).transform(divide)
+    tree = tree.transform(replace).transform(divide)
+    return tree.transform(with_sqlite_dates) if dialect == "sqlite" else tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -17,9 +18,10 @@ from ktx_cli.context.semantic.expressions.names import (
     with_names,
 )
 from ktx_cli.context.semantic.expressions.resolving import Names
-from ktx_cli.context.semantic.model import Measure, Source, Visibility
+from ktx_cli.context.semantic.model import Measure, Source, Span, Visibility
 from ktx_cli.context.semantic.planning.facts import fact_of, from_fact
 from ktx_cli.context.semantic.planning.plan import Leaf, Nested, Treatment
+from ktx_cli.context.semantic.planning.ranges import added
 
 PLAIN = Treatment()
 """How rows are seen where nothing is said."""
@@ -35,6 +37,9 @@ class Context:
 
 
 NO_CONTEXT = Context()
+
+_AS_MUCH: Final = (exp.Paren, exp.Cast, exp.Round, exp.Abs, exp.Ceil, exp.Floor)
+"""What gives 0 for 0."""
 
 
 def _askable(source: Source) -> list[str]:
@@ -71,14 +76,19 @@ class Measures:
         """Return the measure a name of a question means, or None; `SemanticError` where several have it."""
         if len(parts) == 2:
             source = self._names.find_source(parts[0])
-            measure = None if source is None else source.measures.get(parts[1])
+            measure = None if source is None else source.measure(parts[1])
             return None if source is None or measure is None else (source, measure)
         if len(parts) != 1:
             return None
-        owners = [each for each in self._names.model.sources.values() if parts[0] in each.measures]
-        if len(owners) > 1:
-            raise ambiguous("the measure", parts[0], (f"{each.name}.{parts[0]}" for each in owners))
-        return (owners[0], owners[0].measures[parts[0]]) if owners else None
+        found = [
+            (each, measure)
+            for each in self._names.model.sources.values()
+            if (measure := each.measure(parts[0])) is not None
+        ]
+        found = [each for each in found if each[1].name == parts[0]] or found
+        if len(found) > 1:
+            raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in found))
+        return found[0] if found else None
 
     def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:
         """Return the formula of a measure of a source."""
@@ -121,18 +131,18 @@ class Measures:
         return Context((*context.conditions, *own), treatment, (*context.open, ref))
 
     def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
-        if measure.offset is not None and around.offset is not None:
+        if None not in (measure.cumulative, around.cumulative) and measure.cumulative != around.cumulative:
             raise SemanticError(
-                f"{what} has an offset, and so has what it is asked in",
-                hint="ask for one of the two",
-                code="query",
+                f"{what} is cumulative, and so is the measure around it",
+                hint="take `cumulative` from one of the two in its file",
+                code="definition",
             )
         return replace(
             around,
             time=around.time or measure.time,
             cumulative=around.cumulative or measure.cumulative,
             semi_additive=around.semi_additive or measure.semi_additive,
-            offset=around.offset or measure.offset,
+            offset=_added(around.offset, measure.offset, what),
         )
 
     def _formula(self, tree: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
@@ -153,7 +163,8 @@ class Measures:
                 formula = self._measure(node, source, context, what)
                 node.replace(self._operand(formula) if _is_reckoned(node) else exp.paren(formula, copy=False))
             else:
-                node.replace(self._leaf(node, source, context, what))
+                leaf = self._leaf(node, source, context, what)
+                node.replace(self._operand(leaf) if _is_reckoned(node) else leaf)
         return exact_divisions(copy)
 
     def _operand(self, formula: exp.Expr) -> exp.Expr:
@@ -168,8 +179,9 @@ class Measures:
         parts = column_parts(column)
         if source is None and len(parts) == 1 and parts[0] in self.named:
             return self._named(parts[0], context)
-        if source is not None and len(parts) == 1 and parts[0] in source.measures:
-            return self.of(source, source.measures[parts[0]], context)
+        own = source.measure(parts[0]) if source is not None and len(parts) == 1 else None
+        if source is not None and own is not None:
+            return self.of(source, own, context)
         found = self.find(parts)
         if found is None:
             raise self._no_measure(parts, source, what)
@@ -319,10 +331,24 @@ class Measures:
         return placeholder(number)
 
 
+def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
+    """Return the offset of an offset: as long as both."""
+    if one is None or other is None:
+        return one or other
+    found = added(one, other)
+    if found is None:
+        raise SemanticError(
+            f"{what} is moved by {other}, and then by {one}: days and months have no length together",
+            hint="give both offsets in days and weeks, or both in months, quarters and years",
+            code="query",
+        )
+    return found
+
+
 def _is_reckoned(node: exp.Expr) -> bool:
-    """Say whether a node is added, subtracted, multiplied or divided."""
+    """Say whether a node, rounded or of another type maybe, is added, subtracted, multiplied or divided."""
     parent = node.parent
-    while isinstance(parent, exp.Paren):
+    while isinstance(parent, _AS_MUCH):
         parent = parent.parent
     return isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from ktx_cli.context.semantic.expressions.names import Expression, Name, placeholders
 from ktx_cli.context.semantic.model import Cumulative, SemiAdditive, Span
 from ktx_cli.context.semantic.query import Query
+
+if TYPE_CHECKING:
+    from ktx_cli.context.semantic.planning.axis import Axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class Treatment:
     semi_additive: SemiAdditive | None = None
     offset: Span | None = None
     keep: tuple[int, ...] | None = None
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the rows of a period are not simply those within it."""
+        return self.cumulative is not None or self.offset is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,8 @@ class Plan:
     """A question with every name found.
 
     In `having` and `order` the numbers from 0 are leaves, those below are dimensions: -1 the first. `named_by`: by the
-    number of a leaf the measures it was found in, each with those around it, outermost first.
+    number of a leaf the measures it was found in, each with those around it, outermost first. `axes`: the times of
+    running and earlier aggregates, by fact and treatment. `notes`: what the answer should tell its reader.
     """
 
     query: Query
@@ -140,6 +149,8 @@ class Plan:
     parameters: dict[str, Any] = field(default_factory=dict)
     having_texts: tuple[str, ...] = ()
     named_by: Mapping[int, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    axes: Mapping[tuple[str, Treatment], Axis] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def composed(self) -> tuple[str, ...]:

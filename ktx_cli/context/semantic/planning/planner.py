@@ -15,14 +15,25 @@ from ktx_cli.context.semantic.errors import SemanticError, unknown
 from ktx_cli.context.semantic.expressions.aggregates import has_aggregate
 from ktx_cli.context.semantic.expressions.names import Expression, Name, column_parts, conjuncts, placeholder
 from ktx_cli.context.semantic.expressions.resolving import Names
-from ktx_cli.context.semantic.graph import Graph
-from ktx_cli.context.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, GRAINS, Model, Span
+from ktx_cli.context.semantic.graph import Graph, Path
+from ktx_cli.context.semantic.model import DAY, FISCAL_QUARTER, FISCAL_YEAR, GRAINS, Column, Model, Span
+from ktx_cli.context.semantic.planning.axis import Read, TimeReader, time_of, with_axes
 from ktx_cli.context.semantic.planning.measures import Context, Measures, exact_divisions, require_public
 from ktx_cli.context.semantic.planning.parameters import parameter_values
-from ktx_cli.context.semantic.planning.plan import Dimension, Order, Output, Plan, RowFilter, TimeRange, Treatment
+from ktx_cli.context.semantic.planning.plan import (
+    Dimension,
+    Leaf,
+    Order,
+    Output,
+    Plan,
+    RowFilter,
+    TimeRange,
+    Treatment,
+)
 from ktx_cli.context.semantic.planning.ranges import asked_range, length, lines_up
 from ktx_cli.context.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query
 from ktx_cli.context.semantic.time import parse_span
+from ktx_cli.core.text import listing
 
 _NOT_NAME: Final = re.compile(r"\W+")
 _COMPARED: Final = ("previous", "change", "change_pct")
@@ -40,6 +51,7 @@ class Planner:
         self._dimensions: list[Dimension] = []
         self._outputs: list[Output] = []
         self._result_texts: list[str] = []
+        self._notes: list[str] = []
 
     def plan(self) -> Plan:
         """Return the plan; `SemanticError` where a name is unknown, ambiguous or hidden, or a path is not clear."""
@@ -56,6 +68,7 @@ class Planner:
         if query.comparison is not None:
             self._outputs = self._compared(measures, query.comparison)
         measures.require_segments_used()
+        self._dimensions = self._with_grains(measures.leaves)
         rows: list[RowFilter] = []
         results: list[exp.Expr] = []
         for asked in query.filters:
@@ -63,7 +76,7 @@ class Planner:
         for text in query.having:
             results.append(self._result(self.names.parse(text, f"having `{text}`"), text, measures))
         order = tuple(self._order(each, measures) for each in query.order_by)
-        return Plan(
+        plan = Plan(
             query,
             tuple(self._dimensions),
             tuple(self._outputs),
@@ -71,12 +84,14 @@ class Planner:
             tuple(rows),
             tuple(results),
             order,
-            self._time_range(),
+            self._time_range(measures.leaves),
             query.timezone or self._model.calendar.timezone,
             parameters=self._parameters,
             having_texts=(*self._result_texts, *query.having),
             named_by=measures.named_by,
+            notes=tuple(self._notes),
         )
+        return with_axes(self.names, plan)
 
     def _find_facts(self) -> None:
         """Find the sources whose measures are asked: a bare column is looked for there first."""
@@ -99,9 +114,10 @@ class Planner:
     def _plain_measure(self, text: str) -> exp.Column | None:
         """Return the measure whose very name a text is, whatever characters are in it."""
         source, _, name = text.rpartition(".")
-        if source in self._model.sources and name in self._model.sources[source].measures:
+        owner = self.names.find_source(source) if source else None
+        if owner is not None and owner.measure(name) is not None:
             return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source, quoted=True))
-        if not source and any(name in each.measures for each in self._model.sources.values()):
+        if not source and any(each.measure(name) is not None for each in self._model.sources.values()):
             return exp.column(exp.to_identifier(name, quoted=True))
         return None
 
@@ -144,13 +160,14 @@ class Planner:
 
     def _length(self) -> Span:
         """Return how long the time range is: the previous period is as long, and ends where it starts."""
-        asked = self._time_range()
-        if asked is None or asked.start is None or asked.end is None:
+        asked = self._query.time_range
+        start, end = (None, None) if asked is None else asked_range(asked, self._now)
+        if start is None or end is None:
             raise SemanticError(
                 "the previous period needs a time_range with start and end",
                 hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
             )
-        span = length(asked.start, asked.end)
+        span = length(start, end)
         for each in self._dimensions:
             if each.grain is not None and not lines_up(span, each.grain):
                 raise SemanticError(
@@ -197,9 +214,10 @@ class Planner:
     def _plain_reference(self, text: str) -> tuple[str, ...] | None:
         """Return the parts of a text that is one reference, also one whose names SQL would need quotes for."""
         source, _, column = text.rpartition(".")
-        if source in self._model.sources and column in self._model.sources[source].columns:
-            return source, column
-        if not source and any(column in each.columns for each in self._model.sources.values()):
+        owner = self.names.find_source(source) if source else None
+        if owner is not None and owner.column(column) is not None:
+            return owner.name, column
+        if not source and any(each.column(column) is not None for each in self._model.sources.values()):
             return (column,)
         try:
             tree = self.names.parse(text, "a name")
@@ -212,10 +230,6 @@ class Planner:
         if name is None:
             return asked.granularity
         if name.is_metric_time:
-            if asked.granularity is None:
-                raise SemanticError(
-                    "metric_time needs a granularity", hint='{"field": "metric_time", "granularity": "month"}'
-                )
             return asked.granularity
         source = self._model.sources[self.names.target_of(name.hops)]
         column = source.column(name.column)
@@ -236,6 +250,59 @@ class Planner:
                 details={"candidates": list(GRAINS[GRAINS.index(finest) :])},
             )
         return asked.granularity
+
+    def _with_grains(self, leaves: Sequence[Leaf]) -> list[Dimension]:
+        """Return the dimensions, times without a granularity cut to the one they have by nature where it matters.
+
+        That is where periods are gone through: for running and earlier values, with `fill`, and of `metric_time`.
+        """
+        found = []
+        timed = any(each.grain is not None for each in self._dimensions)
+        for each in self._dimensions:
+            if each.grain is None and each.column is not None:
+                columns = self._columns_of_time(each, leaves, filled=self._query.fill and not timed)
+                if columns:
+                    each = replace(each, grain=self._natural(each, columns))
+            found.append(each)
+        return found
+
+    def _columns_of_time(self, dimension: Dimension, leaves: Sequence[Leaf], *, filled: bool) -> list[Column | None]:
+        """Return the columns a dimension's periods are of, none where rows are only grouped by its values."""
+        assert dimension.column is not None
+        name = dimension.column
+        if name.is_metric_time:
+            facts = {(leaf.fact, leaf.treatment.time) for leaf in leaves}
+            sources = {fact: self._model.sources[fact] for fact, _ in facts}
+            times = {(fact, time_of(sources[fact], said)) for fact, said in facts}
+            return [None if time is None else sources[fact].column(time.column) for fact, time in times] or [None]
+        source = self._model.sources[self.names.target_of(name.hops)]
+        column = source.column(name.column)
+        if column is None or column.type is not SemanticType.TIME:
+            return []
+        return [column] if filled or any(self._goes_over(leaf, dimension) for leaf in leaves) else []
+
+    def _goes_over(self, leaf: Leaf, dimension: Dimension) -> bool:
+        """Say whether a dimension is a time along which an aggregate is running, windowed, or moved."""
+        treatment, source = leaf.treatment, self._model.sources[leaf.fact]
+        if not treatment.is_windowed:
+            return False
+        said = None if treatment.cumulative is None else treatment.cumulative.over
+        said = said or (None if treatment.semi_additive is None else treatment.semi_additive.over)
+        own = time_of(source, said or treatment.time)
+        if own is None:
+            return self.names.graph.path(leaf.fact, *_way(dimension)) == Path(leaf.fact)
+        times = TimeReader(self.names, leaf.fact, Read((), own.column, is_time=True), None, own.column)
+        found = times.taken_apart(dimension.expression)
+        return found is not None and isinstance(found[0], exp.Placeholder) and found[1][0].is_time
+
+    def _natural(self, dimension: Dimension, columns: Sequence[Column | None]) -> str:
+        """Return the finest grain all columns are known by, a day where one does not say it."""
+        known = [
+            DAY if each is None or each.natural_granularity is None else each.natural_granularity for each in columns
+        ]
+        if any(each is None or each.natural_granularity is None for each in columns):
+            self._notes.append(f"`{dimension.asked}` is cut to days; `{dimension.asked}:month` would cut it to months")
+        return max(known, key=GRAINS.index)
 
     def _kept_names(self) -> dict[str, int]:
         """Return what the dimensions may be called in `percent_of`."""
@@ -322,21 +389,55 @@ class Planner:
                 )
         return name
 
-    def _time_range(self) -> TimeRange | None:
+    def _time_range(self, leaves: Sequence[Leaf]) -> TimeRange | None:
         asked = self._query.time_range
         if asked is None:
             return None
         if asked.field is not None:
             parts = self._plain_reference(asked.field)
             if parts is None:
-                raise SemanticError(f"time_range.field `{asked.field}` is no column", hint="orders.ordered_at")
+                raise SemanticError(
+                    f"time_range.field `{asked.field}` is not a column",
+                    hint="name one column of times, as `source.column`",
+                )
             expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
         else:
-            times = [each for each in self._dimensions if each.grain is not None]
-            name = times[0].expression if times else None
-            expression = name or Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
+            expression = self._default_time(leaves)
         start, end = asked_range(asked, self._now)
         return TimeRange(expression, start, end)
+
+    def _default_time(self, leaves: Sequence[Leaf]) -> Expression:
+        """Return the time that a range without a field is about: the one among the dimensions, else each fact's own."""
+        own = Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
+        times = {each.expression.key: each for each in self._dimensions if each.grain is not None}
+        if len(times) < 2:
+            return next(iter(times.values())).expression if times else own
+        facts = dict.fromkeys((leaf.fact, leaf.treatment.time) for leaf in leaves)
+        for fact, said in facts:
+            time = time_of(self._model.sources[fact], said)
+            if time is None:
+                continue
+            times_of = TimeReader(self.names, fact, Read((), time.column, is_time=True), None, time.column)
+            same = [each for each in times.values() if times_of.read(each.expression, each.grain) is not None]
+            if len(same) == len(times):
+                return _preferred(times_of, same)
+            if same and len(facts) == 1:
+                return own
+        raise SemanticError(
+            f"the time range could be on {listing(f'`{each.asked}`' for each in times.values())}",
+            hint=f'say which: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}',
+            code="grain",
+        )
+
+
+def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
+    """Return the expression of several for one time that is the time itself, else the first by its text."""
+    return min(dimensions, key=lambda each: (not times.is_itself(each.expression), each.asked)).expression
+
+
+def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the hops to a dimension's column, and what they must go through."""
+    return (() if dimension.column is None else dimension.column.hops), dimension.expression.via
 
 
 def auto_name(expr: str) -> str:

@@ -10,8 +10,11 @@ from ktx_cli.context.semantic.query import AskedRange
 from ktx_cli.context.semantic.time import later, parse_range_value, parse_span
 from ktx_cli.context.semantic.time.calendar import STEPS
 
+Bounds = tuple[date | datetime | None, date | datetime | None]
+"""From when (included) to when (not), each None where it is open."""
 
-def asked_range(asked: AskedRange, now: datetime) -> tuple[date | datetime | None, date | datetime | None]:
+
+def asked_range(asked: AskedRange, now: datetime) -> Bounds:
     """Return start and end (not included); of `last`: up to the end of the day of `now`."""
     if asked.last is not None:
         span = parse_span(asked.last)
@@ -40,6 +43,16 @@ def length(start: date | datetime, end: date | datetime) -> Span:
     return Span(seconds, SECOND) if seconds % 86_400 else Span(seconds // 86_400, DAY)
 
 
+def added(one: Span, other: Span) -> Span | None:
+    """Return the length of both together, None of days and months."""
+    (size, base), (step, of) = STEPS[one.unit], STEPS[other.unit]
+    if base == of:
+        if one.unit == other.unit:
+            return Span(one.count + other.count, one.unit)
+        return Span(one.count * size + other.count * step, base)
+    return None
+
+
 def lines_up(span: Span, grain: str) -> bool:
     """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or each has its own.
 
@@ -55,6 +68,18 @@ def lines_up(span: Span, grain: str) -> bool:
 def differs_in_length(span: Span, grain: str) -> bool:
     """Say whether several periods of a grain may have the same one that long before: days, and months."""
     return STEPS[span.unit][1] == MONTH and STEPS[grain][1] != MONTH and grain != WEEK
+
+
+def earlier_range(start: date | datetime | None, end: date | datetime | None, back: Span) -> Bounds:
+    """Return the stretch of time a length before another one.
+
+    Of the last days of a longer month nothing would be left; all of them have the last day of the shorter one.
+    """
+    first = None if start is None else later(start, -back.count, back.unit)
+    last = None if end is None else later(end, -back.count, back.unit)
+    if first is not None and last is not None and instant(first) >= instant(last):
+        last = later(instant(first).date(), 1, DAY)
+    return first, last
 
 
 def instant(value: date | datetime) -> datetime:

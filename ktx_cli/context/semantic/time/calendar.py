@@ -74,6 +74,17 @@ def first_month(grain: str, settings: CalendarSettings) -> int:
     return settings.fiscal_year_start if grain in (FISCAL_QUARTER, FISCAL_YEAR) else 1
 
 
+def nests(fine: str, coarse: str, settings: CalendarSettings) -> bool:
+    """Say whether every period of a grain lies in one period of another: a month in a quarter, a week in no month."""
+    (size, base), (step, of) = STEPS[fine], STEPS[coarse]
+    if base == MONTH or of == MONTH:
+        if base != of:
+            return base == SECOND or fine == DAY
+        return step % size == 0 and (first_month(fine, settings) - first_month(coarse, settings)) % size == 0
+    seconds = {SECOND: 1, DAY: 86_400}
+    return step * seconds[of] % (size * seconds[base]) == 0
+
+
 def later(value: Moment, count: int, unit: str) -> Moment:
     """Return a value moved by calendar units; a day the month has not becomes its last. A negative count goes back.
 

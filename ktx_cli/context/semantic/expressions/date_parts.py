@@ -1,0 +1,196 @@
+"""What an expression over one time says of it: its year, its month as a text, the day it is cut to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.context.semantic.expressions.sqlite_dates import CUT, PART, operand
+from ktx_cli.context.semantic.model import DAY, GRAINS, HOUR, MINUTE, MONTH, QUARTER, SECOND, WEEK, YEAR
+from ktx_cli.context.semantic.model import CalendarSettings as Settings
+from ktx_cli.context.semantic.time.calendar import nests
+
+RAW: Final = ""
+"""In place of a grain: the time itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatePart:
+    """Within a period of `grain` the value never changes.
+
+    `cuts`: it tells every two of these periods apart. `starts`: it is the beginning of the period itself. `of_year`: it
+    tells those of one year apart.
+    """
+
+    grain: str
+    cuts: bool = False
+    starts: bool = False
+    of_year: bool = False
+
+
+_PARTS: Final = {
+    "year": DatePart(YEAR, cuts=True),
+    "quarter": DatePart(QUARTER, of_year=True),
+    "month": DatePart(MONTH, of_year=True),
+    **dict.fromkeys(("week", "weekofyear", "isoweek", "week_iso", "isoyear", "yearofweekiso"), DatePart(WEEK)),
+    **dict.fromkeys(("day", "dayofmonth", "dow", "isodow", "dayofweek", "weekday", "doy", "dayofyear"), DatePart(DAY)),
+    "hour": DatePart(HOUR),
+    "minute": DatePart(MINUTE),
+    "second": DatePart(SECOND),
+}
+_NODES: Final[dict[type[exp.Expr], str]] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Week: "week",
+    exp.WeekOfYear: "week",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeek: "day",
+    exp.DayOfWeekIso: "day",
+    exp.DayOfYear: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+}
+_TRUNCATIONS: Final = (exp.TimestampTrunc, exp.DateTrunc, exp.DatetimeTrunc)
+_DATES: Final = (exp.Date, exp.TsOrDsToDate)
+_DIRECTIVE: Final = re.compile(r"%-?([A-Za-z])")
+_YEARS, _MONTHS = frozenset("Y"), frozenset("mbB")
+_FINEST: Final = {"H": HOUR, "I": HOUR, "p": HOUR, "M": MINUTE, "S": SECOND, "T": SECOND}
+_DAYS: Final = frozenset("dejaAuwUWVGF")
+_UNSTEADY: Final = (exp.Rand, exp.Uuid, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentDatetime)
+
+
+def date_part(tree: exp.Expr, settings: Settings) -> DatePart | None:
+    """Return what a tree says of the time that all its numbered places stand for; None where nobody can tell.
+
+    The grain is `RAW` where it reads the time as it is, in whatever way.
+    """
+    found = _known(tree, settings)
+    return found if found is not None else _composed(tree, settings)
+
+
+def cut_to(inner: DatePart, grain: str, settings: Settings) -> DatePart | None:
+    """Return a truncated time cut to a grain; None for what is no time any more, or cut to others."""
+    if grain == WEEK and inner.grain == WEEK and inner.starts:
+        return inner
+    if not inner.starts or grain not in GRAINS:
+        return None
+    if inner.grain == RAW or nests(inner.grain, grain, settings):
+        return DatePart(grain, cuts=True, starts=True)
+    return inner if nests(grain, inner.grain, settings) else None
+
+
+def _known(tree: exp.Expr, settings: Settings) -> DatePart | None:
+    """Return what a function of dates says, None for anything else."""
+    if PART in tree.meta:
+        return _part(operand(tree), tree.meta[PART], settings)
+    if CUT in tree.meta:
+        return _cut(operand(tree), tree.meta[CUT], settings, own_weeks=True)
+    if isinstance(tree, exp.Paren | exp.TsOrDsToTimestamp):
+        return _known(tree.this, settings)
+    if isinstance(tree, exp.Placeholder):
+        return DatePart(RAW, cuts=True, starts=True)
+    if isinstance(tree, exp.Cast):
+        return _cast(tree, settings)
+    if isinstance(tree, _DATES):
+        alone = not tree.expressions and not tree.args.get("zone")
+        return _cut(tree.this, DAY, settings) if alone and tree.this is not None else None
+    if isinstance(tree, _TRUNCATIONS):
+        return _cut(tree.this, _unit(tree.args.get("unit")), settings, own_weeks=True)
+    if isinstance(tree, exp.Extract):
+        return _part(tree.expression, tree.name, settings)
+    if type(tree) in _NODES:
+        return _part(tree.this, _NODES[type(tree)], settings)
+    if isinstance(tree, exp.TimeToStr):
+        return _formatted(tree, settings)
+    if (
+        isinstance(tree, exp.Anonymous)
+        and tree.name.lower() in ("date_part", "datepart")
+        and len(tree.expressions) == 2
+    ):
+        return _part(tree.expressions[1], tree.expressions[0].name, settings)
+    return None
+
+
+def _cast(tree: exp.Cast, settings: Settings) -> DatePart | None:
+    if tree.is_type("date"):
+        return _cut(tree.this, DAY, settings)
+    inner = _known(tree.this, settings)
+    if inner is None or tree.to.is_type(*exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.TIME}):
+        return inner
+    as_much = tree.to.is_type(*exp.DataType.TEXT_TYPES) or (inner.grain == YEAR and not inner.starts)
+    return replace(inner, starts=False) if as_much else None
+
+
+def _cut(value: exp.Expr, grain: str, settings: Settings, *, own_weeks: bool = False) -> DatePart | None:
+    inner = _known(value, settings)
+    if inner is None:
+        return None
+    if own_weeks and grain == WEEK and settings.week_start != "monday":
+        return replace(part, cuts=False, starts=False) if (part := cut_to(inner, DAY, settings)) else None
+    return cut_to(inner, grain, settings)
+
+
+def _part(value: exp.Expr, name: str, settings: Settings) -> DatePart | None:
+    inner, part = _known(value, settings), _PARTS.get(name.lower())
+    if inner is None or part is None or not inner.starts:
+        return None
+    if part.grain == WEEK and settings.week_start != "monday":
+        part = DatePart(DAY)
+    if inner.grain == RAW or nests(inner.grain, part.grain, settings):
+        return part
+    return DatePart(inner.grain) if nests(part.grain, inner.grain, settings) else None
+
+
+def _formatted(tree: exp.TimeToStr, settings: Settings) -> DatePart | None:
+    """Return what a text made by a format says: `%Y-%m` tells every two months apart, `%m` those of a year."""
+    form = tree.args.get("format")
+    inner = _known(tree.this, settings)
+    if inner is None or inner.grain != RAW or not isinstance(form, exp.Literal):
+        return None
+    letters = frozenset(_DIRECTIVE.findall(form.name))
+    if letters - _YEARS - _MONTHS - _DAYS - frozenset("yq") - _FINEST.keys():
+        return None
+    fine = [_FINEST[each] for each in letters if each in _FINEST]
+    if fine:
+        return DatePart(min(fine, key=GRAINS.index))
+    with_year = bool(letters & _YEARS)
+    if letters & _DAYS:
+        numbered = "j" in letters or (bool(letters & _MONTHS) and bool(letters & frozenset("de")))
+        return DatePart(DAY, cuts="F" in letters or (with_year and numbered))
+    if letters & _MONTHS:
+        return DatePart(MONTH, cuts=with_year, of_year=not with_year)
+    return DatePart(YEAR, cuts=True) if with_year else DatePart(DAY)
+
+
+def _composed(tree: exp.Expr, settings: Settings) -> DatePart | None:
+    """Return what an expression over date parts says: as fine as the finest of them, and no period of its own."""
+    if isinstance(tree, _UNSTEADY):
+        return None
+    grains = []
+    for child in tree.iter_expressions():
+        if not any(child.find_all(exp.Placeholder, *_UNSTEADY)):
+            continue
+        part = date_part(child, settings)
+        if part is None:
+            return None
+        grains.append(part.grain)
+    if not grains:
+        return None
+    if RAW in grains:
+        return DatePart(RAW)
+    finest = (each for each in grains if all(nests(each, other, settings) for other in grains))
+    return DatePart(next(finest, DAY))
+
+
+def _unit(unit: exp.Expr | None) -> str:
+    """Return the grain of a truncation's unit; `WEEK(MONDAY)` is a week."""
+    if isinstance(unit, exp.WeekStart):
+        return WEEK if unit.name.lower() == "monday" else ""
+    name = "" if unit is None else unit.name.lower()
+    return name if name in (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR) else ""
