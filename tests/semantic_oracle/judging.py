@@ -14,7 +14,7 @@ from tests.semantic_oracle.oracle.answer import Result, Setting, answer
 from tests.semantic_oracle.oracle.errors import OracleError
 
 RIGHT, REFUSED, NEEDLESS, WRONG = "right", "refused", "needless refusal", "wrong"
-_NO_TOPICS = ("base", "shop")
+_NO_TOPICS = ("base", "shop", "visits")
 
 
 class Answered(Protocol):
@@ -61,7 +61,9 @@ def topics() -> dict[str, list[Case]]:
 
 
 def by_oracle(case: Case) -> Result | OracleError:
-    """Return what the oracle says of a case."""
+    """Return what the oracle says of a case, or what the case says of itself."""
+    if case.columns and case.rows is not None:
+        return Result(list(case.columns), [tuple(row) for row in case.rows])
     try:
         setting = Setting(case.attributes, case.calendar, case.now)
         return answer(case.world.sources, case.world.behind(), case.query, setting)

@@ -53,7 +53,8 @@ class Case:
 
     `rows`: worked out by hand, `why` in one line; None: what the oracle says. `error`: the codes, one of which is
     right. `may_refuse`: codes that are no wrong number but a refusal, with `why`. `refused_on`: engines that have not
-    the function, with the reason.
+    the function, with the reason. `columns`: those of the answer, where `rows` was worked out row by row and the general
+    oracle is not asked.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Case:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     calendar: Mapping[str, Any] = field(default_factory=dict)
     now: datetime | None = None
+    columns: tuple[str, ...] = ()
 
     @property
     def is_ordered(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.semantic_oracle.oracle.aggregates import aggregate
@@ -214,7 +214,8 @@ class Measuring:
             count, unit = parse_span(bound.window)
             return Window(moved(part.end, -count, unit), part.end)
         if bound.to_date:
-            return Window(moment(truncate(part.origin, bound.to_date, self.calendar)), part.end)
+            last = part.end - timedelta(microseconds=1)
+            return Window(moment(truncate(last, bound.to_date, self.calendar)), part.end)
         return Window(None, part.end)
 
     def keys(self, bound: Bound, seen: Sequence[Any]) -> set[Key]:
