@@ -9,7 +9,7 @@ from __future__ import annotations
 import calendar as months
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -118,7 +118,9 @@ class Timeline:
                 cells.setdefault(key, {}).setdefault(number.name, []).append(row)
         for key in self._empty(periods, cells):
             cells.setdefault(key, {})
-        return [(*key, *(_value(number, own.get(number.name, ())) for number in self.numbers)) for key, own in cells.items()]
+        return [
+            (*key, *(_value(number, own.get(number.name, ())) for number in self.numbers)) for key, own in cells.items()
+        ]
 
     def _is_plain(self, number: Number) -> bool:
         return not (number.running or number.window or number.to_date or number.earlier)
@@ -156,7 +158,11 @@ class Timeline:
 
     def _in_period(self, kept: Iterable[Row], period: datetime, number: Number) -> list[tuple[tuple[Any, ...], Row]]:
         start, end = self._reach(period, number)
-        inside = [r for r in kept if r[self.time] is not None and (start is None or start <= r[self.time]) and r[self.time] < end]
+        inside = [
+            r
+            for r in kept
+            if r[self.time] is not None and (start is None or start <= r[self.time]) and r[self.time] < end
+        ]
         return [(self._key(period, row), row) for row in inside]
 
     def _reach(self, period: datetime, number: Number) -> tuple[datetime | None, datetime]:
@@ -213,8 +219,3 @@ def _value(number: Number, rows: Iterable[Row]) -> Any:
         return len(kept)
     values = [row[number.column] for row in kept if row[number.column] is not None]
     return sum(values) if values else None
-
-
-def label_of(at: datetime | date) -> str:
-    """Return year and month as a text."""
-    return f"{at.year}-{at.month:02}"

@@ -4,7 +4,7 @@ from datetime import date, datetime
 from itertools import permutations
 
 from tests.semantic_oracle.cases.base import Case
-from tests.semantic_oracle.cases.visits import NUMBERS, SHOP, VISITS, case, cut
+from tests.semantic_oracle.cases.visits import SHOP, VISITS, case, cut
 from tests.semantic_oracle.timelines import Calendar as Years
 from tests.semantic_oracle.timelines import Label
 
@@ -33,9 +33,7 @@ def year_of(at: datetime) -> int:
 EXTRACTED = Label({"field": "extract(year from visits.day)", "name": "y"}, "y", year_of)
 MONTH_OF = Label({"field": "extract(month from visits.day)", "name": "m"}, "m", lambda at: at.month)
 QUARTER_OF = Label({"field": "extract(quarter from visits.day)", "name": "q"}, "q", lambda at: (at.month + 2) // 3)
-TRUNCATED = Label(
-    {"field": "date_trunc('year', visits.day)", "name": "year"}, "year", lambda at: date(at.year, 1, 1)
-)
+TRUNCATED = Label({"field": "date_trunc('year', visits.day)", "name": "year"}, "year", lambda at: date(at.year, 1, 1))
 OWN_YEAR = Label("visits.y", "y", year_of)
 WEEKDAY = Label("visits.weekday", "weekday", lambda at: (at.weekday() + 1) % 7)
 
@@ -44,7 +42,13 @@ CASES = [
     *both("axis-quarter-month", "quarters follow from months", "month", [cut("quarter"), cut("month")], RUNNING),
     *both("axis-year-quarter", "quarters are the axis", "quarter", [cut("year"), cut("quarter")], RUNNING),
     *both("axis-year-week-day", "a day lies in one week", "day", [cut("year"), cut("week"), cut("day")], RUNNING),
-    *both("axis-week-month-day", "by day also weeks and months", "day", [cut("week"), cut("month"), cut("day")], "ever mtd"),
+    *both(
+        "axis-week-month-day",
+        "by day also weeks and months",
+        "day",
+        [cut("week"), cut("month"), cut("day")],
+        "ever mtd",
+    ),
     *both(
         "axis-year-quarter-month",
         "three grains, the range cuts the first and the last month",
@@ -77,20 +81,73 @@ CASES = [
         "ever fytd ytd",
         calendar=FEBRUARY,
     ),
-    *both("axis-week-day-sunday", "weeks from Sunday", "day", [cut("week", Years(sunday=True)), cut("day")], "ever wtd", calendar=SUNDAY),
-    *both("axis-year-month-fill", "every month between, with its year", "month", [cut("year"), cut("month")], RUNNING, fill=True, asked=IN_2024),
-    *both("axis-quarter-day-range", "days cut by a range, in their quarters", "day", [cut("quarter"), cut("day")], "ever week_long month_before", asked=TO_MAY),
+    *both(
+        "axis-week-day-sunday",
+        "weeks from Sunday",
+        "day",
+        [cut("week", Years(sunday=True)), cut("day")],
+        "ever wtd",
+        calendar=SUNDAY,
+    ),
+    *both(
+        "axis-year-month-fill",
+        "every month between, with its year",
+        "month",
+        [cut("year"), cut("month")],
+        RUNNING,
+        fill=True,
+        asked=IN_2024,
+    ),
+    *both(
+        "axis-quarter-day-range",
+        "days cut by a range, in their quarters",
+        "day",
+        [cut("quarter"), cut("day")],
+        "ever week_long month_before",
+        asked=TO_MAY,
+    ),
     *both("axis-extract-month", "the year as a number beside months", "month", [EXTRACTED, cut("month")], RUNNING),
-    *both("axis-own-column-month", "a computed column of the time beside months", "month", [OWN_YEAR, cut("month")], "total ever year_before"),
+    *both(
+        "axis-own-column-month",
+        "a computed column of the time beside months",
+        "month",
+        [OWN_YEAR, cut("month")],
+        "total ever year_before",
+    ),
     *both("axis-trunc-month", "date_trunc of the time beside months", "month", [TRUNCATED, cut("month")], "total ever"),
-    *both("axis-year-and-month-numbers", "year and month as numbers are a month", "month", [EXTRACTED, MONTH_OF], "total ever month_before"),
-    *both("axis-year-and-quarter-numbers", "year and quarter as numbers are a quarter", "quarter", [EXTRACTED, QUARTER_OF], "total ever"),
+    *both(
+        "axis-year-and-month-numbers",
+        "year and month as numbers are a month",
+        "month",
+        [EXTRACTED, MONTH_OF],
+        "total ever month_before",
+    ),
+    *both(
+        "axis-year-and-quarter-numbers",
+        "year and quarter as numbers are a quarter",
+        "quarter",
+        [EXTRACTED, QUARTER_OF],
+        "total ever",
+    ),
     *both("axis-weekday-day", "a weekday beside the day", "day", [WEEKDAY, cut("day")], "ever mtd"),
     case("axis-extract-alone", "the year as a number is a year", "year", [EXTRACTED], "total ever year_before"),
     case("axis-trunc-alone", "a truncated time is its period", "year", [TRUNCATED], "total ever ytd"),
     case("axis-own-column-alone", "a computed year is a year", "year", [OWN_YEAR], "total ever"),
-    case("axis-shop-year-month", "a category beside two grains", "month", [cut("year"), SHOP, cut("month")], "total ever mtd"),
-    case("axis-shop-year-month-range", "the same with a range", "month", [SHOP, cut("month"), cut("year")], "total ever year_before", asked=IN_2024),
+    case(
+        "axis-shop-year-month",
+        "a category beside two grains",
+        "month",
+        [cut("year"), SHOP, cut("month")],
+        "total ever mtd",
+    ),
+    case(
+        "axis-shop-year-month-range",
+        "the same with a range",
+        "month",
+        [SHOP, cut("month"), cut("year")],
+        "total ever year_before",
+        asked=IN_2024,
+    ),
     case(
         "axis-own-day",
         "a date without a granularity is a day",
@@ -159,10 +216,13 @@ CASES = [
     Case(
         "axis-week-month-plain",
         VISITS,
-        ask("visits_made", dimensions=["visits.day:week", "visits.day:month"], filters=["visits.day >= '2024-01-29'", "visits.day < '2024-02-10'"]),
+        ask(
+            "visits_made",
+            dimensions=["visits.day:week", "visits.day:month"],
+            filters=["visits.day >= '2024-01-29'", "visits.day < '2024-02-10'"],
+        ),
         [(date(2024, 1, 29), date(2024, 1, 1), 2), (date(2024, 1, 29), date(2024, 2, 1), 2)],
         "a plain count has no axis: 29 and 31 January, 1 and 4 February",
         columns=("day_week", "day_month", "visits_made"),
     ),
 ]
-assert NUMBERS

@@ -53,8 +53,8 @@ class Case:
 
     `rows`: worked out by hand, `why` in one line; None: what the oracle says. `error`: the codes, one of which is
     right. `may_refuse`: codes that are no wrong number but a refusal, with `why`. `refused_on`: engines that have not
-    the function, with the reason. `columns`: those of the answer, where `rows` was worked out row by row and the general
-    oracle is not asked.
+    the function, with the reason. `columns`: those of the answer, where `rows` was worked out row by row, without
+    the general oracle.
     """
 
     id: str

@@ -1,5 +1,7 @@
 """Each fact's own time on one axis, and questions for dimensions alone."""
 
+from datetime import date
+
 from tests.semantic_oracle.cases.base import Case, grouped
 from tests.semantic_oracle.cases.members import APR, FEB, JAN, MAR, MONTH, Q1
 from tests.semantic_oracle.cases.shop import SHOP
@@ -47,8 +49,9 @@ CASES = [
         "metric-time-without-grain",
         SHOP,
         {"measures": ["orders.order_count"], "dimensions": ["metric_time"]},
-        error="query|grain",
-        why="no grain is given and the column has none of its own",
+        [(date(2024, m, d), 1) for m, d in ((1, 5), (1, 31), (2, 10), (2, 29), (3, 15), (3, 31), (4, 1))],
+        "no grain is given and the column has none of its own: days",
+        columns=("metric_time", "order_count"),
     ),
     Case(
         "dimensions-only-one-source",

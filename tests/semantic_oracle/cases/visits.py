@@ -4,18 +4,42 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from tests.semantic_oracle.cases.base import Case, World, many, measure, source, table
-from tests.semantic_oracle.timelines import Category, Label, Number, Timeline
 from tests.semantic_oracle.timelines import Calendar as Years
+from tests.semantic_oracle.timelines import Category, Label, Number, Timeline
 
 _DAYS = (
-    *("2020-12-27 2020-12-28 2020-12-31 2021-01-01 2021-01-03 2021-01-04".split()),  # week 53 of 2020
-    *("2022-12-30 2022-12-31 2023-01-01 2023-01-02 2023-01-31 2023-02-28 2023-03-01 2023-03-31".split()),
-    *("2023-04-30 2023-06-30 2023-07-01 2023-09-30 2023-10-01 2023-12-29 2023-12-31".split()),
-    *("2024-01-01 2024-01-01 2024-01-07 2024-01-08 2024-01-29 2024-01-31 2024-02-01 2024-02-04 2024-02-28".split()),
-    *("2024-02-29 2024-03-01 2024-03-04 2024-03-29 2024-03-30 2024-03-31 2024-04-01 2024-05-15 2024-06-30".split()),
-    *("2024-07-01 2024-09-29 2024-09-30 2024-12-30 2024-12-31 2025-01-01 2025-02-28 2025-03-31".split()),
+    *(["2020-12-27", "2020-12-28", "2020-12-31", "2021-01-01", "2021-01-03", "2021-01-04"]),  # week 53 of 2020
+    *(["2022-12-30", "2022-12-31", "2023-01-01", "2023-01-02", "2023-01-31", "2023-02-28", "2023-03-01", "2023-03-31"]),
+    *(["2023-04-30", "2023-06-30", "2023-07-01", "2023-09-30", "2023-10-01", "2023-12-29", "2023-12-31"]),
+    *(
+        [
+            "2024-01-01",
+            "2024-01-01",
+            "2024-01-07",
+            "2024-01-08",
+            "2024-01-29",
+            "2024-01-31",
+            "2024-02-01",
+            "2024-02-04",
+            "2024-02-28",
+        ]
+    ),
+    *(
+        [
+            "2024-02-29",
+            "2024-03-01",
+            "2024-03-04",
+            "2024-03-29",
+            "2024-03-30",
+            "2024-03-31",
+            "2024-04-01",
+            "2024-05-15",
+            "2024-06-30",
+        ]
+    ),
+    *(["2024-07-01", "2024-09-29", "2024-09-30", "2024-12-30", "2024-12-31", "2025-01-01", "2025-02-28", "2025-03-31"]),
 )
-"""Days with visits: ends and starts of months, quarters, years and weeks; none in August, none in 2022 before its end."""
+"""Days with visits: ends and starts of months, quarters, years and weeks; none in August."""
 
 
 def _rows() -> list[tuple[Any, ...]]:
@@ -151,9 +175,7 @@ def cut(grain: str, years: Years | None = None, column: str = "day") -> Label:
 
 def of_calendar(column: str) -> Label:
     """Return a column of the calendar, nothing where it has not the day."""
-    return Label(
-        f"dates.{column}", column, lambda at: DATES[at.date()][column] if at.date() in DATES else None
-    )
+    return Label(f"dates.{column}", column, lambda at: DATES[at.date()][column] if at.date() in DATES else None)
 
 
 def case(
@@ -179,4 +201,3 @@ def case(
     made |= {"fill": True} if timeline.get("fill") else {}
     names = (*(each.name for each in columns), *(each.name for each in wanted))
     return Case(name, VISITS, made | (query or {}), line.answer(), why, calendar=calendar or {}, columns=names)
-

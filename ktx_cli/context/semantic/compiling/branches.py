@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 
 from sqlglot import exp
 
@@ -20,10 +21,10 @@ from ktx_cli.context.semantic.compiling.windows import Window
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, percentile_of, with_condition
 from ktx_cli.context.semantic.expressions.names import Expression, Name
-from ktx_cli.context.semantic.model import SemiAdditive
+from ktx_cli.context.semantic.model import DAY, SemiAdditive
 from ktx_cli.context.semantic.planning.axis import Axis, TimeReader, reader
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Plan, RowFilter, TimeRange, Treatment
-from ktx_cli.context.semantic.planning.ranges import earlier_range
+from ktx_cli.context.semantic.planning.ranges import differs_in_length, earlier_range, instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,14 @@ class BranchBuilder:
         start, end = asked.start, asked.end
         if treatment.offset is not None:
             start, end = earlier_range(start, end, treatment.offset)
+            if (
+                self.build.plan.query.comparison
+                and differs_in_length(treatment.offset, DAY)
+                and _is_longer(asked, start, end)
+            ):
+                self.build.note(
+                    f"months differ in length: {asked.start} to {asked.end} is compared with {start} to {end}"
+                )
         if treatment.cumulative is not None:
             start = None
         return None if start is None and end is None else replace(asked, start=start, end=end)
@@ -330,6 +339,14 @@ class BranchBuilder:
         outer.append(called(exp.Count(this=column("c0", name), big_int=True), f"m{number}"))
         query = exp.select(*outer, copy=False).from_(named_query(name), copy=False)
         return grouped(query, [column(f"d{n}", name) for n in values])
+
+
+def _is_longer(asked: TimeRange, start: date | datetime | None, end: date | datetime | None) -> bool:
+    """Say whether a stretch of days is compared with one of another length, and is not one of whole months."""
+    if asked.start is None or asked.end is None or start is None or end is None:
+        return False
+    whole = instant(asked.start).day == instant(asked.end).day == 1
+    return not whole and instant(asked.end) - instant(asked.start) != instant(end) - instant(start)
 
 
 def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:

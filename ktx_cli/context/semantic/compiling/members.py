@@ -97,6 +97,8 @@ def members(build: Build) -> exp.Expr | None:
     wanted = plan.query.include_empty
     if not plan.wanted or not plan.dimensions or wanted is False:
         return None
+    if wanted is None and any(each.seen is not None and each.seen.names[0].hops for each in plan.axes.values()):
+        return None  # a running or earlier value is shown for periods with rows
     groups = grouped_members(build, own=wanted is True)
     if groups is None:
         return None

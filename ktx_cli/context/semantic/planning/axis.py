@@ -412,7 +412,8 @@ class _AxisFinder:
         """The aggregate in the user's own words."""
         for output in self._plan.outputs:
             if any(int(place.name) == self._number for place in output.formula.find_all(exp.Placeholder)):
-                return f"`{output.asked}`"
+                asked, _, added = output.asked.rpartition(" (")
+                return f"the comparison of `{asked}`" if added == "previous)" else f"`{output.asked}`"
         return f"a measure of `{self._leaf.fact}`"
 
     def _without_time(self) -> SemanticError:

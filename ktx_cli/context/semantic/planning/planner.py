@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -219,6 +220,11 @@ class Planner:
             return owner.name, column
         if not source and any(each.column(column) is not None for each in self._model.sources.values()):
             return (column,)
+        hops = tuple(source.split(".")) if source else ()
+        if hops and (set(hops) & set(self.names.graph.aliases)):
+            with contextlib.suppress(SemanticError):  # no such path, or a choice: what reads it says so
+                if self._model.sources[self.names.target_of(hops)].column(column) is not None:
+                    return (*hops, column)
         try:
             tree = self.names.parse(text, "a name")
         except SemanticError:
