@@ -158,8 +158,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a running total starts with the time range",
         "compiling/branches.py",
-        "asked = replace(asked, start=None)",
-        "asked = replace(asked, start=asked.start)",
+        "            start = None\n",
+        "            start = asked.start\n",
     ),
     Mutation(
         "a window has one unit more",
@@ -188,8 +188,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a window ends with the period, not with the time range",
         "compiling/windows.py",
-        "if last is None or self.asked is None or self.asked.end is None:",
-        "if last is None or self.asked is not None:",
+        "if last is None or self.asked is None or self.asked.end is None:\n            return [whole]",
+        "if last is None or self.asked is not None:\n            return [whole]",
     ),
     Mutation(
         "a period of which a part is asked for is not filled",
@@ -230,20 +230,20 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "the last day is looked for behind the days asked for",
         "compiling/moments.py",
-        "on_time = [each for each in filters if over is not None",
-        "on_time = [each for each in filters if over is None",
+        "on_time = [each for each in filters if times.read(each.expression) is not None]",
+        "on_time = [each for each in filters if not each]",
     ),
     Mutation(
         "the last day is looked for behind those of the measure's filter",
         "compiling/branches.py",
-        "on_time = [each for each in leaf.conditions if is_condition_on_time(self.rows, each, self.over)]",
+        "on_time = [each for each in leaf.conditions if times.read(each) is not None]",
         "on_time = [each for each in leaf.conditions if not each]",
     ),
     Mutation(
         "a calendar is no time",
-        "compiling/moments.py",
-        "return [own for own, _ in path.edges[0].pairs] == [over.column]",
-        "return False",
+        "planning/axis.py",
+        "self._calendars[edge] = self._joins_by_day(edge)",
+        "self._calendars[edge] = False",
     ),
     Mutation(
         "first and last day are the same",
@@ -302,8 +302,122 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "rows of one key are not noticed",
         "probing.py",
-        "if by_key and int(values[2]):",
-        "if by_key and int(values[2]) < 0:",
+        "if self.by_key and int(values[2]):",
+        "if self.by_key and int(values[2]) < 0:",
+    ),
+    Mutation(
+        "the axis is any grain, not the finest",
+        "planning/axis.py",
+        "finest = next((each for each in cuts if all(nests(each, other, self.settings) for other in cuts)), None)",
+        "finest = cuts[0]",
+    ),
+    Mutation(
+        "a coarser dimension of the time is the row's own",
+        "compiling/branches.py",
+        "index: of_period[index] if index in of_period else",
+        "index: of_period[index] if index in of_period and dimension.grain == axis.grain else",
+    ),
+    Mutation(
+        "coarser periods are not cut to their grain",
+        "compiling/labels.py",
+        "if reading.grain is not None and reading.grain != grain:",
+        "if reading.grain is not None and reading.grain == DAY:",
+    ),
+    Mutation(
+        "weeks lie in months",
+        "time/calendar.py",
+        "return base == SECOND or fine == DAY",
+        "return True",
+    ),
+    Mutation(
+        "calendar quarters lie in any fiscal year",
+        "time/calendar.py",
+        "return step % size == 0 and (first_month(fine, settings) - first_month(coarse, settings)) % size == 0",
+        "return step % size == 0",
+    ),
+    Mutation(
+        "a calendar's column is the same all month",
+        "planning/axis.py",
+        "return Reading(tree, reads, DatePart(DAY) if plain else None, edge, grain)",
+        "return Reading(tree, reads, DatePart(YEAR) if plain else None, edge, grain)",
+    ),
+    Mutation(
+        "months of all years are periods",
+        "expressions/date_parts.py",
+        '"month": DatePart(MONTH, of_year=True),',
+        '"month": DatePart(MONTH, cuts=True),',
+    ),
+    Mutation(
+        "to date counts from the period's start",
+        "compiling/windows.py",
+        "last_day = shift(end.copy(), -1, DAY, kind, self.rows.build.dialect)",
+        "last_day = start.copy()",
+    ),
+    Mutation(
+        "to date goes by the whole period where the range cuts it",
+        "compiling/windows.py",
+        "            return whole\n        moment = self._moved_end",
+        "            return whole\n        return whole\n        moment = self._moved_end",
+    ),
+    Mutation(
+        "a condition on the time shortens what is running",
+        "planning/axis.py",
+        "found = {index: times.bounds(each.expression) for index, each in enumerate(held)}",
+        "found = {index: None for index, each in enumerate(held)}",
+    ),
+    Mutation(
+        "up to a day is before it",
+        "planning/bounds.py",
+        "exp.LTE: (None, end),",
+        "exp.LTE: (None, start),",
+    ),
+    Mutation(
+        "up to a moment is before it",
+        "planning/bounds.py",
+        "{exp.GTE: (value, None), exp.LT: (None, value)}",
+        "{exp.GTE: (value, None), exp.LT: (None, value), exp.LTE: (None, value)}",
+    ),
+    Mutation(
+        "a range on another time is forgotten by what is running",
+        "planning/axis.py",
+        "beside, asked = asked, None",
+        "beside, asked = None, None",
+    ),
+    Mutation(
+        "an offset of an offset is the outer one",
+        "planning/ranges.py",
+        "return Span(one.count + other.count, one.unit)",
+        "return one",
+    ),
+    Mutation(
+        "the last days of a longer month have nothing before them",
+        "planning/ranges.py",
+        "last = later(instant(first).date(), 1, DAY)",
+        "last = first",
+    ),
+    Mutation(
+        "a missing aggregate spoils a formula",
+        "planning/measures.py",
+        "node.replace(self._operand(leaf) if _is_reckoned(node) else leaf)",
+        "node.replace(leaf)",
+    ),
+    Mutation(
+        "fill crosses the years of its months",
+        "planning/axis.py",
+        "found.append(FilledTime(number, grain, readings))",
+        "found.append(FilledTime(number, grain, {number: readings[number]}))",
+    ),
+    Mutation(
+        "a time without a granularity stays as it is",
+        "planning/planner.py",
+        "each = replace(each, grain=self._natural(each, columns))",
+        "each = replace(each, grain=self._natural(each, columns) if each.column.is_metric_time else None)",
+    ),
+    Mutation(
+        "periods are those of the rows, not of the calendar they are read from",
+        "compiling/periods.py",
+        "start = cut(rows, over if seen is None else seen, grain)",
+        "start = cut(rows, over, grain)",
     ),
 )
 
@@ -332,12 +446,13 @@ def run(mutation: Mutation, folder: Path) -> tuple[bool, float]:
 
 
 def main() -> int:
-    """Run all mutations, or those whose name holds a word; return 1 when one goes unnoticed."""
+    """Run all mutations, or those whose name or file holds one of some words; return 1 when one goes unnoticed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("word", nargs="?", default="", help="only mutations whose name holds this")
+    parser.add_argument("words", nargs="*", help="only mutations whose name or file holds one of these")
     parser.add_argument("--at-once", type=int, default=2)
     chosen = parser.parse_args()
-    wanted = [each for each in MUTATIONS if chosen.word in each.name]
+    words = chosen.words or [""]
+    wanted = [each for each in MUTATIONS if any(word in each.name or word in each.file for word in words)]
     with tempfile.TemporaryDirectory() as folder:
         clean = Mutation("nothing is broken", "graph.py", "MOST_CHOICES: Final = 20", "MOST_CHOICES: Final = 20")
         if run(clean, Path(folder))[0]:

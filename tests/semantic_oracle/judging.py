@@ -64,6 +64,8 @@ def by_oracle(case: Case) -> Result | OracleError:
     """Return what the oracle says of a case, or what the case says of itself."""
     if case.columns and case.rows is not None:
         return Result(list(case.columns), [tuple(row) for row in case.rows])
+    if case.settled:
+        return OracleError(case.error.split("|")[0], case.why)
     try:
         setting = Setting(case.attributes, case.calendar, case.now)
         return answer(case.world.sources, case.world.behind(), case.query, setting)

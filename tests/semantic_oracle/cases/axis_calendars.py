@@ -98,7 +98,14 @@ CASES = [
         query={"time_range": {"field": "dates.d", "start": "2024-01-01", "end": "2025-01-01"}},
     ),
     *[
-        Case(f"calendar-refused-{name}", VISITS, ask(measure, dimensions=dimensions, **rest), error="grain", why=why)  # type: ignore[arg-type]
+        Case(
+            f"calendar-refused-{name}",
+            VISITS,
+            ask(measure, dimensions=dimensions, **rest),
+            error="grain",
+            settled=True,
+            why=why,
+        )  # type: ignore[arg-type]
         for name, measure, dimensions, why, rest in (
             ("ym", "ever", ["dates.ym"], "nobody says that a text is a month", {}),
             ("ym-month", "ever", ["dates.ym", "visits.day:month"], "nor that it is the same all month", {}),

@@ -54,7 +54,7 @@ class Case:
     `rows`: worked out by hand, `why` in one line; None: what the oracle says. `error`: the codes, one of which is
     right. `may_refuse`: codes that are no wrong number but a refusal, with `why`. `refused_on`: engines that have not
     the function, with the reason. `columns`: those of the answer, where `rows` was worked out row by row, without
-    the general oracle.
+    the general oracle. `settled`: a refusal that the general oracle, which knows no axes, does not know.
     """
 
     id: str
@@ -71,6 +71,7 @@ class Case:
     calendar: Mapping[str, Any] = field(default_factory=dict)
     now: datetime | None = None
     columns: tuple[str, ...] = ()
+    settled: bool = False
 
     @property
     def is_ordered(self) -> bool:

@@ -23,6 +23,12 @@ _MIRRORED: Final[Mapping[type[exp.Expr], type[exp.Expr]]] = {
     exp.LTE: exp.GTE,
     exp.EQ: exp.EQ,
 }
+_PLAIN_TIMES: Final = exp.DataType.TEMPORAL_TYPES - {
+    exp.DataType.Type.TIME,
+    exp.DataType.Type.TIMETZ,
+    exp.DataType.Type.TIMESTAMPTZ,
+    exp.DataType.Type.TIMESTAMPLTZ,
+}
 _OPEN: Final[Bounds] = (None, None)
 
 
@@ -107,7 +113,7 @@ def _year(tree: exp.Expr) -> date | None:
 def _moment(tree: exp.Expr) -> date | datetime | None:
     """Return the date or timestamp without a zone that a literal says."""
     tree = tree.unnest()
-    if (isinstance(tree, exp.Cast) and tree.to.is_type("date", "timestamp", "datetime")) or (
+    if (isinstance(tree, exp.Cast) and tree.to.is_type(*_PLAIN_TIMES)) or (
         isinstance(tree, exp.Date | exp.TsOrDsToDate) and not tree.expressions
     ):
         tree = tree.this

@@ -107,7 +107,7 @@ def test_what_is_sorted_by(order: str, numbers: list[str]) -> None:
         (of_orders(dimensions=[{"field": "orders.shipped_on", "granularity": "hour"}]), "grain", "by day"),
         (of_orders(comparison={"offset": "previous_period"}), "query", "needs a time_range"),
         (of_orders(comparison={"offset": "soon"}), "query", "soon"),
-        ({"measures": ["orders.revenue_before"], "comparison": {"offset": "1 year"}}, "query", "has an offset"),
+        ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is moved by"),
         (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "grain", "orders.status"),
         (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "query", "is not a column"),
         (of_orders(segments=["x"]), "unknown_name", "segment"),
