@@ -202,7 +202,7 @@ class Timeline:
         if not self.fill:
             return []
         own = [index for index, each in enumerate(self.columns) if isinstance(each, Category)]
-        groups = {tuple(key[index] for index in own) for key in cells} or {()}
+        groups = {tuple(key[index] for index in own) for key in cells} if own else {()}
         found = []
         for period in periods:
             for group in groups:

@@ -77,7 +77,7 @@ class LayerQuestion(Input):
     dimensions: list[Text | AskedDimension] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description='Columns to group by: `customers.country`, {"field": "orders.ordered_at", "granularity": "month"}.',
+        description="Columns to group by: `customers.country`, `orders.ordered_at:month`.",
     )
     filters: list[Text | AskedFilter] = Field(
         default_factory=list,

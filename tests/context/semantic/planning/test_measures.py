@@ -75,7 +75,7 @@ RATIO = f"CAST(COALESCE({SUM}, 0) AS DOUBLE) / NULLIF(COALESCE({COUNT}, 0), 0)"
         ("coalesce(typical, 0)", "COALESCE([orders: MEDIAN(amount)], 0)"),
         (
             "sum(amount) / tickets.tickets",
-            f"CAST(COALESCE({SUM}, 0) AS DOUBLE) / NULLIF(COALESCE([tickets: COUNT(*)], 0), 0)",
+            RATIO.replace(COUNT, "[tickets: COUNT(*)]"),
         ),
         ("paid_revenue", DONE),
         ("case when orders > 1 then revenue end", f"CASE WHEN {COUNT} > 1 THEN {SUM} END"),
