@@ -388,3 +388,14 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(
     monkeypatch.setattr(os, "scandir", scandir)
     error = guarded.call("sql_execution", {"sql": "SELECT ssn FROM people"}).error
     assert error is not None and "Permission denied" in error["message"]
+
+
+def test_lists_of_values_follow_views_and_policies(guarded: Company) -> None:
+    """They were stored before: by a scan that saw a view which read nothing hidden then."""
+    ask = {"values": [CANARY, "loud", "blue"]}
+    assert [len(each["matches"]) for each in guarded.call("dictionary_search", ask).data["values"]] == [0, 0, 1]
+    guarded.write(OVERLAY, "name: people\n")
+    found = guarded.call("dictionary_search", ask).data["values"]
+    assert {f"{m['source']}.{m['column']}" for m in found[0]["matches"]} == {"people.ssn", "people.note", "pv.s"}
+    assert "pv.s = " in guarded.call("discover_data", {"query": f"{CANARY} 1", "kinds": ["value"]}).text
+    assert f"{CANARY}-1" in guarded.call("entity_details", {"targets": ["pv"]}).text
