@@ -24,6 +24,7 @@ from ktx_cli.connectors.port import (
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.text import file_stem
+from ktx_cli.project.layout import DATABASE_SOURCE, Layout
 
 MANIFEST = "manifest.yaml"
 FORMAT = 1
@@ -36,6 +37,11 @@ class SnapshotFile:
     path: str
     content: bytes
     sha256: str
+
+
+def snapshot_path(connection: str) -> str:
+    """Return the path of the file that lists what the last scan of a connection saw."""
+    return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
 
 
 def table_file(table: Table) -> SnapshotFile:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ktx_cli.connectors.port import Table, TableRef
-from ktx_cli.context.scan.snapshot import MANIFEST, manifest_hashes, read_table
+from ktx_cli.context.scan.snapshot import MANIFEST, manifest_hashes, read_table, snapshot_path
 from ktx_cli.context.tools.ledger import same_table
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.recent import Recent
@@ -35,15 +35,10 @@ class Relations:
 _KEPT: Final[Recent[Relations]] = Recent(_MOST_KEPT)
 
 
-def snapshot_path(connection: str) -> str:
-    """Return the path of the file that lists what the last scan of a connection saw."""
-    return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
-
-
 def read_relations(tree: Tree, connection: str) -> Relations:
     """Return what the snapshot of a connection in a tree has; what is not there, or is damaged, is not known."""
     folder = Layout.raw_path(connection, DATABASE_SOURCE)
-    listing = tree.read(f"{folder}/{MANIFEST}")
+    listing = tree.read(snapshot_path(connection))
     if listing is None:
         return Relations()
     paths = tuple(tree.paths(f"{folder}/"))

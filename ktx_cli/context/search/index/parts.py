@@ -14,9 +14,12 @@ from typing import Final, Protocol
 
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
 from ktx_cli.context.scan.shards import SUFFIXES
+from ktx_cli.context.scan.snapshot import snapshot_path
 from ktx_cli.context.search.index.signatures import (
+    RULES,
     hash_of,
     layer_signature,
+    scan_signature,
     signatures_below,
     values_signature,
     values_unit,
@@ -29,7 +32,7 @@ from ktx_cli.context.search.semantic_layer import all_documents
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
 from ktx_cli.context.semantic.model import Model
-from ktx_cli.context.tools.relations import read_relations, snapshot_path
+from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.wiki.keys import FOLDER
 from ktx_cli.core.errors import KtxError, ResultWarning
 from ktx_cli.core.recent import Recent
@@ -44,9 +47,6 @@ Documents = Mapping[bytes, Document]
 
 DOCUMENT: Final = "document "
 """What the units of passages begin with: each is one document of a source."""
-
-_RULES: Final = "2"
-"""By which rules is said what is shown: another number where an index that was written before shows more."""
 
 _KEPT: Final = 8
 """How many states of a semantic layer are remembered: those of a few loops side by side."""
@@ -120,7 +120,7 @@ class Layer:
     """
 
     def __init__(self, root: Path | None, connection: str, stamp: str, load: LoadModel) -> None:
-        self._root, self._stamp, self._load = root, f"{_RULES} {stamp}", load
+        self._root, self._stamp, self._load = root, stamp, load
         self.connection = connection
         self.folder = Layout.context_paths(connection)[0]
         self._models: Recent[Model] = Recent(_KEPT)
@@ -138,8 +138,7 @@ class Layer:
 
     def scan_signature(self) -> str:
         """Return the size and time of what lists the last scan, empty where there was none."""
-        path = snapshot_path(self.connection)
-        return signatures_below(self._root, path.rpartition("/")[0], (path.rpartition("/")[2],)).get(path, "")
+        return scan_signature(self._root, self.connection)
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where it has files."""
@@ -157,7 +156,7 @@ class Layer:
         """Return the hash of all files."""
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
         digests = (f"{path} {_digest_at(tree, path)}" for path in paths)
-        return hash_of((self._stamp, *digests))
+        return hash_of((RULES, self._stamp, *digests))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return what of the semantic layer is not hidden."""
@@ -186,7 +185,7 @@ class Values:
         """Return the unit with its stamp and the signatures of what says what is shown: layer and last scan."""
         signature = self._layer.signature()
         scan = self._layer.scan_signature()
-        return {self._unit: values_signature(self._stamp, f"{signature}\n{scan}")} if signature else {}
+        return {self._unit: values_signature(self._stamp, signature, scan)} if signature else {}
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where there is a semantic layer."""

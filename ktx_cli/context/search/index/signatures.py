@@ -6,14 +6,19 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
+from ktx_cli.context.scan.snapshot import snapshot_path
 from ktx_cli.core.text import is_utf8
 from ktx_cli.project.files import storage_error
+
+RULES: Final = "2"
+"""By which rules is said what is shown: another number where an index that was written before shows more."""
 
 
 def layer_signature(files: Mapping[str, str], stamp: str) -> str:
     """Return the signatures of all files of a semantic layer together, empty where there are none."""
-    return "\n".join((stamp, *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
+    return "\n".join((f"{RULES} {stamp}", *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
 
 
 def values_unit(layer: str) -> str:
@@ -21,9 +26,15 @@ def values_unit(layer: str) -> str:
     return f"values of {layer}"
 
 
-def values_signature(stamp: str, layer: str) -> str:
-    """Return the signature of values read under a stamp, beside a semantic layer of a signature."""
-    return hash_of((stamp, layer))
+def values_signature(stamp: str, layer: str, scan: str) -> str:
+    """Return the signature of values read under a stamp, beside a semantic layer and a scan of these signatures."""
+    return hash_of((stamp, layer, scan))
+
+
+def scan_signature(root: Path | None, connection: str) -> str:
+    """Return the size and time of what lists the last scan of a connection, empty where there was none."""
+    folder, _, name = snapshot_path(connection).rpartition("/")
+    return signatures_below(root, folder, (name,)).get(f"{folder}/{name}", "")
 
 
 def hash_of(parts: Iterable[str]) -> str:

@@ -11,7 +11,13 @@ from typing import Any, Final, Literal
 from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.shards import SUFFIXES
 from ktx_cli.context.search.index.file import open_index
-from ktx_cli.context.search.index.signatures import layer_signature, signatures_below, values_signature, values_unit
+from ktx_cli.context.search.index.signatures import (
+    layer_signature,
+    scan_signature,
+    signatures_below,
+    values_signature,
+    values_unit,
+)
 from ktx_cli.context.wiki.keys import FOLDER
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.text import listing, plural
@@ -82,7 +88,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     """Return the signatures of all units as `jobs.search.contents_of` has them, where that needs nothing loaded."""
     found = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
-    for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES).items():
+    for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():
         if path.count("/") > 1:
             layers[path.split("/")[1]][path] = signature
     for connection, files in layers.items():
@@ -93,7 +99,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     for connection, stamp in scans.items():
         folder, _ = layout.context_paths(connection)
         if folder in found:
-            found[values_unit(folder)] = values_signature(stamp, found[folder])
+            found[values_unit(folder)] = values_signature(stamp, found[folder], scan_signature(layout.root, connection))
     if config.sources():
         from ktx_cli.jobs.passages import passages_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.context.scan.profiling.dictionary import ColumnValues
-from ktx_cli.context.scan.snapshot import manifest_text, table_file
+from ktx_cli.context.scan.snapshot import manifest_text, snapshot_path, table_file
 from ktx_cli.context.search.index import vectors
 from ktx_cli.context.search.index.parts import Contents, Layer, Pages, Part, Passages, Values
 from ktx_cli.context.search.index.refresh import Refreshed, refresh
@@ -19,7 +19,6 @@ from ktx_cli.context.search.index.searching import Answer, Searcher
 from ktx_cli.context.search.model import Scope
 from ktx_cli.context.search.passages import Passage
 from ktx_cli.context.semantic.loading import load_tree
-from ktx_cli.context.tools.relations import snapshot_path
 from ktx_cli.core.errors import SourceError
 from ktx_cli.llm.embeddings.port import Embedder
 from ktx_cli.project.tree import WorkingTree
