@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -27,6 +28,7 @@ def value_documents(
     A list of a table the semantic layer has not, or of a column that is not shown, gives none. `relations`: what the
     last scan saw.
     """
+    relations = functools.cache(relations)
     by_name = _by_name(shown.sources())
     visible = {source.name: listed_columns(shown, source, relations) for source in shown.sources()}
     for listed in lists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,9 @@ from ktx_cli.project.tree import WorkingTree
 
 _LOOKED: Final = 500
 """Matches looked at for a value: those of columns that are not shown are left out."""
+
+
+_Listed = Callable[[Shown, Source], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,23 @@ def look_up(
     if withheld:
         return tuple(ValueFound(each, (), withheld) for each in values)
     shown = {each: _shown(project, config, each) for each in asked if each in layer_ids(project.layout)}
-    return tuple(_found(project, each, connection, shown, asked, limit) for each in values)
+    listed = _listed(project)
+    return tuple(_found(project, listed, each, connection, shown, asked, limit) for each in values)
+
+
+def _listed(project: ServedProject) -> _Listed:
+    """Return what gives the columns of a source whose values may be listed; each is looked up once."""
+    tree = WorkingTree(project.layout.root)
+    scanned = functools.cache(functools.partial(read_relations, tree))
+    found: dict[tuple[str, str], frozenset[str]] = {}
+
+    def listed(layer: Shown, source: Source) -> frozenset[str]:
+        key = (layer.model.connection, source.name)
+        if key not in found:
+            found[key] = listed_columns(layer, source, lambda: scanned(layer.model.connection))
+        return found[key]
+
+    return listed
 
 
 def _withheld(asked: Sequence[str], config: KtxConfig, privacy: bool) -> tuple[Miss, ...]:
@@ -86,6 +105,7 @@ def _shown(project: ServedProject, config: KtxConfig, connection: str) -> Shown:
 
 def _found(
     project: ServedProject,
+    listed: _Listed,
     value: str,
     connection: str | None,
     shown: dict[str, Shown],
@@ -94,28 +114,27 @@ def _found(
 ) -> ValueFound:
     ask = functools.partial(find_values, text=value, connection=connection, limit=_LOOKED)
     found = read_state(project.layout, ask) or Found((), ())
-    matches = [match for each in found.matches if each.connection in shown for match in _matches(project, shown, each)]
+    matches = [match for each in found.matches if each.connection in shown for match in _matches(listed, shown, each)]
     having = {each.connection for each in matches}
     searched = {each.connection: each for each in found.searched}
     misses = tuple(_miss(each, searched.get(each)) for each in asked if each not in having)
     return ValueFound(value, tuple(matches[:limit]), misses, found.more or len(matches) > limit)
 
 
-def _matches(project: ServedProject, shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
+def _matches(listed: _Listed, shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
     """Yield the columns of the semantic layer that a match is of, where they are shown."""
     layer = shown[match.connection]
     for source in layer.sources():
-        name = _column(project, layer, source, match)
+        name = _column(listed, layer, source, match)
         if name is not None:
             yield Match(match.connection, source.name, name, match.value, match.count, match.kind.value)
 
 
-def _column(project: ServedProject, layer: Shown, source: Source, match: ValueMatch) -> str | None:
+def _column(listed: _Listed, layer: Shown, source: Source, match: ValueMatch) -> str | None:
     if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not is_of(source, match.ref):
         return None
     folded = match.column.casefold()
-    relations = functools.partial(read_relations, WorkingTree(project.layout.root), layer.model.connection)
-    if folded not in listed_columns(layer, source, relations):
+    if folded not in listed(layer, source):
         return None
     return next(each.name for each in layer.columns(source) if each.name.casefold() == folded)
 
