@@ -149,5 +149,5 @@ def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
 
 def test_modules_stay_readable() -> None:
     sizes = {path: len(path.read_text("utf-8").splitlines()) for path in (ROOT / "ktx_cli").rglob("*.py")}
-    assert {str(path): size for path, size in sizes.items() if size > 500} == {}
+    assert {str(path): size for path, size in sizes.items() if size > 900} == {}
     assert all(path.read_text("utf-8").lstrip().startswith('"""') for path in sizes), "every module says what it is for"

@@ -179,9 +179,10 @@ def test_a_value_no_row_has_is_told_with_the_nearest(company: Company) -> None:
 
 
 def test_a_value_no_row_has_tells_nothing_of_rows_behind_a_policy(company: Company) -> None:
-    asked = {"measures": ["staff.people"], "attributes": {"region": "EU"}}
+    asked, eu = {"measures": ["staff.people"]}, {"region": "EU"}
     for note in ("loud", "lous"):
-        warnings = company.call("sl_query", {**asked, "filters": [f"staff.note = '{note}'"]}).data["warnings"]
+        asked["filters"] = [f"staff.note = '{note}'"]
+        warnings = company.call("sl_query", asked, attributes=eu).data["warnings"]
         assert warnings == [f"no row you may see has `staff.note = '{note}'`"]
 
 

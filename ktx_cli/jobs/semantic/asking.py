@@ -71,7 +71,7 @@ class Told:
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         return KtxError(
             f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
-            hint="do not use the answer: this is a defect of ktx or of its definitions. --json lists what differs in "
+            hint="do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
             "receipt.verified, ktx sl explain shows how it was computed; report it with both",
             details={"verified": verified} if values else {"mismatches": self.mismatches},
             code="not_verified",

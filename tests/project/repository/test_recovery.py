@@ -237,12 +237,11 @@ def test_a_child_of_a_killed_run_is_waited_for(work: Any, nursery: Nursery, lock
     """The killed run's own git may move the branch after its death; judging before would leave index and files old."""
     hold = work.top / "hold"
     os.mkfifo(hold)
-    slow = work.root / "bin/git"
+    slow = work.top.parent / "bin/git"  # outside of the repository: ktx runs no git that lies in it
     slow.parent.mkdir()
     real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True).stdout.strip()
     slow.write_text(f'#!/bin/sh\ncase "$*" in *update-ref*) : < {hold};; esac\nexec {real} "$@"\n')
     slow.chmod(0o755)
-    work.user_commit()
     path = f"{slow.parent}:{os.environ['PATH']}"
     pid = nursery.start(work, "commit", None, PATH=path)
     while not (work.root / ".ktx/journal.json").exists():
