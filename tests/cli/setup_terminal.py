@@ -120,7 +120,7 @@ def _squeezed(lines: list[str]) -> str:
 
 
 class World:
-    """A machine on which nothing is set up: an empty home, a folder with a database, git alone on PATH.
+    """A machine on which nothing is set up: an empty home, a folder with a database, git and ktx on PATH.
 
     Use as a context manager: it is deleted at the end.
     """
@@ -140,6 +140,7 @@ class World:
             folder.mkdir()
         for program in ("git", "sh"):
             (programs / program).symlink_to(str(shutil.which(program)))
+        (programs / "ktx").symlink_to(KTX)
         database = sqlite3.connect(self.folder / "shop.sqlite")
         database.executescript(SHOP)
         database.close()
