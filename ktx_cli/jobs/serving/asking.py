@@ -167,8 +167,8 @@ def _require_verified(told: Told, privacy: bool) -> None:
     if error is not None:
         raise KtxError(
             error.message,
-            hint="do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows how "
-            "it was computed",
+            hint="do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows "
+            "how it was computed",
             details=error.details,
             code=error.code,
         )
