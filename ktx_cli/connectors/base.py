@@ -20,6 +20,8 @@ from ktx_cli.connectors.port import (
     TableRef,
     UniqueKey,
 )
+from ktx_cli.connectors.sizes import row_size as row_size
+from ktx_cli.connectors.sizes import value_size as value_size
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.text import one_line
 
@@ -142,7 +144,7 @@ class BaseConnector:
             hint="look into the server's log; `exclude` in ktx.yaml leaves a table out",
             code="query",
         )
-        found.details[_ENDED] = True
+        found.details[SESSION_ENDED] = True
         return found
 
     def locked(self, who: str) -> SourceError:
@@ -163,12 +165,13 @@ class BaseConnector:
         self.close()
 
 
-_ENDED = "session_ended"
+SESSION_ENDED = "session_ended"
+"""The key among an error's details that says so; see `ended_its_session`."""
 
 
 def ended_its_session(error: SourceError) -> bool:
     """Whether a statement took its session with it: one like it might do so again."""
-    return bool(error.details.get(_ENDED))
+    return bool(error.details.get(SESSION_ENDED))
 
 
 def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
@@ -212,24 +215,6 @@ def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[An
             return tuple(kept), True
         kept.append(tuple(row))
     return tuple(kept), False
-
-
-_PLAIN = frozenset({int, float, bool, type(None)})
-
-
-def row_size(row: Sequence[Any]) -> int:
-    """Return about how many bytes the values of a row hold."""
-    # Every value of every result comes by here: plain ones must not cost a call.
-    return sum([len(each) if type(each) is str else 8 if type(each) in _PLAIN else value_size(each) for each in row])
-
-
-def value_size(value: Any) -> int:
-    """Return about how many bytes a value holds: characters for texts, the items' sum for lists and mappings."""
-    if isinstance(value, str | bytes | bytearray | memoryview):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(value_size(key) + value_size(item) for key, item in value.items())
-    return sum(map(value_size, value)) if isinstance(value, list | tuple | set) else 8
 
 
 def reason(error: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ktx_cli.connectors.base import TableDraft, reason
 from ktx_cli.connectors.port import (
@@ -20,10 +20,9 @@ from ktx_cli.connectors.port import (
 )
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.types import semantic_type
+from ktx_cli.connectors.worker.process import EngineError
+from ktx_cli.connectors.worker.session import TimedSession
 from ktx_cli.core.text import one_line
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _OUTSIDE = re.compile(r'Cannot access file "(.+)" - file system operations are disabled')
 # A macro kept in the file goes before DuckDB's own function of its name, unless that is asked for by its full name.
@@ -49,7 +48,7 @@ FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY inde
 """
 
 
-def list_relations(cursor: DuckDBPyConnection) -> list[TableDraft]:
+def list_relations(session: TimedSession) -> list[TableDraft]:
     """Return all tables and views of the database but DuckDB's own."""
     return [
         TableDraft(
@@ -59,20 +58,20 @@ def list_relations(cursor: DuckDBPyConnection) -> list[TableDraft]:
             row_estimate=size,
             view_sql=sql,
         )
-        for schema, name, kind, comment, size, sql in cursor.execute(_RELATIONS).fetchall()
+        for schema, name, kind, comment, size, sql in session.execute(_RELATIONS).fetchall()
     ]
 
 
 class DuckDbCatalog:
     """One reading of a database's structure; `problems` holds what could not be read."""
 
-    def __init__(self, cursor: DuckDBPyConnection) -> None:
-        self.cursor = cursor
+    def __init__(self, session: TimedSession) -> None:
+        self.session = session
         self.problems: list[ObjectProblem] = []
 
     def read(self, scope: Scope, *, catalog: str) -> tuple[Table, ...]:
         """Return everything in scope, sorted; a view that errors becomes a problem."""
-        drafts = {draft.ref: draft for draft in list_relations(self.cursor)}
+        drafts = {draft.ref: draft for draft in list_relations(self.session)}
         chosen = select(drafts, scope, catalog=catalog)
         self.problems += chosen.problems
         drafts = {ref: drafts[ref] for ref in chosen.refs}
@@ -83,28 +82,26 @@ class DuckDbCatalog:
         return tuple(draft.finish() for _, draft in sorted(drafts.items()))
 
     def _drop_broken_views(self, drafts: dict[TableRef, TableDraft], catalog: str) -> None:
-        import duckdb
-
         # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
         for ref in [ref for ref, draft in drafts.items() if draft.kind is TableKind.VIEW]:
             name = ".".join(map(quoted, (catalog, ref.schema or "main", ref.name)))
             try:
-                self.cursor.execute(f"EXPLAIN SELECT * FROM {name}")
-            except duckdb.InterruptException:
-                raise
-            except duckdb.Error as error:
+                self.session.execute(f"EXPLAIN SELECT * FROM {name}")
+            except EngineError as error:
+                if error.interrupted:
+                    raise
                 del drafts[ref]
                 self.problems.append(ObjectProblem(ref, "view", file_reason(error) or reason(error)))
 
     def _columns(self, drafts: dict[TableRef, TableDraft]) -> None:
-        rows = self.cursor.execute(_COLUMNS).fetchall()
+        rows = self.session.execute(_COLUMNS).fetchall()
         for (schema, table), group in groupby(rows, key=lambda row: (row[0], row[1])):
             draft = drafts.get(TableRef(schema, table))
             if draft is not None:
                 draft.columns = [_column(row[2:]) for row in group]
 
     def _constraints(self, drafts: dict[TableRef, TableDraft]) -> None:
-        for schema, table, kind, name, columns, target, targets in self.cursor.execute(_CONSTRAINTS).fetchall():
+        for schema, table, kind, name, columns, target, targets in self.session.execute(_CONSTRAINTS).fetchall():
             draft = drafts.get(TableRef(schema, table))
             if draft is None:
                 continue
@@ -118,7 +115,7 @@ class DuckDbCatalog:
                 draft.foreign_keys.append(ForeignKey(tuple(columns), ref, tuple(targets), name))
 
     def _indexes(self, drafts: dict[TableRef, TableDraft]) -> None:
-        for schema, table, name, unique, expressions in self.cursor.execute(_INDEXES).fetchall():
+        for schema, table, name, unique, expressions in self.session.execute(_INDEXES).fetchall():
             draft = drafts.get(TableRef(schema, table))
             if draft is None:
                 continue

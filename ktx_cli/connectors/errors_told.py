@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ktx_cli.connectors.worker.process import EngineError
+
 _DUCKDB: Final = frozenset({"BinderException", "CatalogException", "ParserException", "SyntaxException"})
 _MYSQL: Final = frozenset(
     {1046, 1052, 1054, 1055, 1064, 1066, 1096, 1109, 1111, 1140, 1142, 1143, 1146, 1222, 1241, 1248, 1305, 1370}
@@ -37,16 +39,19 @@ def tells_of_the_statement(error: BaseException, sql: str) -> bool:
     driver = error.__cause__
     if driver is None:
         return False
+    if isinstance(driver, EngineError):
+        return driver.kind in _DUCKDB if driver.engine == "duckdb" else _of_sqlite(str(driver), sql)
     module = type(driver).__module__.partition(".")[0]
-    if module in ("duckdb", "_duckdb"):
-        return type(driver).__name__ in _DUCKDB
-    if module == "sqlite3":
-        return _of_sqlite(str(driver), sql)
     if module == "psycopg":
         return _of_postgres(driver)
     if module == "pymysql":
         return bool(driver.args) and driver.args[0] in _MYSQL
     return getattr(driver, "error_name", None) in _TRINO
+
+
+def driver_error_name(driver: BaseException) -> str:
+    """Return the name of the class of error that a driver raised."""
+    return driver.kind if isinstance(driver, EngineError) else type(driver).__name__
 
 
 def _of_sqlite(text: str, sql: str) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
-import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ktx_cli.connectors import base
 from ktx_cli.connectors.duckdb import CLOSED_SETTINGS, DuckDbSession
@@ -22,7 +21,6 @@ from ktx_cli.connectors.port import (
     ConnectionTest,
     DatabaseSchema,
     ObjectProblem,
-    QueryResult,
     Scope,
     Table,
     TableKind,
@@ -30,12 +28,9 @@ from ktx_cli.connectors.port import (
 )
 from ktx_cli.connectors.scope import excluded, select
 from ktx_cli.connectors.types import semantic_type
+from ktx_cli.connectors.worker.process import EngineError
+from ktx_cli.connectors.worker.session import Session, TimedSession
 from ktx_cli.core.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from duckdb import DuckDBPyConnection
 
 READERS = {
     ".csv": "read_csv({})",
@@ -67,7 +62,8 @@ class DataFile:
 class FilesConnector(DuckDbSession):
     """A folder of data files, each one table of an in-memory DuckDB that may read exactly these files.
 
-    The folder is listed when the connection opens; the files are looked into at the first introspection or query.
+    The folder is listed when the connection opens; the files are looked into at the first introspection or query. One
+    that takes too much time or memory is named and is no table.
     """
 
     def __init__(self, spec: ConnectionSpec) -> None:
@@ -75,15 +71,15 @@ class FilesConnector(DuckDbSession):
         super().__init__(spec, str(self.folder))
         self._require_folder(spec)
         self._files, self._problems = find_data_files(self.folder)
-        self._lock = threading.Lock()
-        self._ready = False
-        self._connection = self._open()
+        self._broken: dict[TableRef, ObjectProblem] = {}
+        self._connection = Session("duckdb", str(self.folder), self._settings, self._prepare)
+        self._opened_session()
 
     def test(self, scope: Scope) -> ConnectionTest:
         """Count the files in scope; latency is one `SELECT 1`."""
-        with self._cursor() as cursor:
-            latency = base.milliseconds(lambda: cursor.execute("SELECT 1").fetchone())
-            version = self._version(cursor)
+        with self._catalog_session() as session:
+            latency = base.milliseconds(lambda: session.execute("SELECT 1"))
+            version = self._version(session)
         found = select((file.ref for file in self._files), scope)
         return ConnectionTest(
             latency_ms=latency,
@@ -98,62 +94,53 @@ class FilesConnector(DuckDbSession):
 
         A file that cannot be read is a problem and no table. Row numbers are exact for Parquet, None otherwise.
         """
-        broken = self._prepare()
+        with self._translating():
+            self._opened_session().prepare()
+        broken = self._broken
         files = {file.ref: file for file in self._files}
         found = select(files, scope)
         left_out = [problem for problem in self._problems if problem.ref is None or not excluded(problem.ref, scope)]
         problems = [*left_out, *found.problems, *(broken[ref] for ref in found.refs if ref in broken)]
-        with self._cursor() as cursor:
-            columns = _columns(cursor)
+        with self._catalog_session() as session:
+            columns = _columns(session)
             tables = tuple(
-                Table(ref, TableKind.TABLE, columns.get(ref.name, ()), row_estimate=_row_count(cursor, files[ref]))
+                Table(ref, TableKind.TABLE, columns.get(ref.name, ()), row_estimate=_row_count(session, files[ref]))
                 for ref in found.refs
                 if ref not in broken
             )
-            return DatabaseSchema(tables, tuple(problems), self._version(cursor))
-
-    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """Run one SELECT over the files' tables (`"sales/2024"`)."""
-        self._prepare()
-        return super().query(sql, parameters, max_rows=max_rows)
+            return DatabaseSchema(tables, tuple(problems), self._version(session))
 
     def evidence(self) -> str | None:
         """Return a text that differs whenever one of the files does, or there are others."""
-        import duckdb
-
         found = base.file_evidence(file.path for file in self._files)
-        return None if found is None else f"DuckDB {duckdb.__version__} {found}"
+        return None if found is None else f"DuckDB {self._opened_session().version} {found}"
 
-    def _prepare(self) -> dict[TableRef, ObjectProblem]:
-        """Make a view of every file, once; return the files that cannot be read."""
-        import duckdb
+    def _prepare(self, session: Session) -> None:
+        """Make a view of every file that can be read."""
+        for file in self._files:
+            if file.ref not in self._broken:
+                self._make_view(session, file)
 
-        with self._lock:
-            if not self._ready:
-                self._broken: dict[TableRef, ObjectProblem] = {}
-                for file in self._files:
-                    if _is_empty(file):
-                        self._broken[file.ref] = ObjectProblem(file.ref, "file", "the file is empty")
-                        continue
-                    try:
-                        with self._session().cursor() as cursor:
-                            cursor.execute(f"CREATE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}")
-                    except duckdb.Error as error:
-                        self._broken[file.ref] = ObjectProblem(file.ref, "file", base.reason(error))
-                self._ready = True
-            return self._broken
+    def _make_view(self, session: Session, file: DataFile) -> None:
+        if _is_empty(file):
+            self._broken[file.ref] = ObjectProblem(file.ref, "file", "the file is empty")
+            return
+        statement = f"CREATE OR REPLACE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}"
+        try:
+            session.execute(statement, seconds=self.statement_seconds)
+        except EngineError as error:
+            over = self._over_a_limit(error, of_the_user=False)
+            why = str(error) if over is None else over.message.removeprefix(f"{self.where}: reading the catalog ")
+            self._broken[file.ref] = ObjectProblem(file.ref, "file", base.reason(why))
 
-    def _open(self) -> DuckDBPyConnection:
-        import duckdb
-
+    def _settings(self) -> Mapping[str, Any]:
         settings: dict[str, Any] = dict(CLOSED_SETTINGS)
         # The paths must be set while external access and the configuration are still open.
         closing = {name: settings.pop(name) for name in ("enable_external_access", "lock_configuration")}
-        connection = duckdb.connect(":memory:", config=settings)
-        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in self._files]])
-        for name, value in closing.items():
-            connection.execute(f"SET {name} = {value}")
-        return connection
+        paths = [str(file.path) for file in self._files]
+        statements: list[tuple[str, list[Any]]] = [("SET allowed_paths = ?", [paths])]
+        statements += [(f"SET {name} = {value}", []) for name, value in closing.items()]
+        return {"path": ":memory:", "read_only": False, "config": settings, "statements": statements}
 
     def _require_folder(self, spec: ConnectionSpec) -> None:
         hint = f"ktx config set connections.{spec.id}.path FOLDER"
@@ -168,8 +155,8 @@ class FilesConnector(DuckDbSession):
             raise unreadable(spec, self.folder, error) from error
 
     @staticmethod
-    def _version(cursor: DuckDBPyConnection) -> str:
-        row = cursor.execute("SELECT system.main.version()").fetchone()
+    def _version(session: TimedSession) -> str:
+        row = session.execute("SELECT system.main.version()").fetchone()
         return f"DuckDB {row[0] if row else ''}"
 
 
@@ -260,8 +247,8 @@ def _reader(file: DataFile) -> str:
     return READERS[file.suffix].format(literal)
 
 
-def _columns(cursor: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
-    rows = cursor.execute(
+def _columns(session: TimedSession) -> dict[str, tuple[Column, ...]]:
+    rows = session.execute(
         "SELECT table_name, column_name, data_type FROM system.main.duckdb_columns() WHERE NOT internal "
         "ORDER BY table_name, column_index"
     ).fetchall()
@@ -271,8 +258,8 @@ def _columns(cursor: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def _row_count(cursor: DuckDBPyConnection, file: DataFile) -> int | None:
+def _row_count(session: TimedSession, file: DataFile) -> int | None:
     if file.suffix != ".parquet":
         return None
-    row = cursor.execute("SELECT num_rows FROM system.main.parquet_file_metadata(?)", [str(file.path)]).fetchone()
+    row = session.execute("SELECT num_rows FROM system.main.parquet_file_metadata(?)", [str(file.path)]).fetchone()
     return int(row[0]) if row else None

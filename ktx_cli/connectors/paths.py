@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -61,8 +62,9 @@ def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
         if not stat.S_ISREG(mode):  # opening a pipe would wait for its other end
             what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
             raise SourceError(f"{where}: {path} is {what}, not a {kind}", hint=hint, details={"path": str(path)})
-        with path.open("rb"):
-            pass
+        # Not opened: to close it again would give up every lock that this process has on it.
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (FileNotFoundError, NotADirectoryError):
         raise SourceError(f"{where}: there is no file {path}", hint=hint, details={"path": str(path)}) from None
     except OSError as error:

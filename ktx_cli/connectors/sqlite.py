@@ -1,21 +1,24 @@
-"""Reads SQLite files through the standard library, without writing a byte beside them."""
+"""Reads SQLite files in a process of their own, without writing a byte beside them."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ktx_cli.connectors import base
+from ktx_cli.connectors.isolated import IsolatedConnector
 from ktx_cli.connectors.paths import require_file, source_path
 from ktx_cli.connectors.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.sqlite_catalog import SqliteCatalog, list_relations
 from ktx_cli.connectors.statements import read_only_error
+from ktx_cli.connectors.worker.process import EngineError
+from ktx_cli.connectors.worker.session import Session, TimedSession
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 
 Result = TypeVar("Result")
@@ -25,7 +28,6 @@ BUSY_SECONDS = 5.0
 
 _HEADER = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
-_CHECK_STEPS = 10_000
 _READING_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
     # A virtual table compiles these when it is first read; run, they fail in a read-only session.
@@ -45,7 +47,7 @@ _READING_PRAGMAS = frozenset(
 )
 
 
-class SqliteConnector(base.BaseConnector):
+class SqliteConnector(IsolatedConnector):
     """One read-only session on a SQLite file.
 
     The file is opened with `mode=ro`, which leaves nothing beside a database with a rollback journal. In WAL mode that
@@ -61,16 +63,18 @@ class SqliteConnector(base.BaseConnector):
         super().__init__(spec, str(self.path))
         require_file(spec, self.path, "SQLite database")
         self._lock = threading.RLock()
-        self._session: sqlite3.Connection | None = None
+        self._connection = Session("sqlite", str(self.path), self._settings)
         self._immutable = False
         self._inode = 0
-        self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema").fetchone())
+        self._header_of: tuple[int, ...] = ()
+        self._has_wal = False
+        self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema"))
 
     def test(self, scope: Scope) -> ConnectionTest:
         """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
 
-        def look(session: sqlite3.Connection) -> ConnectionTest:
-            latency = base.milliseconds(lambda: session.execute("SELECT 1").fetchone())
+        def look(session: TimedSession) -> ConnectionTest:
+            latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             found = select((draft.ref for draft in list_relations(session)), scope)
             return ConnectionTest(
                 latency_ms=latency,
@@ -89,73 +93,73 @@ class SqliteConnector(base.BaseConnector):
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one reading statement; an authorizer refuses everything but reads and descriptive pragmas."""
 
-        def read(session: sqlite3.Connection) -> QueryResult:
-            session.set_authorizer(_authorize)
-            try:
-                cursor = session.execute(sql, tuple(parameters))
-                rows, more = base.capped(cursor, max_rows)
-                columns = tuple(each[0] for each in cursor.description or ())
-                cursor.close()
-            finally:
-                session.set_authorizer(None)
-            if not columns:
+        def read(session: TimedSession) -> QueryResult:
+            found = session.session.execute(
+                sql,
+                parameters,
+                seconds=session.until - monotonic(),
+                reading=True,
+                max_rows=max_rows,
+                max_bytes=base.MAX_RESULT_BYTES,
+            )
+            if not found.columns:
                 raise read_only_error(self.where, "a statement that returns nothing is")
-            return QueryResult(columns, rows, more)
+            return QueryResult(found.columns, tuple(found.rows), found.truncated)
 
         return self._run(read, sql)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`."""
-        session = self._session
-        try:
-            if session is not None:
-                session.interrupt()
-        except sqlite3.ProgrammingError:  # it was closed meanwhile, so nothing is under way
-            return
 
     def close(self) -> None:
         """Close the file; harmless when called twice."""
         with self._lock:
-            if self._session is not None:
-                self._session.close()
-                self._session = None
+            super().close()
 
-    def _run(self, work: Callable[[sqlite3.Connection], Result], sql: str | None = None) -> Result:
+    def _run(self, work: Callable[[TimedSession], Result], sql: str | None = None) -> Result:
         """Do the work on a session that saw no writer pass by; `sql` is the user's statement, for its errors."""
         with self._lock:
             for _ in range(3):
                 before = self._fingerprint()
-                failure: Exception | None = None
+                failure: EngineError | None = None
                 try:
-                    result = work(self._open(before))
-                except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+                    result = work(self._timed_session(before))
+                except EngineError as error:
                     failure = error
                 if self._immutable and before != self._fingerprint():
-                    self.close()
+                    self._close_file()
                 elif failure is not None:
-                    raise self._translated(failure, sql) from failure
+                    with self._translating(sql):
+                        raise failure
                 else:
                     return result
             raise self.failure("another program keeps writing to the file", hint="try again when it is done")
 
-    def _open(self, fingerprint: tuple[int, ...]) -> sqlite3.Connection:
-        immutable = self._is_wal() and fingerprint[-1] == 0
-        if self._session is not None and immutable != self._immutable:
-            self.close()
-        if self._session is None:
+    def _timed_session(self, fingerprint: tuple[int, ...]) -> TimedSession:
+        """Return the session, open as the file is now, for the time of one statement."""
+        session = self._connection
+        if session is None:
+            raise self.failure("the connection is closed")
+        immutable = self._is_wal(session, fingerprint) and fingerprint[-1] == 0
+        if immutable != self._immutable:
+            self._close_file()
+        if not session.is_open:
             self._immutable = immutable
             self._inode = fingerprint[0]
-            uri = f"file:{quote(str(self.path))}?mode=ro" + ("&immutable=1" if immutable else "")
-            self._session = sqlite3.connect(
-                uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            self._session.text_factory = _text
-            self._session.execute("PRAGMA query_only = 1")
-            for limit, value in _LIMITS.items():
-                self._session.setlimit(limit, value)
-        deadline = time.monotonic() + self.statement_seconds
-        self._session.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
-        return self._session
+            session.open()
+        return TimedSession(session, monotonic() + self.statement_seconds)
+
+    def _close_file(self) -> None:
+        """Close the file, to open it anew for the next statement."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {
+            "uri": f"file:{quote(str(self.path))}?mode=ro" + ("&immutable=1" if self._immutable else ""),
+            "busy": BUSY_SECONDS,
+            "limits": list(_LIMITS.items()),
+            "actions": sorted(_READING_ACTIONS),
+            "pragmas": sorted(_READING_PRAGMAS),
+            "closed_functions": sorted(_CLOSED_FUNCTIONS),
+        }
 
     def _fingerprint(self) -> tuple[int, ...]:
         """What changes when somebody writes; the last number is the size of the WAL."""
@@ -175,28 +179,28 @@ class SqliteConnector(base.BaseConnector):
         It covers the header, with SQLite's own counter of changes.
         """
         with self._lock:
-            replaced = self._session is not None and self._inode != self._fingerprint()[0]
+            replaced = self._is_open() and self._inode != self._fingerprint()[0]
             waiting = any(base.has_bytes(Path(f"{self.path}{end}")) for end in ("-wal", "-journal"))
             found = None if replaced or waiting else base.file_evidence([self.path], _HEADER_BYTES)
         return None if found is None else f"SQLite {sqlite3.sqlite_version} {found}"
 
-    def _is_wal(self) -> bool:
-        try:
-            with self.path.open("rb") as stream:
-                header = stream.read(20)
-        except OSError as error:
-            raise self.failure(f"cannot read the file: {error.strerror}") from error
-        if header and not header.startswith(_HEADER):
-            raise self.failure(
-                "the file is not a SQLite database, or it is encrypted",
-                hint=f"ktx config set connections.{self.id}.path PATH",
-            )
-        return header[18:20] == b"\x02\x02"
+    def _is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_open
 
-    def _translated(self, error: Exception, sql: str | None) -> SourceError:
-        name = getattr(error, "sqlite_errorname", "")
-        if name == "SQLITE_INTERRUPT":
-            return self.timeout(of_the_user=sql is not None)
+    def _is_wal(self, session: Session, fingerprint: tuple[int, ...]) -> bool:
+        """Whether the file is in WAL mode, which its header says: it is read again when the file has changed."""
+        if self._header_of != fingerprint:
+            header = session.head(str(self.path), 20)
+            if header and not header.startswith(_HEADER):
+                raise self.failure(
+                    "the file is not a SQLite database, or it is encrypted",
+                    hint=f"ktx config set connections.{self.id}.path PATH",
+                )
+            self._header_of, self._has_wal = fingerprint, header[18:20] == b"\x02\x02"
+        return self._has_wal
+
+    def _translated(self, error: EngineError, sql: str | None) -> SourceError:
+        name = error.code
         if name == "SQLITE_AUTH" or (name.startswith("SQLITE_READONLY") and sql):
             return read_only_error(self.where, "what this statement does is")
         known = {
@@ -219,16 +223,3 @@ class SqliteConnector(base.BaseConnector):
                 damaged = name.startswith("SQLITE_CORRUPT") and sql is not None
                 return self.failure(message, hint=hint, code="query" if damaged else "connection")
         return self.failure(str(error), code="query" if sql is not None else "connection")
-
-
-def _authorize(action: int, first: str | None, second: str | None, *rest: str | None) -> int:
-    if action in _READING_ACTIONS:
-        denied = action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _CLOSED_FUNCTIONS
-        return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
-    reading = action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _READING_PRAGMAS
-    return sqlite3.SQLITE_OK if reading else sqlite3.SQLITE_DENY
-
-
-def _text(raw: bytes) -> str:
-    # SQLite stores whatever bytes a program gave it as text.
-    return raw.decode("utf-8", "replace")

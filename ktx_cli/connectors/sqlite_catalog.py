@@ -23,6 +23,8 @@ from ktx_cli.connectors.port import (
 )
 from ktx_cli.connectors.scope import select
 from ktx_cli.connectors.types import semantic_type
+from ktx_cli.connectors.worker.process import EngineError
+from ktx_cli.connectors.worker.session import TimedSession
 
 COUNTED_BYTES = 64 * 1024 * 1024
 """A file up to this size has its rows counted where it was never analysed."""
@@ -45,7 +47,7 @@ _SHADOWS = {
 }
 
 
-def list_relations(session: sqlite3.Connection) -> list[TableDraft]:
+def list_relations(session: TimedSession) -> list[TableDraft]:
     """Return all tables and views but SQLite's own and those that only store a virtual table's content."""
     rows = session.execute(_RELATIONS).fetchall()
     shadows = shadow_tables({name: sql or "" for name, kind, sql in rows if kind == "table"})
@@ -78,7 +80,7 @@ class SqliteCatalog:
     tables WITHOUT ROWID).
     """
 
-    def __init__(self, session: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, session: TimedSession, path: Path) -> None:
         self.session = session
         self.path = path
         self.problems: list[ObjectProblem] = []
@@ -94,7 +96,8 @@ class SqliteCatalog:
             drafts = {ref.name: drafts[ref.name] for ref in chosen.refs}
             self._fill(drafts, everything)
         finally:
-            self.session.execute("ROLLBACK")
+            if self.session.session.is_open:
+                self.session.execute("ROLLBACK")
         tables = tuple(draft.finish() for _, draft in sorted(drafts.items()))
         return DatabaseSchema(tables, tuple(self.problems), f"SQLite {sqlite3.sqlite_version}")
 
@@ -131,7 +134,9 @@ class SqliteCatalog:
             rows = self.session.execute(
                 f"SELECT {_COLUMNS} FROM temp.pragma_table_xinfo(?, 'main') AS p ORDER BY p.cid", (name,)
             ).fetchall()
-        except sqlite3.OperationalError as error:
+        except EngineError as error:
+            if error.interrupted or error.leaves_damage:
+                raise
             what = drafts.pop(name).kind.value
             self.problems.append(ObjectProblem(TableRef(None, name), what, reason(error)))
             return
@@ -208,8 +213,10 @@ class SqliteCatalog:
     def _counted(self, name: str, countable: bool) -> int | None:
         measure = "count(*)" if countable else "coalesce(max(rowid), 0)"
         try:
-            (count,) = self.session.execute(f"SELECT {measure} FROM main.{_quoted(name)}").fetchone()
-        except sqlite3.DatabaseError as error:
+            ((count,),) = self.session.execute(f"SELECT {measure} FROM main.{_quoted(name)}")
+        except EngineError as error:
+            if error.interrupted or error.leaves_damage:
+                raise
             # A large table WITHOUT ROWID has nothing cheap to ask; anything else is worth a word.
             if "no such column: rowid" not in str(error):
                 self.problems.append(ObjectProblem(TableRef(None, name), "row_estimate", reason(error)))

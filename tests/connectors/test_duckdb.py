@@ -39,7 +39,7 @@ def test_another_process_holds_the_file(duckdb_engine: Any, opened: Open) -> Non
 
 def test_another_session_of_this_process_holds_the_file(duckdb_engine: Any, opened: Open) -> None:
     options = duckdb_engine.make("CREATE TABLE t (a int)")
-    with duckdb.connect(options["path"]), pytest.raises(SourceError, match="other settings"):
+    with duckdb.connect(options["path"]), pytest.raises(SourceError, match="open for writing"):
         opened("duckdb", **options)
 
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from ktx_cli.connectors.errors_told import tells_of_the_statement
+from ktx_cli.connectors.errors_told import driver_error_name, tells_of_the_statement
 from ktx_cli.connectors.guard.errors import StatementRefusedError
 from ktx_cli.connectors.port import QueryResult
 from ktx_cli.context.scan.profiling.model import ValueKind
@@ -108,7 +108,7 @@ def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Priva
         return said
     if driver is None:
         return error_text(said, sql, names, privacy)
-    return f"the database refused it with {type(driver).__name__} (what it says may hold {_kept(privacy)})"
+    return f"the database refused it with {driver_error_name(driver)} (what it says may hold {_kept(privacy)})"
 
 
 def _kept(privacy: Privacy) -> str:
