@@ -42,10 +42,8 @@ class Worker:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        try:
+        if not self.looks:
             resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
-        except (OSError, ValueError):
-            self.looks = True
         try:
             # Where the machine itself runs out, the worker goes first, not a program of the user's.
             with open("/proc/self/oom_score_adj", "w") as stream:  # noqa: PTH123 (pathlib takes time to import)
