@@ -76,7 +76,7 @@ class Changed:
         datetime,
         Colour.RED,
     ],
-    ids=repr,
+    ids=range(11),
 )
 def test_what_is_no_plain_value_is_not_read(what: Any) -> None:
     message = pickle.dumps(what, protocol=5)
