@@ -39,9 +39,12 @@ def tells_of_the_statement(error: BaseException, sql: str) -> bool:
     driver = error.__cause__
     if driver is None:
         return False
-    if isinstance(driver, EngineError):
-        return driver.kind in _DUCKDB if driver.engine == "duckdb" else _of_sqlite(str(driver), sql)
-    module = type(driver).__module__.partition(".")[0]
+    # What an engine raised in a worker, and what it raises itself, are told alike.
+    module = driver.engine if isinstance(driver, EngineError) else type(driver).__module__.partition(".")[0]
+    if module in ("duckdb", "_duckdb"):
+        return driver_error_name(driver) in _DUCKDB
+    if module in ("sqlite", "sqlite3"):
+        return _of_sqlite(str(driver), sql)
     if module == "psycopg":
         return _of_postgres(driver)
     if module == "pymysql":
