@@ -274,6 +274,19 @@ def test_unusable_statements_and_parameters(
     assert caught.value.code == "query"
 
 
+def test_text_that_is_not_utf8_behind_many_rows_that_are(sqlite_engine: Any, opened: Open) -> None:
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+    options = sqlite_engine.make(
+        "CREATE TABLE t (a TEXT)",
+        f"{numbers} INSERT INTO t SELECT 'text ' || i FROM n",
+        "INSERT INTO t VALUES (CAST(x'66ff' AS TEXT))",
+    )
+    connector = opened("sqlite", **options)
+    rows = connector.query("SELECT a FROM t ORDER BY rowid", max_rows=5000).rows
+    assert rows == (*((f"text {number}",) for number in range(1, 3001)), ("f\ufffd",))
+    assert connector.query("SELECT a FROM t ORDER BY rowid", max_rows=5000).rows == rows
+
+
 def test_reading_pragmas(sqlite_engine: Any, opened: Open) -> None:
     connector = opened("sqlite", **sqlite_engine.make("CREATE TABLE t (a)"))
     assert connector.query("PRAGMA table_info(t)").rows[0][1] == "a"

@@ -6,7 +6,9 @@ command that reads such a database.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from ktx_cli.connectors.sizes import row_size
@@ -33,7 +35,10 @@ class Engine(Protocol):
         ...
 
     def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
-        """Run a statement, send its columns and rows, and return whether there were more rows."""
+        """Run a statement, send its columns and rows, and return whether there were more rows.
+
+        Columns that are sent again begin the answer anew.
+        """
         ...
 
     def interrupt(self, number: int) -> None:
@@ -161,7 +166,6 @@ class SqliteEngine:
         connection = self._native.connect(
             settings["uri"], uri=True, timeout=settings["busy"], isolation_level=None, check_same_thread=False
         )
-        connection.text_factory = _text
         connection.execute("PRAGMA query_only = 1")
         for limit, value in settings["limits"]:
             connection.setlimit(limit, value)
@@ -176,6 +180,16 @@ class SqliteEngine:
         if self._connection is None:
             raise self._native.ProgrammingError("the database is closed")
         self._connection.set_authorizer(self._authorize if statement["reading"] else None)
+        try:
+            return self._answer(statement, send)
+        except self._native.OperationalError as error:
+            if self._connection.text_factory is not str or "decode to UTF-8" not in str(error):
+                raise
+        # The file has texts that are none, so from now on each is read with care, which takes longer.
+        self._connection.text_factory = _text
+        return self._answer(statement, send)
+
+    def _answer(self, statement: Mapping[str, Any], send: Send) -> bool:
         cursor = self._connection.execute(statement["sql"], tuple(statement["parameters"]))
         try:
             send(("columns", tuple(each[0] for each in cursor.description or ())))
@@ -224,18 +238,16 @@ def _send_rows(fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], 
 
     One row more than wanted is taken, and no batch is larger than the rows before it let expect.
     """
-    most, left, kept, size = statement["max_rows"], statement["max_bytes"], 0, 1
-    spent = 0
+    most, most_bytes, kept, spent, size = statement["max_rows"], statement["max_bytes"], 0, 0, 1
     while batch := fetch(size):
-        rows: list[tuple[Any, ...]] = []
-        for row in batch:
-            spent += row_size(row)
-            if (most is not None and kept >= most) or spent > left:
-                send(("rows", rows))
-                return True
-            rows.append(tuple(row))
-            kept += 1
-        send(("rows", rows))
+        sizes = list(map(row_size, batch))
+        if (most is not None and kept + len(batch) > most) or spent + sum(sizes) > most_bytes:
+            ends = list(accumulate(sizes, initial=spent))[1:]
+            fitting = bisect_right(ends, most_bytes)
+            send(("rows", batch[: fitting if most is None else min(fitting, most - kept)]))
+            return True
+        send(("rows", batch))
+        kept, spent = kept + len(batch), spent + sum(sizes)
         size = max(1, min(size * 8, _BATCH_ROWS, _BATCH_BYTES * kept // max(spent, 1)))
         if most is not None:
             size = min(size, most - kept + 1)

@@ -223,7 +223,7 @@ class Session:
         longest = _MESSAGES_BYTES + 8 * statement["max_bytes"]
         for kind, value in process.request("execute", statement, seconds, max_bytes=longest):
             if kind == "columns":
-                columns = value
+                columns, rows = value, []
             elif kind == "rows":
                 rows += value
                 if most is not None and len(rows) > most:

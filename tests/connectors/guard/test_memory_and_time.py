@@ -104,7 +104,8 @@ def test_a_statement_ends_within_its_limits(case: Case, sessions: Sessions) -> N
     assert limit_of(connector) == MEMORY
     assert other._connection is not None
     assert other._connection.pid == worker, "the other session has lost its worker"
-    assert peak(resource.RUSAGE_CHILDREN) <= max(MEMORY, children)
+    # A process that was started counts what this one held when it was.
+    assert peak(resource.RUSAGE_CHILDREN) <= max(MEMORY, children, peak())
 
 
 HONEST = [
