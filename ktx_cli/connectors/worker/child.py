@@ -142,8 +142,8 @@ class Channel:
         self._send(answer)
         self._flush()
 
-    def _send(self, message: Any) -> None:
-        self.waiting += packed(message)
+    def _send(self, message: Any, simple: bool = False) -> None:
+        self.waiting += packed(message, simple=simple)
         if len(self.waiting) >= _FLUSH_BYTES:
             self._flush()
 

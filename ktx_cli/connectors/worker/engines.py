@@ -13,9 +13,20 @@ from typing import Any, Final, Protocol
 
 from ktx_cli.connectors.sizes import row_size
 
-Send = Callable[[Any], None]
+
+class Send(Protocol):
+    """Sends a part of an answer; `simple`: see `wire.packed`."""
+
+    def __call__(self, message: Any, simple: bool = False) -> None:
+        """Send it."""
+        ...
+
 
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_SIMPLE: Final = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"}
+    | {"FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "BLOB"}
+)
 _BATCH_ROWS: Final = 1024
 _BATCH_BYTES: Final = 256 * 1024
 
@@ -95,7 +106,7 @@ class DuckDbEngine:
             types = [str(each[1]) for each in description]
             send(("columns", tuple(each[0] for each in description)))
             if not any(_ZONED in kind for kind in types):
-                return _send_rows(cursor.fetchmany, statement, send)
+                return _send_rows(cursor.fetchmany, statement, send, simple=_SIMPLE.issuperset(types))
             # Fetching such a value needs the package pytz, so DuckDB turns it into UTC, or text inside nested values.
             cursor.execute(_without_zones(sql, types), parameters)
             return _send_rows(_in_utc(cursor.fetchmany, types), statement, send)
@@ -193,7 +204,7 @@ class SqliteEngine:
         cursor = self._connection.execute(statement["sql"], tuple(statement["parameters"]))
         try:
             send(("columns", tuple(each[0] for each in cursor.description or ())))
-            return _send_rows(cursor.fetchmany, statement, send)
+            return _send_rows(cursor.fetchmany, statement, send, simple=True)
         finally:
             cursor.close()
 
@@ -233,7 +244,9 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _send_rows(fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], send: Send) -> bool:
+def _send_rows(
+    fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], send: Send, *, simple: bool = False
+) -> bool:
     """Send rows until there are no more, or more than the limits allow; return whether there were more.
 
     One row more than wanted is taken, and no batch is larger than the rows before it let expect.
@@ -244,9 +257,9 @@ def _send_rows(fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], 
         if (most is not None and kept + len(batch) > most) or spent + sum(sizes) > most_bytes:
             ends = list(accumulate(sizes, initial=spent))[1:]
             fitting = bisect_right(ends, most_bytes)
-            send(("rows", batch[: fitting if most is None else min(fitting, most - kept)]))
+            send(("rows", batch[: fitting if most is None else min(fitting, most - kept)]), simple)
             return True
-        send(("rows", batch))
+        send(("rows", batch), simple)
         kept, spent = kept + len(batch), spent + sum(sizes)
         size = max(1, min(size * 8, _BATCH_ROWS, _BATCH_BYTES * kept // max(spent, 1)))
         if most is not None:

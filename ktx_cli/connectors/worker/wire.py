@@ -48,11 +48,15 @@ def _uuid(value: bytes) -> Any:
     return _Uuid()(value)
 
 
-def packed(message: Any) -> bytes:
-    """Return a message with its length before it."""
+def packed(message: Any, *, simple: bool = False) -> bytes:
+    """Return a message with its length before it.
+
+    `simple`: it holds nothing but numbers, texts, bytes and None, none of them worth remembering for the next one.
+    """
     stream = io.BytesIO()
     stream.write(bytes(_HEADER))
     writer = pickle.Pickler(stream, protocol=5)
+    writer.fast = simple
     uuid = sys.modules.get("uuid")
     if uuid is not None:
         writer.dispatch_table = {uuid.UUID: lambda value: (_uuid, (value.bytes,))}

@@ -30,7 +30,6 @@ FEWEST_ROWS = 500
 OUT_OF_TIME = "the time for profiling was up"
 """Why a table has no profile when `scan.budget.seconds` ended it."""
 
-_ONE_AT_A_TIME = frozenset({"sqlite"})
 _LOCAL = frozenset({"sqlite", "duckdb"})
 _RUN_WHEN_READ = (TableKind.VIEW, TableKind.FOREIGN)
 
@@ -129,7 +128,7 @@ def _in_turn(tables: Sequence[Table], last: Mapping[TableRef, str]) -> list[Tabl
 def _each(
     one: Callable[[Table], tuple[SampledTable, int]], tables: Sequence[Table], connector: Connector, budget: Budget
 ) -> Iterator[tuple[SampledTable, int]]:
-    if connector.dialect in _ONE_AT_A_TIME or budget.concurrency < 2 or len(tables) < 2:
+    if budget.concurrency < 2 or len(tables) < 2:
         yield from map(one, tables)
         return
     with ThreadPoolExecutor(budget.concurrency, thread_name_prefix="ktx-profile") as pool:
