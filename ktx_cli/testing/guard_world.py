@@ -151,6 +151,7 @@ class PostgresWorld(World):
         )
 
         self._bystander = self._begin()
+        self._ended = 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -177,21 +178,22 @@ class PostgresWorld(World):
     def _database(self) -> dict[str, Any]:
         import psycopg
 
+        ended = self._ended_sessions()
         with psycopg.connect(self.server.url(self.name), autocommit=True) as session:
             found = {name: session.execute(sql.encode()).fetchall() for name, sql in _POSTGRES_STATE.items()}
-        return {**found, "bystander": self._ended_bystander()}
+        return {**found, "ended sessions": ended}
 
-    def _ended_bystander(self) -> str:
-        """Return how the other session was ended, and begin another in its place; empty where it lives."""
+    def _ended_sessions(self) -> int:
+        """Return how often the other session was ended; another one is begun in its place."""
         import psycopg
 
         try:
             self._bystander.execute("SELECT 1")
-        except psycopg.Error as error:
+        except psycopg.Error:
             self._bystander.close()
             self._bystander = self._begin()
-            return f"{error} {self._bystander.info.backend_pid}"
-        return ""
+            self._ended += 1
+        return self._ended
 
 
 _POSTGRES_STATE = {
