@@ -34,7 +34,7 @@ _ROW_FUNCTIONS: Final = frozenset(
     {"any_out", "anycompatible_out", "anycompatiblenonarray_out", "anyelement_out", "anynonarray_out", "hash_record"}
     | {"record_out", "record_send", "hash_record_extended"}
     | {"brin_summarize_new_values", "currval", "gin_clean_pending_list", "nextval", "querytree", "row_security_active"}
-    | {"setseed", "set_config", "ts_stat", "txid_status"}
+    | {"amvalidate", "plpgsql_validator", "set_config", "setseed", "ts_stat", "txid_status"}
 )
 """Functions off the list that take a row, or do more than compute and would take one through a cast of the database's
 own. `bernoulli`, `system` and the input and output functions of types take no row, and columns are named like them."""

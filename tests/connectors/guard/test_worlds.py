@@ -67,6 +67,8 @@ def test_a_change_of_a_duckdb_file_is_noticed(make_world: Make) -> None:
         "SELECT pg_reload_conf()",
         "SELECT pg_stat_reset()",
         "COMMENT ON TABLE orders IS 'x'",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bystander'",
+        "SELECT pg_stat_reset_shared('bgwriter')",
     ],
 )
 def test_a_change_of_a_postgres_database_is_noticed(make_world: Make, sql: str) -> None:
