@@ -57,10 +57,15 @@ def open_socket(host: str, port: int, seconds: float) -> socket.socket:
 
 
 @contextmanager
-def cut_after(link: socket.socket, seconds: float) -> Iterator[threading.Event]:
-    """Shut the connection when the block takes longer, whatever waits on it; the event tells that it was."""
-    # TLS takes the socket over under another object, so hold on to the connection itself.
-    twin = link.dup()
+def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.Event]:
+    """Shut the connection when the block takes longer, whatever waits on it; the event tells that it was.
+
+    `link` is its socket, or the file descriptor of a connection that another library reads.
+    """
+    # TLS takes the socket over under another object, so hold on to the connection itself. `socket.dup` would also make
+    # it block, on which libpq waits for data that never comes.
+    number = link if isinstance(link, int) else link.fileno()
+    twin = socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM)
     expired = threading.Event()
 
     def cut() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,10 +168,7 @@ class ServerConnector(base.BaseConnector, ABC):
         if number is None:
             yield
             return
-        with (
-            socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as link,
-            reaching.cut_after(link, base.STATEMENT_SECONDS + base.STOP_SECONDS) as expired,
-        ):
+        with reaching.cut_after(number, base.STATEMENT_SECONDS + base.STOP_SECONDS) as expired:
             try:
                 yield
             except (self._driver_error(), OSError):

@@ -149,3 +149,17 @@ def test_a_statement_that_mariadb_does_not_stop_costs_its_session(
         connector.query("SELECT SLEEP(4)")
     assert caught.value.code == "timeout"
     assert connector.query("SELECT 1").rows == ((1,),)
+
+
+@pytest.mark.parametrize(
+    "driver", [pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("mysql", marks=pytest.mark.mysql)]
+)
+def test_a_large_value_arrives_as_fast_as_before(
+    request: pytest.FixtureRequest, opened: Open, monkeypatch: pytest.MonkeyPatch, driver: str
+) -> None:
+    monkeypatch.setattr(base, "STATEMENT_SECONDS", 5)
+    fixture, database = {"postgres": ("postgres_server", "postgres"), "mysql": ("mariadb_server", "mysql")}[driver]
+    connector = opened(driver, url=request.getfixturevalue(fixture).url(database))
+    for _ in range(3):
+        ((value,),) = connector.query("SELECT repeat('x', 9000000) AS a").rows
+        assert len(value) == 9_000_000
