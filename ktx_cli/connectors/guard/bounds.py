@@ -41,6 +41,9 @@ _BUILDERS: Final[dict[str, str | int]] = {
     "rightpadutf8": 1,
     "reservoir_quantile": 2,
     "bitstring": 1,
+    "bit": 1,
+    "bpchar": 1,
+    "polygon": 0,
 }
 _MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
@@ -133,7 +136,7 @@ def _length(function: exp.Func, functions: FunctionList) -> int:
     """Return the number that says how long a text becomes, or how often it is repeated; 0 where it has a default."""
     where = _BUILDERS[_key(function)]
     listed = function.expressions
-    if isinstance(where, int) and where >= len(listed):
+    if (isinstance(where, int) and where >= len(listed)) or (_key(function) == "polygon" and len(listed) == 1):
         return 0
     size = _number(function.args.get(where) if isinstance(where, str) else listed[where])
     if size is None:
@@ -193,7 +196,8 @@ def _written(node: object) -> str | None:
 
 def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
     """Raise for a type that fills every value up to a length that is too large."""
-    name = getattr(kind.this, "name", "")
+    own = kind.args.get("kind")  # of a type that is written with its schema
+    name = getattr(kind.this, "name", "") if own is None else own.name.upper()
     if name not in _PADDED.get(functions.dialect, ()):
         return
     sizes = [_number(each.this) for each in kind.expressions]
