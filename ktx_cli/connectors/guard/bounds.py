@@ -45,7 +45,7 @@ _BUILDERS: Final[dict[str, str | int]] = {
     "bpchar": 1,
     "polygon": 0,
 }
-_MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_repeat", "arraywithconstant"})
+_MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_fill", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
 _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)|\{[^{}]*(\d{5,}|\{)")
 """A width in a template, `%99999s` or `{:>99999}`, or one that another value gives, `%*s` or `{:>{}}`."""
