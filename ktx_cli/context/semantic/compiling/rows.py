@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 
@@ -15,6 +16,13 @@ from ktx_cli.context.semantic.expressions.names import Expression, Name
 from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import Column, Source, Visibility
 from ktx_cli.core.text import listing
+
+_WITHOUT_OWN_VALUE: Final = (
+    *(exp.Placeholder, exp.Literal, exp.Boolean, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.Extract, exp.Var, exp.Lower, exp.Upper),
+)
+"""Nodes that say nothing where one of their columns says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +173,17 @@ class Rows:
                 raise unreachable(source.name, of, inner)
             return self._value(path.then(onward.edges), of.column)
 
-        return exp.paren(inner.bound(value), copy=False)
+        bound = exp.paren(inner.bound(value), copy=False)
+        if not path.edges or not _can_be_known(inner.tree):
+            return bound
+        return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)])
+
+    def _has_partner(self, path: Path) -> exp.Expr:
+        """Return the condition that a row has one at the end of a path: its value is missing there else."""
+        alias, far = self._alias(path), self.names.model.sources[path.end]
+        stored = [name for _, name in path.edges[-1].pairs if (found := far.column(name)) is None or found.expr is None]
+        name = next(iter(stored), path.edges[-1].pairs[0][1])
+        return exp.not_(exp.Is(this=self._key(far, name, alias), expression=exp.null()), copy=False)
 
     def _alias(self, path: Path) -> str:
         """Return the alias of a path's end, joining it and what is on the way."""
@@ -206,6 +224,11 @@ class Rows:
             return column(name if found is None else found.name, alias)
         inner = self.names.computed(source, found)
         return exp.paren(inner.bound(lambda of: self._key(source, of.column, alias)), copy=False)
+
+
+def _can_be_known(tree: exp.Expr) -> bool:
+    """Say whether an expression may have a value where all its columns have none, as `COALESCE(tier, 'none')` has."""
+    return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
 
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:

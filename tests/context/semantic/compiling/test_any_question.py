@@ -54,6 +54,7 @@ def _read_back(statement: CheckedStatement, dialect: str) -> exp.Select:
 @example({"measures": ["orders.orders"], "filters": ["orders.gift" + " AND orders.gift" * 600]}, "duckdb", {})
 @example({"measures": ["orders.orders"], "filters": ["(" * 200 + "orders.gift" + ")" * 200]}, "duckdb", {})
 @example({"measures": ["sum(orders.amount)" + " + 1" * 2000]}, "duckdb", {})
+@example({"measures": [], "dimensions": ["billed.name"]}, "duckdb", {})
 @example(
     {
         "measures": ["orders.revenue"],

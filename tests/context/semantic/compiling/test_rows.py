@@ -47,7 +47,11 @@ BILLED = '"shop"."regions" AS "billed" ON "orders"."billed_to" = "billed"."id"'
         (["customers.tier"], [CUSTOMERS], ['"customers"."tier"']),
         (["customers.tier", "customers.name"], [CUSTOMERS], ['"customers"."tier"', '"customers"."name"']),
         (["customers.regions.name"], [CUSTOMERS, REGIONS], ['"regions"."name"']),
-        (["customers.label"], [CUSTOMERS], ['(COALESCE("customers"."tier", \'none\'))']),
+        (
+            ["customers.label"],
+            [CUSTOMERS],
+            ['CASE WHEN NOT "customers"."id" IS NULL THEN (COALESCE("customers"."tier", \'none\')) END'],
+        ),
         (["billed.name = customers.name"], [BILLED, CUSTOMERS], ['"billed"."name" = "customers"."name"']),
         (["metric_time"], [], ['"orders"."placed_at"']),
     ],

@@ -3,9 +3,12 @@
 -- duckdb
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -15,9 +18,12 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -67,9 +73,12 @@ LIMIT 1001;
 -- sqlite
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -79,9 +88,12 @@ WITH "orders__1" AS (
   LEFT JOIN "regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -131,9 +143,12 @@ LIMIT 1001;
 -- postgres
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -143,9 +158,12 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -205,9 +223,12 @@ LIMIT 1001;
 -- mysql
 WITH `orders__1` AS (
   SELECT
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ) AS `d0`,
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END AS `d0`,
     `regions`.`name` AS `d1`,
     SUM(`orders`.`amount`) AS `m0`,
     COUNT(DISTINCT `orders`.`customer_id`) AS `m1`
@@ -217,9 +238,12 @@ WITH `orders__1` AS (
   LEFT JOIN `shop`.`regions` AS `regions`
     ON `customers`.`region_id` = `regions`.`id`
   GROUP BY
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ),
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END,
     `regions`.`name`
 ), `members` AS (
   SELECT DISTINCT
@@ -269,9 +293,12 @@ LIMIT 1001;
 -- snowflake
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -281,9 +308,12 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -333,9 +363,12 @@ LIMIT 1001;
 -- bigquery
 WITH `orders__1` AS (
   SELECT
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ) AS `d0`,
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END AS `d0`,
     `regions`.`name` AS `d1`,
     sum(`orders`.`amount`) AS `m0`,
     count(DISTINCT `orders`.`customer_id`) AS `m1`
@@ -345,9 +378,12 @@ WITH `orders__1` AS (
   LEFT JOIN `shop`.`regions` AS `regions`
     ON `customers`.`region_id` = `regions`.`id`
   GROUP BY
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ),
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END,
     `regions`.`name`
 ), `members` AS (
   SELECT DISTINCT
@@ -397,9 +433,12 @@ LIMIT 1001;
 -- tsql
 WITH [orders__1] AS (
   SELECT
-    (
-      COALESCE([customers].[tier], 'none')
-    ) AS [d0],
+    CASE
+      WHEN NOT [customers].[id] IS NULL
+      THEN (
+        COALESCE([customers].[tier], 'none')
+      )
+    END AS [d0],
     [regions].[name] AS [d1],
     SUM([orders].[amount]) AS [m0],
     COUNT(DISTINCT [orders].[customer_id]) AS [m1]
@@ -409,9 +448,12 @@ WITH [orders__1] AS (
   LEFT JOIN [shop].[regions] AS [regions]
     ON [customers].[region_id] = [regions].[id]
   GROUP BY
-    (
-      COALESCE([customers].[tier], 'none')
-    ),
+    CASE
+      WHEN NOT [customers].[id] IS NULL
+      THEN (
+        COALESCE([customers].[tier], 'none')
+      )
+    END,
     [regions].[name]
 ), [members] AS (
   SELECT DISTINCT
@@ -471,9 +513,14 @@ ORDER BY
 -- clickhouse
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT (
+        "customers"."id" IS NULL
+      )
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     sum("orders"."amount") AS "m0",
     count(DISTINCT "orders"."customer_id") AS "m1"
@@ -483,9 +530,14 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT (
+        "customers"."id" IS NULL
+      )
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -535,9 +587,12 @@ LIMIT 1001;
 -- redshift
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -547,9 +602,12 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
@@ -609,9 +667,12 @@ LIMIT 1001;
 -- databricks
 WITH `orders__1` AS (
   SELECT
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ) AS `d0`,
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END AS `d0`,
     `regions`.`name` AS `d1`,
     SUM(`orders`.`amount`) AS `m0`,
     COUNT(DISTINCT `orders`.`customer_id`) AS `m1`
@@ -621,9 +682,12 @@ WITH `orders__1` AS (
   LEFT JOIN `shop`.`regions` AS `regions`
     ON `customers`.`region_id` = `regions`.`id`
   GROUP BY
-    (
-      COALESCE(`customers`.`tier`, 'none')
-    ),
+    CASE
+      WHEN NOT `customers`.`id` IS NULL
+      THEN (
+        COALESCE(`customers`.`tier`, 'none')
+      )
+    END,
     `regions`.`name`
 ), `members` AS (
   SELECT DISTINCT
@@ -673,9 +737,12 @@ LIMIT 1001;
 -- trino
 WITH "orders__1" AS (
   SELECT
-    (
-      COALESCE("customers"."tier", 'none')
-    ) AS "d0",
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END AS "d0",
     "regions"."name" AS "d1",
     SUM("orders"."amount") AS "m0",
     COUNT(DISTINCT "orders"."customer_id") AS "m1"
@@ -685,9 +752,12 @@ WITH "orders__1" AS (
   LEFT JOIN "shop"."regions" AS "regions"
     ON "customers"."region_id" = "regions"."id"
   GROUP BY
-    (
-      COALESCE("customers"."tier", 'none')
-    ),
+    CASE
+      WHEN NOT "customers"."id" IS NULL
+      THEN (
+        COALESCE("customers"."tier", 'none')
+      )
+    END,
     "regions"."name"
 ), "members" AS (
   SELECT DISTINCT
