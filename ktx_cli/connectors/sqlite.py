@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -153,7 +154,7 @@ class SqliteConnector(IsolatedConnector):
 
     def _settings(self) -> Mapping[str, Any]:
         return {
-            "uri": f"file:{quote(str(self.path))}?mode=ro" + ("&immutable=1" if self._immutable else ""),
+            "uri": f"file:{quote(os.fsencode(self.path))}?mode=ro" + ("&immutable=1" if self._immutable else ""),
             "busy": BUSY_SECONDS,
             "limits": list(_LIMITS.items()),
             "actions": sorted(_READING_ACTIONS),

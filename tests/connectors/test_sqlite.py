@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -133,6 +134,12 @@ def test_a_file_that_vanishes(tmp_path: Path, opened: Open) -> None:
     path.unlink()
     with pytest.raises(SourceError, match="gone"):
         connector.query("SELECT a FROM t")
+
+
+def test_a_file_whose_name_is_not_utf8(tmp_path: Path, opened: Open) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9 %3f.db")
+    write(path, "CREATE TABLE t (x)", "INSERT INTO t VALUES (1)")
+    assert opened("sqlite", path=str(path)).query("SELECT x FROM t").rows == ((1,),)
 
 
 def test_an_empty_file_is_an_empty_database(tmp_path: Path, opened: Open) -> None:

@@ -41,7 +41,8 @@ _FREE: Final = frozenset(
 _RESEMBLES: Final = re.compile(r"polic|visib|hidd?en|\bhide|overrid|access_filter|row_(filter|level|access|security)")
 _MEANT: Final = (VISIBILITY, POLICIES, "policy", "column_overrides", "exclude_columns", "hidden")
 _ALIKE: Final = 0.75
-_KEY: Final = re.compile(r"([A-Za-z][\w -]*)[\"']?[ \t]*:[ \t]*([^\r\n]*)")
+_KEY: Final = re.compile(r"([A-Za-z][\w -]{0,60})[\"']?\s{0,20}:(?=[ \t]*([^\r\n]{0,80}))")
+"""A key and what follows it on its line, where other keys may stand: `{name: salary, visibility: hidden`."""
 _STRICT: Final = frozenset(("hidden", "internal"))
 
 
