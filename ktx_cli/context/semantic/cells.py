@@ -27,7 +27,9 @@ from ktx_cli.context.semantic.expressions.aggregates import distinct_columns, wi
 from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
 from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import SemiAdditive
+from ktx_cli.context.semantic.planning.axis import reader
 from ktx_cli.context.semantic.planning.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment
+from ktx_cli.context.semantic.planning.ranges import instant
 from ktx_cli.context.semantic.probing import is_over_time
 from ktx_cli.context.semantic.stretches import (
     Ends,
@@ -89,6 +91,7 @@ class Cells:
         self._build = build
         self._run = run
         self._calendars: dict[tuple[str, str, str], Days | None] = {}
+        self._ranges: dict[tuple[str, str, str], Ends | None] = {}
         self.unplaced: dict[int, str] = {}
 
     def row(self, keys: tuple[Any, ...], outputs: Sequence[Output]) -> tuple[dict[str, Any], dict[int, Any]]:
@@ -148,7 +151,7 @@ class Cells:
             rows, axis, dimensions, _ = self._seen_from(build, leaf, keys)
             if axis is None or not any(axis.is_on(each.expression) for each, _ in dimensions):
                 return False
-            filters, asked = _without_ranges(axis, build.plan.filters, build.plan.time_range)
+            filters, asked = self._without_ranges(rows, treatment, axis, build.plan.filters)
             conditions = self._in_stretch(rows, treatment, axis, dimensions, asked)
             conditions += row_conditions(rows, build.plan, filters)
             count = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*conditions, copy=False)
@@ -166,7 +169,7 @@ class Cells:
         if is_over_time(leaf):
             asked: Ends = (None, None)
             if axis is not None:
-                filters, asked = _without_ranges(axis, filters, plan.time_range)
+                filters, asked = self._without_ranges(rows, leaf.treatment, axis, filters)
             conditions += self._in_stretch(rows, leaf.treatment, axis, others, asked)
             others = [each for each in others if axis is None or not axis.is_on(each[0].expression)]
         elif plan.time_range is not None:
@@ -221,6 +224,53 @@ class Cells:
             return []
         return [in_range(rows, TimeRange(over, found.start, found.end))]
 
+    def _without_ranges(
+        self, rows: Lookups, treatment: Treatment, axis: TimeAxis, filters: Sequence[RowFilter]
+    ) -> tuple[list[RowFilter], Ends]:
+        """Return the conditions on rows, and the ends of the time range with those of conditions that say the same.
+
+        Conditions that no moment meets together hold for each row.
+        """
+        kept: list[RowFilter] = []
+        asked = ends = axis.ends(rows.build.plan.time_range)
+        for each in filters:
+            found = self._ends_of(rows, treatment, axis, each.expression)
+            if found is None:
+                kept.append(each)
+            else:
+                ends = both(ends, found)
+        first, last = (None if each is None else instant(each) for each in ends)
+        return (list(filters), asked) if first and last and first >= last else (kept, ends)
+
+    def _ends_of(self, rows: Lookups, treatment: Treatment, axis: TimeAxis, condition: Expression) -> Ends | None:
+        """Return the ends of `time >= '2025-01-01'`, of a year and the like, which count as a time range.
+
+        How planning reads the condition is held against the rows: the condition and the stretch must keep the same
+        ones. None for any other condition, which keeps rows as all others do.
+        """
+        key = (rows.fact.name, str(axis.over), condition.text)
+        if key not in self._ranges:
+            times = reader(rows.names, rows.build.plan, rows.fact.name, axis.over, treatment.time)
+            found = times.bounds(condition)
+            own = found is not None and times.reads_only_own(condition)
+            right = found is None or not own or self._keeps_the_same(rows.fact.name, rows.time, axis, condition, found)
+            self._ranges[key] = found if right else None
+        return self._ranges[key]
+
+    def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
+        """Say whether a condition is true of the rows in a stretch of time, and of no others."""
+        rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
+        known = exp.Not(this=exp.Is(this=rows.bind(over), expression=exp.null()))
+        within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
+        true = exp.paren(rows.bind(condition), copy=False)
+        both_true = exp.and_(true.copy(), within.copy())
+        counts = [
+            exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))]), big_int=True)
+            for each in (true, within, both_true)
+        ]
+        (found,) = self._run(rows.build.with_queries(rows.select(counts)).sql(rows.build.dialect)).rows
+        return len({int(each) for each in found}) == 1
+
     def _find_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
         """Return the first and the last day on which a calendar has a value, None where other days lie between."""
         key = (str(edge), expression.text, repr(value))
@@ -274,20 +324,6 @@ def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
         if own is not None:
             times.append(Name((), own.column))
     return default if default in times or len(set(times)) != 1 else times[0]
-
-
-def _without_ranges(
-    axis: TimeAxis, filters: Sequence[RowFilter], time_range: TimeRange | None
-) -> tuple[list[RowFilter], Ends]:
-    """Return the conditions on rows, and the ends of the time range; a comparison of the time alone is one, too."""
-    kept, ends = [], axis.ends(time_range)
-    for each in filters:
-        found = axis.ends_of(each.expression)
-        if found is None:
-            kept.append(each)
-        else:
-            ends = both(ends, found)
-    return kept, ends
 
 
 def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:

@@ -1,7 +1,7 @@
 """The stretch of time a number is about, worked out in Python: what `verifying` holds the SQL against.
 
 The rules are those of docs/concepts/semantic-layer.md, written down a second time: nothing here asks the compiler how
-it reads the time of a question.
+it reads the periods of a question.
 """
 
 from __future__ import annotations
@@ -196,35 +196,6 @@ class TimeAxis:
             raise NotPlacedError(f"the time range is on `{asked.expression.text}`, not on `{self.over}`")
         return asked.start, asked.end
 
-    def ends_of(self, condition: Expression) -> Ends | None:
-        """Return the ends of `time >= '2025-01-01'` and the like, which counts as a time range.
-
-        None for any other condition, which keeps rows as all others do.
-        """
-        if not self.is_on(condition) or len(condition.names) > 1 or not self._is_time(condition.names[0], condition):
-            return None
-        tree, (_, column) = condition.tree, self._column(condition)
-        clock = self._rows.build.clock(column)
-        by_day = column is not None and column.is_date
-        if not isinstance(tree, exp.Binary | exp.Between) or not isinstance(tree.this, exp.Placeholder):
-            return None
-        if not (by_day or clock.source == clock.target):
-            return None
-        if isinstance(tree, exp.Between):
-            low, high = _written(tree.args["low"]), _written(tree.args["high"])
-            return None if low is None or high is None else (low, _behind(high, by_day))
-        value = _written(tree.expression)
-        if value is None:
-            return None
-        ends: dict[type[exp.Expr], Ends] = {
-            exp.GTE: (value, None),
-            exp.GT: (_behind(value, by_day), None),
-            exp.LT: (None, value),
-            exp.LTE: (None, _behind(value, by_day)),
-            exp.EQ: (value, _behind(value, by_day)),
-        }
-        return ends.get(type(tree))
-
     def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
         """Return what the time dimensions of a row denote together, None where there are none.
 
@@ -357,21 +328,6 @@ def _of_far_side(expression: Expression) -> Expression:
     """Return an expression over the columns of a calendar as one of the calendar itself."""
     names = tuple(Name((), each.column) for each in expression.names)
     return Expression(expression.tree, names, None, expression.text)
-
-
-def _written(tree: exp.Expr) -> datetime | None:
-    """Return the moment a literal says, None for what is no literal of a time."""
-    value = _bare(tree)
-    if not isinstance(value, exp.Literal) or not value.is_string:
-        return None
-    try:
-        return datetime.fromisoformat(value.name)
-    except ValueError:
-        return None
-
-
-def _behind(value: datetime, by_day: bool) -> datetime:
-    return later(value, 1, DAY) if by_day else value + _MOMENT
 
 
 def _bare(tree: exp.Expr) -> exp.Expr:

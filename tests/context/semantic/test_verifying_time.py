@@ -20,9 +20,12 @@ from ktx_cli.connectors.port import ConnectionSpec, Connector
 from ktx_cli.connectors.registry import connect
 from ktx_cli.context.semantic.asking import compile_query
 from ktx_cli.context.semantic.compiling.build import Build
+from ktx_cli.context.semantic.expressions.names import Expression
 from ktx_cli.context.semantic.loading import load_model
 from ktx_cli.context.semantic.model import CalendarSettings, Cumulative, Model
+from ktx_cli.context.semantic.planning.axis import TimeReader
 from ktx_cli.context.semantic.planning.plan import Treatment
+from ktx_cli.context.semantic.planning.ranges import Bounds
 from ktx_cli.context.semantic.verifying import Verified, verify
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.servers import PostgresServer
@@ -71,6 +74,7 @@ def model(folder: Path, engine: str) -> Model:
                 column("n", "number"),
                 column("kind", "string"),
                 column("again", "time", expr=TODAY[engine], natural_granularity="day"),
+                column("day_year", "number", expr="extract(year FROM day)"),
             ],
             "joins": [{"to": "cal", "on": "day = cal.d", "relationship": "many_to_one"}],
             "measures": [
@@ -81,6 +85,12 @@ def model(folder: Path, engine: str) -> Model:
                 measure("before", offset="1 month"),
                 {"name": "days", "expr": "count(*)", "cumulative": {}},
             ],
+        },
+        {
+            "name": "moments",
+            "table": f"{SCHEMAS[engine]}daily",
+            "columns": [column("day", "time"), column("n", "number")],
+            "measures": [measure("so_far", cumulative={})],
         },
         {
             "name": "cal",
@@ -138,6 +148,12 @@ def ask(measure: str, *dimensions: Any, **more: Any) -> dict[str, Any]:
     return {"measures": [f"daily.{measure}"], "dimensions": list(dimensions), **more}
 
 
+def moments(condition: str) -> dict[str, Any]:
+    """Ask for running values by month of the times that nothing says are dates."""
+    by_month = [by("moments.day", "month")]
+    return {"measures": ["moments.so_far"], "dimensions": by_month, "filters": [condition]}
+
+
 YEAR, MONTH, QUARTER, WEEK, DAY = (by("daily.day", each) for each in ("year", "month", "quarter", "week", "day"))
 SINCE = {"time_range": {"start": "2024-01-05", "field": "daily.day"}}
 TWO_MONTHS = {"time_range": {"start": "2024-01-01", "end": "2024-03-01"}, "comparison": "1 month"}
@@ -186,7 +202,31 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
         BY_MONTH[1:3],
         [(JANUARY, 35), (FEBRUARY, 36)],
     ),
-    # Any other filter limits both.
+    # So is a year or a month of it, and a literal in front.
+    (
+        ask("so_far", MONTH, filters=["extract(year FROM daily.day) = 2024"]),
+        BY_MONTH[1:],
+        [(JANUARY, 38), (MARCH, 139)],
+    ),
+    (ask("so_far", MONTH, filters=["daily.day_year >= 2024"]), BY_MONTH[1:], [(JANUARY, 38), (MARCH, 139)]),
+    (ask("so_far", MONTH, filters=["date_trunc('month', daily.day) >= '2024-02-01'"]), BY_MONTH[2:], [(FEBRUARY, 1)]),
+    (ask("so_far", DAY, filters=["'2024-01-05' <= daily.day"]), BY_DAY[3:], [(on("2024-01-05"), 25)]),
+    (
+        ask("so_far", MONTH, filters=["daily.day BETWEEN '2024-01-05' AND '2024-02-03'"]),
+        BY_MONTH[1:3],
+        [(FEBRUARY, 26)],
+    ),
+    (
+        {**ask("t", MONTH, filters=["extract(year FROM daily.day) = 2024"]), "comparison": "1 month"},
+        [(JANUARY, 38, 7, 31, 3100 / 7), (FEBRUARY, 1, 38, -37, -3700 / 38)],
+        [(JANUARY, 38, None, None, None)],
+    ),
+    # Any other filter limits both; so do ends within a second, of times that may have parts of one.
+    (moments("moments.day > '2024-01-02'"), [(JANUARY, 35), (MARCH, 136)], [(JANUARY, 45)]),
+    (moments("moments.day <= '2024-01-04'"), [(DECEMBER, 7), (JANUARY, 20)], [(JANUARY, 13)]),
+    (moments("moments.day BETWEEN '2024-01-04' AND '2024-02-03'"), [(JANUARY, 35), (FEBRUARY, 36)], [(JANUARY, 45)]),
+    (moments("extract(month FROM moments.day) = 3"), [(MARCH, 100)], [(MARCH, 146)]),
+    (moments("extract(year FROM moments.day) = 2024"), [(JANUARY, 45), (MARCH, 146)], [(JANUARY, 38)]),
     (ask("so_far", MONTH, filters=["daily.kind = 'a'"]), [(JANUARY, 28), (MARCH, 128)], [(JANUARY, 45), (MARCH, 146)]),
     (
         ask("so_far", MONTH, "daily.kind"),
@@ -243,3 +283,17 @@ def test_what_is_no_period_is_not_verified_and_said_so(world: tuple[Model, Conne
     with_gaps = running_by(world, "cal.mo % 2", [(0, 1), (1, 2)])
     assert (with_gaps.rows, with_gaps.numbers, with_gaps.mismatches) == (0, 0, ())
     assert "does not say periods" in with_gaps.skipped["t"]
+
+
+def test_a_stretch_that_keeps_other_rows_than_its_condition_is_no_time_range(
+    world: tuple[Model, Connector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = TimeReader.bounds
+
+    def too_short(self: TimeReader, condition: Expression) -> Bounds | None:
+        return None if right(self, condition) is None else (FEBRUARY, None)
+
+    monkeypatch.setattr(TimeReader, "bounds", too_short)
+    query = ask("so_far", MONTH, filters=["extract(year FROM daily.day) = 2024"])
+    found = verified(world, query, BY_MONTH[2:])
+    assert [(each.row, each.verified) for each in found.mismatches] == [((FEBRUARY,), 39), ((MARCH,), 139)]

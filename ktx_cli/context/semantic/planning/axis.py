@@ -136,6 +136,11 @@ class TimeReader:
         bounds = bounds_of(tree, self._settings, is_date=self.is_date or not own)
         return None if self._is_shifted and bounds != (None, None) else bounds
 
+    def reads_only_own(self, expression: Expression) -> bool:
+        """Say whether an expression reads the column of the time and nothing else, no calendar either."""
+        found = self.taken_apart(expression)
+        return found is not None and set(found[1]) == {self._time}
+
     def is_itself(self, expression: Expression) -> bool:
         """Say whether an expression is the time, as it is."""
         found = self.taken_apart(expression)
