@@ -51,7 +51,7 @@ def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
         "filters": values["filter"],
         "segments": values["segment"],
         "having": values["having"],
-        "order_by": [_order(each) for each in values["order_by"] or ()],
+        "order_by": values["order_by"],
     }
     return {key: list(each) for key, each in found.items() if each}
 
@@ -68,13 +68,6 @@ def _dimension(text: str) -> Any:
 
     field, grain = with_grain(text)
     return text if grain is None else {"field": field, "granularity": grain}
-
-
-def _order(text: str) -> Any:
-    field, colon, direction = text.rpartition(":")
-    if colon and direction.lower() in ("asc", "desc"):
-        return {"field": field, "direction": direction.lower()}
-    return text
 
 
 def _list(query: Mapping[str, Any], key: str) -> Sequence[Any]:

@@ -151,6 +151,8 @@ class Graph:
         for many in (False, True):
             for exact in (True, False):
                 found = found or self._cheapest(start, hops, many=many, exact=exact)
+        if len(found) > 1 and via:  # `order_date` means the join without an alias rather than a role on that column
+            found = [each for each in found if set(via) <= {edge.labels[0] for edge in each.edges}] or found
         if len(found) > 1:
             raise _ambiguous_path(start, hops, found)
         if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -21,6 +22,9 @@ LONGEST: Final = 10_000
 
 MOST_ITEMS: Final = 200
 """How many measures, dimensions or conditions one question may have."""
+
+_DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
+"""What to sort by and in which direction: `revenue desc`, or `revenue:desc` as on the command line."""
 
 _Item = TypeVar("_Item")
 
@@ -169,10 +173,8 @@ def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:
 def _order(value: Any, key: str) -> tuple[AskedOrder, ...]:
     def read(item: Any, where: str) -> AskedOrder:
         if isinstance(item, str):
-            words = item.split()
-            if len(words) > 1 and words[-1].lower() in ("asc", "desc"):
-                return AskedOrder(" ".join(words[:-1]), words[-1].lower() == "desc")
-            return AskedOrder(_text(item, where))
+            found = _DIRECTION.fullmatch(_text(item, where))
+            return AskedOrder(item.strip()) if found is None else AskedOrder(found[1], found[2].lower() == "desc")
         found = _texts(item, where, ("field", "direction"), "field")
         direction = found.get("direction") or "asc"
         if direction.lower() not in ("asc", "desc"):

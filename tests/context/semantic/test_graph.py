@@ -41,6 +41,7 @@ CHAIN = ("lines > orders", "orders > customers", "customers > regions")
 STAR = (*CHAIN, "lines > products", "tickets > customers")
 ROLES = ("orders.billed_id > regions as billed", "orders.sent_id > regions as sent", "regions > countries")
 DIAMOND = ("orders > customers", "orders > shops", "customers > regions", "shops > regions")
+DAYS = ("orders.placed > days", "orders.due > days", "orders.placed > days as ordered")
 ENDS = ("orders.origin > ports as origin", "orders.goal > ports as goal", "ports > countries", "orders > countries")
 
 
@@ -66,6 +67,8 @@ ENDS = ("orders.origin > ports as origin", "orders.goal > ports as goal", "ports
         (DIAMOND, "orders", ("shops", "regions"), (), "orders -> shops -> regions"),
         (ENDS, "orders", ("countries",), (), "orders -> countries"),
         (ENDS, "orders", ("countries",), ("origin",), "orders -> ports (origin) -> countries"),
+        (DAYS, "orders", ("days",), ("placed",), "orders -> days"),
+        (DAYS, "orders", ("days",), ("ordered",), "orders -> days (ordered)"),
         (("a - b", "b > c"), "a", ("c",), (), "a -> b -> c"),
         (("a - b", "b > c"), "b", ("a",), (), "b -> a"),
         (("customers < orders",), "orders", ("customers",), (), "orders -> customers"),
@@ -84,6 +87,7 @@ def test_the_path_that_is_taken(
     [
         (DIAMOND, "orders", ("regions",), ["customers_id", "shops_id"]),
         (ROLES, "orders", ("regions",), ["billed", "sent"]),
+        (DAYS, "orders", ("days",), ["due", "placed"]),
         (ROLES, "orders", ("countries",), ["billed", "sent"]),
         ((*DIAMOND, "regions > countries"), "orders", ("countries",), ["customers_id", "shops_id"]),
         (("a.x > b as one", "a.y > b as two", "b.z > c as far"), "a", ("far",), ["one", "two"]),

@@ -59,6 +59,11 @@ M = {"measures": ["m"]}
         ),
         (M | {"order_by": [{"field": "a", "direction": "DESC"}]}, "order_by", (AskedOrder("a", True),)),
         (M | {"order_by": ["desc"]}, "order_by", (AskedOrder("desc"),)),
+        (
+            M | {"order_by": ["a:desc", "b:month:ASC", "c:month desc", "d:month"]},
+            "order_by",
+            (AskedOrder("a", True), AskedOrder("b:month"), AskedOrder("c:month", True), AskedOrder("d:month")),
+        ),
         (M | {"limit": 0}, "limit", 0),
         (M | {"limit": MOST_ROWS}, "limit", MOST_ROWS),
         (M, "limit", 1000),

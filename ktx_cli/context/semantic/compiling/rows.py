@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -147,18 +149,40 @@ class Rows:
         if self.time is None:
             raise SemanticError(
                 f"`{self.fact.name}` has no time of its own for metric_time",
-                hint=f"name one{self._times()}: `field` of the time range, a dimension in place of metric_time; or say"
-                f" `default_time_dimension: COLUMN` in the file of {self.fact.name}",
+                hint=self._other_times(),
                 code="unreachable",
                 details={"fact": self.fact.name},
             )
         return self.time
 
-    def _times(self) -> str:
-        """Return the fact's times that a question may name, as words in brackets."""
-        times = (each for each in self.fact.columns.values() if each.type is SemanticType.TIME)
-        public = [each.name for each in times if self.names.visibility(self.fact, each) is Visibility.PUBLIC]
-        return f" ({listing(f'{self.fact.name}.{name}' for name in public)})" if public else ""
+    def _other_times(self) -> str:
+        """Return what to say in place of metric_time: times a question may name, those of joined sources last."""
+        own, plan = self._public_times(self.fact), self.build.plan
+        asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
+        grouped = any(_is_metric_time(each.expression) for each in plan.dimensions)
+        place = "as `field` of the time range" if asked else ""
+        place += " and " if asked and grouped else ""
+        place += "as a dimension, in place of metric_time" if grouped else "" if asked else "in place of metric_time"
+        default = f"; or say `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
+        times = own or self._joined_times()
+        return f"name a time{f' ({listing(times)})' if times else ''} {place}{default}"
+
+    def _joined_times(self) -> list[str]:
+        """Return the times of the nearest sources that the fact has one row of."""
+        near: dict[int, list[str]] = defaultdict(list)
+        for each in self.names.model.sources.values():
+            times = self._public_times(each)
+            if not times or each is self.fact or not self.names.graph.reaches(self.fact.name, each.name):
+                continue
+            with contextlib.suppress(SemanticError):  # several paths lead there: none can be named in short
+                path = self.names.graph.path(self.fact.name, (each.name,))
+                near[0 if path is None else len(path.edges)] += times
+        return near[min(near)] if near else []
+
+    def _public_times(self, source: Source) -> list[str]:
+        times = (each for each in source.columns.values() if each.type is SemanticType.TIME)
+        public = (each.name for each in times if self.names.visibility(source, each) is Visibility.PUBLIC)
+        return [f"{source.name}.{name}" for name in public]
 
     def _value(self, path: Path, name: str) -> exp.Expr:
         source = self.names.model.sources[path.end]
@@ -229,6 +253,10 @@ class Rows:
 def _can_be_known(tree: exp.Expr) -> bool:
     """Say whether an expression may have a value where all its columns have none, as `COALESCE(tier, 'none')` has."""
     return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
+
+
+def _is_metric_time(expression: Expression) -> bool:
+    return any(each.is_metric_time for each in expression.names)
 
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:

@@ -32,7 +32,7 @@ from ktx_cli.context.semantic.planning.plan import (
     Treatment,
 )
 from ktx_cli.context.semantic.planning.ranges import asked_range, length, lines_up
-from ktx_cli.context.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query
+from ktx_cli.context.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query, with_grain
 from ktx_cli.context.semantic.time import parse_span
 from ktx_cli.core.text import listing
 
@@ -373,14 +373,28 @@ class Planner:
         return None
 
     def _order(self, asked: AskedOrder, measures: Measures) -> Order:
-        tree = self._of_answer((asked.field,))
-        if tree is None:
-            parts = self._plain_reference(asked.field)
-            tree = None if parts is None else self._of_answer(parts)
+        tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
             known = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
             raise unknown("column of the answer to sort by:", asked.field, known)
         return Order(tree.unnest(), asked.descending)
+
+    def _of_reference(self, text: str) -> exp.Expr | None:
+        """Return what a column means among the answer's columns; `orders.placed_at:month` is the one of that grain."""
+        field, grain = with_grain(text)
+        parts = self._plain_reference(field)
+        found = self._of_answer(parts) if parts is not None and grain is None else None
+        if found is not None:
+            return found
+        written = {field.casefold(), ".".join(parts or ()).casefold()}
+        matches = [
+            index
+            for index, each in enumerate(self._dimensions)
+            if grain in (None, each.grain)
+            and each.column is not None
+            and written & {each.asked.casefold(), str(each.column).casefold(), each.column.column.casefold()}
+        ]
+        return placeholder(-1 - matches[0]) if len(matches) == 1 else None
 
     def _time(self, parts: Sequence[str], text: str) -> Name:
         """Return the name of a column of times."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -127,9 +129,29 @@ def test_rows_without_a_key_cannot_be_told_apart() -> None:
     assert (caught.value.code, "grain: [...]" in (caught.value.hint or "")) == ("grain", True)
 
 
-def test_a_fact_without_a_time_has_no_metric_time() -> None:
-    found = rows()
-    found.time = None
+@pytest.mark.table(
+    ("question", "hint"),
+    [
+        (
+            {"measures": ["orders.orders"], "dimensions": ["metric_time"]},
+            "name a time (orders.placed_at, orders.shipped_on) as a dimension, in place of metric_time; or say"
+            " `default_time_dimension: COLUMN` in the file of orders",
+        ),
+        (
+            {"measures": ["orders.orders"], "time_range": {"start": "2024-01-01"}},
+            "name a time (orders.placed_at, orders.shipped_on) as `field` of the time range; or say"
+            " `default_time_dimension: COLUMN` in the file of orders",
+        ),
+        (
+            {"measures": ["lines.pieces"], "dimensions": ["metric_time"]},
+            "name a time (orders.placed_at, orders.shipped_on) as a dimension, in place of metric_time",
+        ),
+    ],
+)
+def test_a_fact_without_a_time_has_no_metric_time(question: dict[str, Any], hint: str) -> None:
+    model = shop_model()
+    orders = replace(model.sources["orders"], time_column=None)
+    model = replace(model, sources={**model.sources, "orders": orders})
     with pytest.raises(SemanticError, match="no time of its own") as caught:
-        found.bind(asked(found, "metric_time"))
-    assert "name one (orders.placed_at, orders.shipped_on): `field` of the time range" in (caught.value.hint or "")
+        compile_query(model, question, now=datetime(2024, 5, 1))
+    assert caught.value.hint == hint

@@ -156,3 +156,26 @@ def test_leaves_inside_of_others_are_no_part_of_the_answer() -> None:
     plan = planned({"measures": ["orders.mean_of_customers"]})
     assert len(plan.leaves) == 2
     assert [plan.leaves[number].nested is not None for number in plan.wanted] == [True]
+
+
+@pytest.mark.table(
+    ("field", "number"),
+    [
+        ("orders.placed_at:month", 0),
+        ("placed_at:quarter", 1),
+        ("Orders.placed_at:QUARTER", None),
+        ("orders.placed_at:year", None),
+        ("orders.placed_at", 0),
+        ("placed_at", None),
+        ("placed_at_quarter", 1),
+    ],
+)
+def test_a_time_is_sorted_by_as_it_was_asked(field: str, number: int | None) -> None:
+    quarter = {"field": "orders.placed_at", "granularity": "quarter"}
+    query = of_orders(dimensions=[MONTH, quarter], order_by=[f"{field} desc"])
+    if number is None:
+        with pytest.raises(SemanticError, match="to sort by"):
+            planned(query)
+        return
+    (found,) = planned(query).order
+    assert (int(found.tree.name), found.descending) == (-1 - number, True)
