@@ -1,9 +1,20 @@
-"""Members without facts under filters over rows they have several of."""
+"""Members without facts under filters over rows they have several of, and under a time range on their time."""
 
-from tests.semantic_oracle.cases.base import Case
+from collections import Counter
+from datetime import date
+
+from tests.semantic_oracle.cases.axis_worlds import SHOP as TIMED
+from tests.semantic_oracle.cases.base import Case, grouped
 from tests.semantic_oracle.cases.shop import SHOP
+from tests.semantic_oracle.cases.visits import DATES, ROWS, VISITS
 
 BY_NAME = {"measures": ["orders.revenue", "orders.order_count"], "dimensions": ["customers.name"]}
+VISITS_BY_DAY = Counter(row["day"] for row in ROWS)
+
+
+def within(start: str, end: str, field: str | None = None) -> dict[str, object]:
+    return {"time_range": {"start": start, "end": end} | ({} if field is None else {"field": field})}
+
 
 CASES = [
     Case(
@@ -99,5 +110,50 @@ CASES = [
         },
         [("Bob", "kitchen", 2), ("Bob", "office", 0), (None, "office", 1), (None, "kitchen", 1)],
         "each group of members has its own filters",
+    ),
+    Case(
+        "member-range-on-their-time",
+        SHOP,
+        {"measures": ["items.sales"], "dimensions": [grouped("orders.ordered_at", "month")]}
+        | within("2024-02-01", "2024-04-01", "orders.ordered_at"),
+        [(date(2024, 2, 1), 225), (date(2024, 3, 1), 500)],
+        "no month outside of the range is listed",
+    ),
+    Case(
+        "member-range-beside-the-members",
+        SHOP,
+        {"measures": ["items.sales"], "dimensions": ["orders.status"]}
+        | within("2024-03-01", "2024-04-01", "orders.ordered_at"),
+        [("paid", None), ("open", 500)],
+        "of March there is a paid order without items; void orders are of February",
+    ),
+    Case(
+        "member-range-two-facts",
+        SHOP,
+        {"measures": ["orders.order_count", "tickets.ticket_count"], "dimensions": ["customers.name"]}
+        | within("2024-01-01", "2024-02-01", "customers.signup"),
+        [("Ann", 2, 2), ("Bob", 2, 0)],
+        "customers of January, for both facts",
+    ),
+    Case(
+        "member-range-of-the-fact",
+        SHOP,
+        {"measures": ["orders.order_count"], "dimensions": ["customers.name"]} | within("2024-03-01", "2024-04-01"),
+        [("Ann", 0), ("Bob", 0), ("Cid", 0), ("Dee", 0), (None, 2)],
+        "when orders were made takes no customer away",
+    ),
+    Case(
+        "member-range-on-a-calendar",
+        VISITS,
+        {"measures": ["visits.visits_made"], "dimensions": ["dates.d"]} | within("2023-07-20", "2023-09-10"),
+        [(day, VISITS_BY_DAY[day]) for day in DATES if date(2023, 7, 20) <= day < date(2023, 9, 10)],
+        "a calendar joined by the time has the days of the range alone",
+    ),
+    Case(
+        "member-range-on-a-calendar-of-a-computed-day",
+        TIMED,
+        {"measures": ["orders.Revenue"], "dimensions": ["cal.tag"]} | within("2024-01-01", "2024-01-03"),
+        [("early", 30)],
+        "no day of the range is late",
     ),
 ]

@@ -92,6 +92,10 @@ class Frame:
             return None, None
         return self.question.range
 
+    def range_place(self) -> Place | None:
+        """Return the column the time range is on."""
+        return None if self._range is None else self._range.place
+
     def holds_on(self, row: Row, column: str) -> bool:
         """Whether a row meets the filters that read that column alone, or a calendar joined by it."""
         routed = [(each, paths) for each, paths in self._where if self._reads_alone(each, column)]

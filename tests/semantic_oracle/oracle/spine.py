@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import product
 from typing import Any
 
 from tests.semantic_oracle.oracle.errors import OracleError
-from tests.semantic_oracle.oracle.frames import Frame
+from tests.semantic_oracle.oracle.frames import Column, Frame
 from tests.semantic_oracle.oracle.measuring import Key, Measuring
-from tests.semantic_oracle.oracle.model import Path
+from tests.semantic_oracle.oracle.model import Edge, Path
+from tests.semantic_oracle.oracle.naming import Place
 from tests.semantic_oracle.oracle.nodes import Ref, walk
+from tests.semantic_oracle.oracle.parsing import parse
 from tests.semantic_oracle.oracle.question import Filter
+from tests.semantic_oracle.oracle.slices import Window
 
 Members = dict[int, Any]
 """Values by the dimension's place."""
@@ -75,15 +79,54 @@ class Spine:
         """Return the members the rows of a path's end have, after the conditions wholly behind it."""
         columns = {place: self.frame.columns[place] for place in places}
         filters = [each for each in self.question.filters if self._is_behind(each, root)]
+        asked = self._range_column(root)
         paths = {c.place.path for c in columns.values()} | {p for each in filters for p in self._filter_paths(each)}
+        paths |= set() if asked is None else {asked.place.path}
         tails = {path: path[len(root) :] for path in paths}
         found = []
         for row in self.frame.world.rows(_end(root) or self.frame.fact):
             for joined in self.frame.world.joined(row, tails.values()):
                 seen = {path: joined[tail] for path, tail in tails.items()}
+                if asked is not None and not self._in_range(self.frame.read(seen, asked).moment):
+                    continue
                 if all(self.frame.holds(seen, each) for each in filters):
                     found.append({place: self.frame.read(seen, column).value for place, column in columns.items()})
         return found
+
+    def _in_range(self, moment: datetime | None) -> bool:
+        return Window(*(self.question.range or (None, None))).holds(moment)
+
+    def _range_column(self, root: Path) -> Column | None:
+        """Return the time range's column among the members: behind them, or the key of a calendar joined by it."""
+        if self.question.range is None or not root:
+            return None
+        place, steps = self._reached_from(root)
+        found: set[tuple[Path, str, str] | None] = set()
+        for frame in self.frames:
+            own = frame.columns[place].place.path
+            own, at = own[: len(own) - steps], frame.range_place()
+            if at is not None and at.path[: len(own)] == own:
+                found.add((at.path[len(own) :], at.source, at.column))
+            elif at is not None and at.path == own[:-1] and self._is_day_of(own[-1], at):
+                found.add(((), own[-1].target, own[-1].pairs[0][1]))
+            else:
+                found.add(None)
+        one = found.pop()
+        return None if found or one is None else Column(Place(root + one[0], one[1], one[2]), "second")
+
+    def _is_day_of(self, edge: Edge, time: Place) -> bool:
+        """Whether a table is joined by a time, or by a column computed of it alone."""
+        if len(edge.pairs) != 1 or not edge.one:
+            return False
+        near = edge.pairs[0][0]
+        text = self.frame.world.model.sources[time.source].columns[near].get("expr")
+        refs = [] if text is None else [node for node in walk(parse(text)) if isinstance(node, Ref)]
+        return near == time.column or (bool(refs) and all(each.parts == (time.column,) for each in refs))
+
+    def _reached_from(self, root: Path) -> tuple[int, int]:
+        """Return a dimension that is reached through the members, and over how many joins from them."""
+        place = next(n for n, column in enumerate(self.frame.columns) if column.place.path[: len(root)] == root)
+        return place, len(self.frame.columns[place].place.path) - len(root)
 
     def _filter_paths(self, each: Filter) -> list[Path]:
         refs = [node for node in walk(each.node) if isinstance(node, Ref)]
@@ -102,8 +145,7 @@ class Spine:
 
     def _ways(self, each: Filter, root: Path) -> list[set[Path | None]]:
         """Return of every name in a filter how it goes on behind the members, None for another way than theirs."""
-        place = next(n for n, column in enumerate(self.frame.columns) if column.place.path[: len(root)] == root)
-        steps = len(self.frame.columns[place].place.path) - len(root)
+        place, steps = self._reached_from(root)
         refs = [node for node in walk(each.node) if isinstance(node, Ref)]
         ways: list[set[Path | None]] = []
         for ref in refs:

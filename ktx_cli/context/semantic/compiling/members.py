@@ -11,12 +11,14 @@ from ktx_cli.context.semantic.compiling.build import Build, called, column, iden
 from ktx_cli.context.semantic.compiling.filters import row_conditions
 from ktx_cli.context.semantic.compiling.periods import seen_periods
 from ktx_cli.context.semantic.compiling.rows import Rows, unreachable
-from ktx_cli.context.semantic.compiling.times import cut, cut_value, dimension_value, in_range
+from ktx_cli.context.semantic.compiling.times import cut, cut_value, dimension_value, in_range, kind_of
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.names import Expression, Name
-from ktx_cli.context.semantic.graph import Path
+from ktx_cli.context.semantic.graph import Edge, Path
 from ktx_cli.context.semantic.model import DAY
-from ktx_cli.context.semantic.planning.plan import Dimension, RowFilter
+from ktx_cli.context.semantic.planning.axis import Read, TimeReader
+from ktx_cli.context.semantic.planning.plan import Dimension, RowFilter, TimeRange
+from ktx_cli.context.semantic.time import within
 from ktx_cli.core.text import listing
 
 
@@ -231,7 +233,41 @@ def _members(build: Build, group: Group) -> exp.Select:
     query = rows.select(selected).distinct(copy=False)
     for condition in conditions:
         query = query.where(exp.paren(condition, copy=False), copy=False)
-    return query
+    within_range = _asked_range(build, group, rows)
+    return query if within_range is None else query.where(within_range, copy=False)
+
+
+def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
+    """Return the condition that members are in the time range of the question, None where it is not about them.
+
+    It is about those that are reached before its column, and about a calendar that is joined by it. Of the facts' own
+    members it takes none away.
+    """
+    asked = build.plan.time_range
+    if asked is None or not group.root:
+        return None
+    found = {_on_members(build, fact, root, asked) for fact, root in group.root.items()}
+    read = found.pop()
+    if found or read is None:
+        return None
+    path = Path(rows.fact.name, read[0])
+    column = build.names.model.sources[path.end].column(read[1])
+    return within(rows.at(path, read[1]), asked.start, asked.end, kind_of(column), build.clock(column))
+
+
+def _on_members(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
+    """Return where members have the column of a time range: the joins from them, and its name."""
+    name = asked.expression.names[0]
+    own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
+    path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
+    if own is None or path is None or not root.edges:
+        return None
+    if path.edges[: len(root.edges)] == root.edges:
+        return path.edges[len(root.edges) :], own.column
+    last, moment = root.edges[-1], Read(path.edges, own.column, is_time=True)
+    times = TimeReader(build.names, fact, moment, build.plan.timezone, None)
+    is_by_it = path.edges == root.edges[:-1] and not last.conditions and times.is_calendar(last)
+    return ((), last.pairs[0][1]) if is_by_it else None
 
 
 def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:

@@ -141,6 +141,13 @@ class TimeReader:
         found = self.taken_apart(expression)
         return found is not None and set(found[1]) == {self._time}
 
+    def is_calendar(self, edge: Edge) -> bool:
+        """Say whether a join leads to a calendar: a table joined by the day of the time."""
+        if edge not in self._calendars:
+            self._calendars[edge] = False  # a computed column that goes over the join itself
+            self._calendars[edge] = self._joins_by_day(edge)
+        return self._calendars[edge]
+
     def is_itself(self, expression: Expression) -> bool:
         """Say whether an expression is the time, as it is."""
         found = self.taken_apart(expression)
@@ -208,20 +215,14 @@ class TimeReader:
         length = len(self._time.edges)
         if len(read.edges) <= length or read.edges[:length] != self._time.edges:
             return False
-        return self._is_calendar(read.edges[length]) and all(edge.to_one for edge in read.edges[length:])
+        return self.is_calendar(read.edges[length]) and all(edge.to_one for edge in read.edges[length:])
 
     def _is_key(self, edges: tuple[Edge, ...], name: str) -> bool:
         """Say whether a column is the date by which a calendar is joined to the time."""
         length = len(self._time.edges)
-        if len(edges) != length + 1 or edges[:length] != self._time.edges or not self._is_calendar(edges[-1]):
+        if len(edges) != length + 1 or edges[:length] != self._time.edges or not self.is_calendar(edges[-1]):
             return False
         return edges[-1].pairs[0][1] == name
-
-    def _is_calendar(self, edge: Edge) -> bool:
-        if edge not in self._calendars:
-            self._calendars[edge] = False  # a computed column that goes over the join itself
-            self._calendars[edge] = self._joins_by_day(edge)
-        return self._calendars[edge]
 
     def _joins_by_day(self, edge: Edge) -> bool:
         if len(edge.pairs) != 1 or not edge.to_one:
