@@ -17,8 +17,7 @@ from ktx_cli.context.semantic.asking import Asked
 from ktx_cli.context.semantic.compiling.booleans import without_booleans
 from ktx_cli.context.semantic.compiling.build import Build, column, identifier
 from ktx_cli.context.semantic.compiling.rows import Rows
-from ktx_cli.context.semantic.compiling.times import in_range, is_range_of
-from ktx_cli.context.semantic.expressions.names import Name
+from ktx_cli.context.semantic.compiling.times import in_range
 from ktx_cli.context.semantic.model import Column, Source, Visibility
 from ktx_cli.context.semantic.planning.plan import Leaf, RowFilter
 
@@ -128,7 +127,7 @@ def comparisons(asked: Asked) -> list[Comparison]:
 
 
 def periods(asked: Asked) -> list[Period]:
-    """Return the facts whose own time the question limits to its most recent period."""
+    """Return the facts that the question limits to a most recent period, by a time that each of their rows has."""
     plan, build = asked.plan, asked.compiled.build
     last = None if plan.query.time_range is None else plan.query.time_range.last
     if last is None or plan.time_range is None:
@@ -136,13 +135,13 @@ def periods(asked: Asked) -> list[Period]:
     found = []
     for leaf in {leaf.fact: leaf for leaf in reversed(plan.leaves)}.values():
         source = build.names.model.sources[leaf.fact]
-        time = build.time_of(source, leaf.treatment.time)
-        rows = Rows(Build(build.names, plan), leaf.fact, time=time)
         name = plan.time_range.expression.names[0]
-        own = time if name.is_metric_time else Name((), name.column)
-        if own is None or not is_range_of(rows, plan.time_range, own):
+        time = build.time_of(source, leaf.treatment.time) if name.is_metric_time else name
+        path = None if time is None else build.names.graph.path(leaf.fact, time.hops, plan.time_range.expression.via)
+        if time is None or path is None or not path.to_one:
             continue
-        read = source.column(own.column)
+        source = build.names.model.sources[path.end]
+        read = source.column(time.column)
         found.append(Period(leaf.fact, last, read is not None and _is_public(build, source, read)))
     return found[::-1]
 

@@ -148,6 +148,8 @@ class Graph:
         if not via and len(hops) <= 1 and (not hops or hops[0] == start):
             return Path(start)
         found = self._cheapest(start, (*via, *hops), many=True, exact=False, border=len(via)) if via else []
+        if not found and hops == (start,):
+            return Path(start)
         for many in (False, True):
             for exact in (True, False):
                 found = found or self._cheapest(start, hops, many=many, exact=exact)

@@ -18,6 +18,7 @@ from tests.context.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
 ENGINES = ("duckdb", "sqlite", "postgres", "mysql")
 ORDERS: dict[str, Any] = {"measures": ["orders.orders"]}
+LINES_OF_ORDERS: dict[str, Any] = {"measures": ["lines.pieces"], "time_range": {"field": "orders.placed_at"}}
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -102,13 +103,18 @@ def test_rows_behind_a_policy_do_not_count(condition: str, missing: list[str], s
 
 
 @pytest.mark.table(
-    ("now", "empty", "newest"),
-    [(NOW, False, "2024-04-1"), (datetime(2030, 1, 1), True, "2024-04-1")],
+    ("query", "now", "empty", "newest"),
+    [
+        (ORDERS, NOW, False, "2024-04-1"),
+        (ORDERS, datetime(2030, 1, 1), True, "2024-04-1"),
+        (LINES_OF_ORDERS, NOW, False, "2024-0"),
+        (LINES_OF_ORDERS, datetime(2030, 1, 1), True, "2024-0"),
+    ],
 )
 def test_the_newest_row_of_a_period_without_rows(
-    now: datetime, empty: bool, newest: str, shop: tuple[str, Connector]
+    query: dict[str, Any], now: datetime, empty: bool, newest: str, shop: tuple[str, Connector]
 ) -> None:
-    query = ORDERS | {"time_range": {"last": "90 days"}}
+    query = query | {"time_range": {"last": "90 days"} | query.get("time_range", {})}
     _, found = checked(shop, query, now)
     assert bool(found.empty) is empty
     assert found.newest[0].startswith(newest)

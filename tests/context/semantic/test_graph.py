@@ -50,6 +50,7 @@ ENDS = ("orders.origin > ports as origin", "orders.goal > ports as goal", "ports
     [
         (CHAIN, "orders", (), (), "orders"),
         (CHAIN, "orders", ("orders",), (), "orders"),
+        (CHAIN, "orders", ("orders",), ("customers_id",), "orders"),
         (CHAIN, "lines", ("regions",), (), "lines -> orders -> customers -> regions"),
         (CHAIN, "lines", ("orders", "regions"), (), "lines -> orders -> customers -> regions"),
         (CHAIN, "lines", ("lines", "regions"), (), "lines -> orders -> customers -> regions"),

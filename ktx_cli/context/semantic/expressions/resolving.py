@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
+from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.errors import SemanticError, ambiguous, unknown
 from ktx_cli.context.semantic.expressions.fragments import parse
 from ktx_cli.context.semantic.expressions.names import METRIC_TIME, Expression, Name, column_parts, with_names
 from ktx_cli.context.semantic.graph import Graph
 from ktx_cli.context.semantic.model import Column, Model, Source, Visibility
+
+_DIFFERENCES: Final = {"sqlite": "julianday({0}) - julianday({1})", "mysql": "datediff({0}, {1})"}
+"""How to subtract times, in the dialects where `-` makes numbers of them: 2024 of a date in SQLite."""
 
 
 class Names:
@@ -56,7 +60,9 @@ class Names:
 
     def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
         """Return a tree of a definition with its names found."""
-        return with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
+        found = with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
+        self._require_no_subtracted_times(found)
+        return found
 
     def computed(self, source: Source, column: Column) -> Expression:
         """Return the expression of a computed column."""
@@ -84,7 +90,44 @@ class Names:
 
     def asked(self, tree: exp.Expr, text: str, via: Sequence[str] = (), *, grouped: bool = False) -> Expression:
         """Return a tree of a question with its names found; `grouped`: it is to group by."""
-        return with_names(tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via)
+        found = with_names(tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via)
+        self._require_no_subtracted_times(found)
+        return found
+
+    def example_count(self) -> str | None:
+        """Return a count a question may ask for: of a fact's rows, else of any source with a key; None without one."""
+        sources = [self.model.sources[each] for each in self.facts]
+        for source in (*sources, *self.model.sources.values()):
+            key = source.column(source.grain[0]) if source.grain else None
+            public = source.visibility is Visibility.PUBLIC
+            if public and key is not None and self.visibility(source, key) is Visibility.PUBLIC:
+                return f"count({source.name}.{key.name})"
+        return None
+
+    def _require_no_subtracted_times(self, expression: Expression) -> None:
+        """Raise `SemanticError` where times are subtracted in a database that takes the numbers they begin with."""
+        difference = _DIFFERENCES.get(self.model.dialect)
+        if difference is None:
+            return
+        for node in expression.tree.find_all(exp.Sub):
+            sides = node.this.unnest(), node.expression.unnest()
+            if not all(isinstance(each, exp.Placeholder) for each in sides):
+                continue
+            first, second = (expression.names[int(each.name)] for each in sides)
+            if self._is_time(first, expression.home) and self._is_time(second, expression.home):
+                raise SemanticError(
+                    f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers",
+                    hint=f"write {difference.format(first, second)}, which gives days",
+                    code="definition",
+                )
+
+    def _is_time(self, name: Name, home: str | None) -> bool:
+        if name.is_metric_time:
+            return True
+        path = self.graph.path(home, name.hops) if home is not None else None
+        source = self.model.sources[self.target_of(name.hops) if path is None else path.end]
+        found = source.column(name.column)
+        return found is not None and found.type is SemanticType.TIME
 
     def asked_name(self, parts: Sequence[str], *, grouped: bool = False) -> Name:
         """Return the column a question names; `SemanticError` where there is none, several, or it is hidden."""

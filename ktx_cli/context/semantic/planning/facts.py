@@ -22,9 +22,10 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
         return declared.name, aggregate
     ends = dict.fromkeys(_end(names, name, declared) for name in aggregate.names)
     if not ends:
+        example = names.example_count()
         raise SemanticError(
-            f"{what} does not say of what: {aggregate.text}",
-            hint="name a column: count(orders.id), or a measure of the source",
+            f"{what} does not say which rows it is about",
+            hint=f"name a column of theirs{f', as in {example}' if example else ''}, or ask for a measure",
             code="query",
         )
     loose = from_anywhere(aggregate)

@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.errors import SemanticError, ambiguous, unknown
 from ktx_cli.context.semantic.expressions.aggregates import COUNT, SUM, is_aggregate, kind_of
 from ktx_cli.context.semantic.expressions.names import (
@@ -47,10 +48,12 @@ def _askable(source: Source) -> list[str]:
     return [name for name, each in source.measures.items() if each.visibility is Visibility.PUBLIC]
 
 
-def _without_measures(source: Source, written: str) -> SemanticError:
+def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
+    owner = "SOURCE" if source is None else source.name
+    nobody = "no source has any" if source is None else f"{owner} has none"
     return SemanticError(
-        f"there is no measure `{written}`: {source.name} has none",
-        hint=f"aggregate a column: count({source.name}.COLUMN), sum({source.name}.COLUMN)",
+        f"there is no measure `{written}`: {nobody}",
+        hint=f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)",
         code="unknown_name",
         details={"candidates": []},
     )
@@ -201,18 +204,23 @@ class Measures:
         owner = source if len(parts) == 1 else self._names.find_source(parts[0])
         if len(parts) == 2 and owner is None:
             return unknown("source", parts[0], (each.name for each in self._offered()))
-        if owner is not None and owner.column(parts[-1]) is not None:
+        column = None if owner is None else owner.column(parts[-1])
+        if column is not None:
+            adds = column.type is SemanticType.NUMBER
+            candidates = [f"sum({written})"] * adds + [f"count({written})", f"count(distinct {written})"]
             return SemanticError(
                 f"`{written}` in {what} is a column, not a measure",
-                hint=f"aggregate it: sum({written})",
+                hint=f"aggregate it: {candidates[0]}, or group by it under dimensions",
                 code="unknown_name",
-                details={"candidates": [f"sum({written})", f"count({written})"]},
+                details={"candidates": candidates},
             )
         if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
             return unknown("measure", written, owner.measures)
         known = [(each, name) for each in self._offered() for name in _askable(each)]
         if owner in self._offered() and not any(each is owner or name == parts[-1] for each, name in known):
             return _without_measures(owner, written)
+        if not known:
+            return _without_measures(None, written, self._names.example_count())
         fitting = [(each, name) for each, name in known if owner is None or each is owner or name == parts[-1]]
         return unknown("measure", written, (f"{each.name}.{name}" for each, name in fitting))
 

@@ -239,3 +239,52 @@ def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
             attributes={"grade": 1},
         )
     assert caught.value.hint == "aggregate a column: count(regions.COLUMN), sum(regions.COLUMN)"
+
+
+@pytest.mark.table(
+    ("asked", "message", "hint"),
+    [
+        ("customers.name", "is a column", "aggregate it: count(customers.name), or group by it under dimensions"),
+        ("orders.amount", "is a column", "aggregate it: sum(orders.amount), or group by it under dimensions"),
+        ("profit", "no source has any", "aggregate a column: count(regions.id), sum(SOURCE.COLUMN)"),
+        (
+            "count(*)",
+            "does not say which rows",
+            "name a column of theirs, as in count(regions.id), or ask for a measure",
+        ),
+    ],
+)
+def test_without_measures_hints_name_what_exists(asked: str, message: str, hint: str) -> None:
+    model = shop_model()
+    bare = {name: replace(source, measures={}) for name, source in model.sources.items()}
+    bare = {name: bare[name] for name in ("regions", *sorted(bare.keys() - {"regions"}))}
+    with pytest.raises(SemanticError, match=message) as caught:
+        compile_query(replace(model, sources=bare), {"measures": [asked]}, attributes={"grade": 1})
+    assert caught.value.hint == hint
+
+
+@pytest.mark.table(
+    ("dialect", "hint"),
+    [
+        ("sqlite", "write julianday(orders.shipped_on) - julianday(orders.placed_at), which gives days"),
+        ("mysql", "write datediff(orders.shipped_on, orders.placed_at), which gives days"),
+        ("duckdb", None),
+        ("postgres", None),
+    ],
+)
+def test_times_are_not_subtracted_as_numbers(dialect: str, hint: str | None) -> None:
+    """SQLite takes 2024 of each date, MySQL 20240131: neither is days."""
+    model = shop_model(dialect)
+    query = {"measures": ["avg(orders.shipped_on - orders.placed_at)"]}
+    if hint is None:
+        compile_query(model, query)
+        return
+    with pytest.raises(SemanticError, match="subtracts times") as caught:
+        compile_query(model, query)
+    assert caught.value.hint == hint
+    followed = hint.removeprefix("write ").removesuffix(", which gives days")
+    compile_query(model, {"measures": [f"avg({followed})"]})
+    with pytest.raises(SemanticError, match="subtracts times"):  # in a definition, in its own words
+        defined = replace(model.sources["orders"].measures["revenue"], expr="avg((shipped_on) - placed_at)")
+        orders = replace(model.sources["orders"], measures={"revenue": defined})
+        compile_query(replace(model, sources={**model.sources, "orders": orders}), {"measures": ["orders.revenue"]})
