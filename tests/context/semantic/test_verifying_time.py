@@ -225,6 +225,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
     (moments("moments.day > '2024-01-02'"), [(JANUARY, 35), (MARCH, 136)], [(JANUARY, 45)]),
     (moments("moments.day <= '2024-01-04'"), [(DECEMBER, 7), (JANUARY, 20)], [(JANUARY, 13)]),
     (moments("moments.day BETWEEN '2024-01-04' AND '2024-02-03'"), [(JANUARY, 35), (FEBRUARY, 36)], [(JANUARY, 45)]),
+    (moments("moments.day >= '2024-01-04T00:00:00'"), [(JANUARY, 45), (MARCH, 146)], [(JANUARY, 35)]),
     (moments("extract(month FROM moments.day) = 3"), [(MARCH, 100)], [(MARCH, 146)]),
     (moments("extract(year FROM moments.day) = 2024"), [(JANUARY, 45), (MARCH, 146)], [(JANUARY, 38)]),
     (ask("so_far", MONTH, filters=["daily.kind = 'a'"]), [(JANUARY, 28), (MARCH, 128)], [(JANUARY, 45), (MARCH, 146)]),
