@@ -14,7 +14,14 @@ from sqlglot import exp
 from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.errors import SemanticError, unknown
 from ktx_cli.context.semantic.expressions.aggregates import has_aggregate
-from ktx_cli.context.semantic.expressions.names import Expression, Name, column_parts, conjuncts, placeholder
+from ktx_cli.context.semantic.expressions.names import (
+    METRIC_TIME,
+    Expression,
+    Name,
+    column_parts,
+    conjuncts,
+    placeholder,
+)
 from ktx_cli.context.semantic.expressions.resolving import Names
 from ktx_cli.context.semantic.graph import Graph, Path
 from ktx_cli.context.semantic.model import DAY, FISCAL_QUARTER, FISCAL_YEAR, GRAINS, Column, Model, Span
@@ -330,8 +337,26 @@ class Planner:
                 results.append(self._result(part, asked.expr, measures))
                 self._result_texts.append(part.sql(self._model.dialect))
             else:
+                self._require_no_names_of_answer(part, asked.expr)
                 text = part.sql(self._model.dialect)
                 rows.append(RowFilter(self.names.asked(part, text, asked.via), facts))
+
+    def _require_no_names_of_answer(self, tree: exp.Expr, text: str) -> None:
+        """Raise `SemanticError` where a condition on rows names a dimension as the answer calls it, and no column."""
+        called = {each.name.casefold(): each for each in self._dimensions}
+        for column in tree.find_all(exp.Column):
+            parts = column_parts(column)
+            found = called.get(parts[0].casefold()) if len(parts) == 1 else None
+            if found is None or any(each.column(parts[0]) for each in self._model.sources.values()):
+                continue
+            if parts[0].casefold() == METRIC_TIME:
+                continue
+            raise SemanticError(
+                f"`{parts[0]}` in the filter `{text}` is a column of the answer, not of a source",
+                hint=f"move the condition to `having`, or write it about `{found.asked}`",
+                code="unknown_name",
+                details={"candidates": [found.asked]},
+            )
 
     def _on_results(self, tree: exp.Expr, measures: Measures) -> bool:
         if has_aggregate(tree):

@@ -179,3 +179,21 @@ def test_a_time_is_sorted_by_as_it_was_asked(field: str, number: int | None) -> 
         return
     (found,) = planned(query).order
     assert (int(found.tree.name), found.descending) == (-1 - number, True)
+
+
+@pytest.mark.table(
+    ("dimension", "condition", "asked"),
+    [
+        (MONTH, "placed_at_month >= '2024-02-01'", "orders.placed_at"),
+        ({"field": "upper(orders.status)", "name": "state"}, "State = 'PAID'", "upper(orders.status)"),
+    ],
+)
+def test_a_filter_on_a_column_of_the_answer_is_told_where_it_belongs(
+    dimension: Any, condition: str, asked: str
+) -> None:
+    query = of_orders(dimensions=[dimension])
+    with pytest.raises(SemanticError, match="is a column of the answer, not of a source") as caught:
+        planned(query | {"filters": [condition]})
+    assert caught.value.hint == f"move the condition to `having`, or write it about `{asked}`"
+    assert planned(query | {"having": [condition]}).having
+    assert planned(of_orders(dimensions=["orders.status"], filters=["status = 'paid'"])).filters
