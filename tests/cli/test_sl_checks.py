@@ -60,6 +60,9 @@ def layer(shop: Path) -> Path:
     return folder
 
 
+COUNTED = "  - {name: id, type: number}\n  - {name: customer_id, type: number}\n"
+
+
 def write(folder: Path, name: str, text: str) -> None:
     (folder / "semantic-layer" / "warehouse" / f"{name}.yaml").write_text(text)
 
@@ -105,6 +108,18 @@ def test_errors_have_their_place_and_exit_1(ktx: Run, layer: Path) -> None:
     assert "error\tsemantic-layer/warehouse/orders.yaml:10\t" in shown.out
     assert "checks on the data" not in shown.out
     assert "error: the semantic layer has 1 error" in shown.err
+
+
+@pytest.mark.table(
+    ("measures", "problems"),
+    [
+        ("  - {name: id, expr: count(*)}\n", "1 warning, 1 info"),
+        ("  - {name: id, expr: count(*)}\n  - {name: customer_id, expr: count(customer_id)}\n", "2 warnings, 1 info"),
+    ],
+)
+def test_problems_are_counted_in_words(measures: str, problems: str, ktx: Run, layer: Path) -> None:
+    write(layer, "orders", f"name: orders\ntable: orders\ngrain: [id]\nmeasures:\n{measures}columns:\n{COUNTED}")
+    assert ktx("sl", "validate", "--no-data").out.splitlines()[-1] == f"problems: {problems}"
 
 
 def test_warnings_exit_1_only_where_it_is_strict(ktx: Run, layer: Path) -> None:

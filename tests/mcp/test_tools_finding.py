@@ -256,6 +256,23 @@ def test_sources_are_listed_in_pages(company: Company) -> None:
     assert orders["measures"] == ["revenue", "order_count"] and orders["segments"] == ["large"]
 
 
+@pytest.mark.table(
+    ("columns", "time"),
+    [
+        ("{name: seen, type: time}", "seen"),
+        ("{name: seen, type: time}, {name: left, type: time}", None),
+        ("{name: seen, type: time, visibility: hidden}", None),
+    ],
+)
+def test_the_only_time_of_a_source_is_its_time(columns: str, time: str | None, company: Company) -> None:
+    """A question may call it metric_time, so whoever looks at the list must see that there is one."""
+    company.source(
+        "visits", f"name: visits\ntable: facts\ngrain: [id]\ncolumns: [{{name: id, type: number}}, {columns}]"
+    )
+    listed = company.call("sl_list").data["sources"]
+    assert [each["time"] for each in listed if each["name"] == "visits"] == [time]
+
+
 def test_a_list_of_many_sources_keeps_to_its_budget(company: Company) -> None:
     for number in range(150):
         described = f"description: {'described at length ' * 12}\ngrain: [id]"

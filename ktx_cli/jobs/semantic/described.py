@@ -11,7 +11,9 @@ from ktx_cli.jobs.semantic.reading import kind_of
 
 def described(shown: Shown, source: Source) -> dict[str, Any]:
     """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
-    columns, measures = shown.columns(source), shown.measures(source)
+    from ktx_cli.context.semantic.planning.axis import time_of
+
+    columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
     return {
         "connection": shown.model.connection,
         "name": source.name,
@@ -21,7 +23,8 @@ def described(shown: Shown, source: Source) -> dict[str, Any]:
         "description": source.description,
         "visibility": source.visibility.value,
         "grain": list(source.grain) if source.keyed else [],
-        "time": source.time_column,
+        "time": source.time_column
+        or (time.column if time and time.column in [each.name for each in columns] else None),
         "columns": [_column(shown, source, each) for each in columns],
         "measures": [_measure(each) for each in measures],
         "joins": [_join(each) for each in source.joins],

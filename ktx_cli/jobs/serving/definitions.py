@@ -34,6 +34,8 @@ class Definition:
 
 def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[str, Any]], list[ResultWarning]]:
     """Return the sources of a connection, or of all, with the names of what they have; raises as `read_layers`."""
+    from ktx_cli.context.semantic.planning.axis import time_of
+
     layers = _layers(project, connection)
     rows = []
     for each in layers.sources():
@@ -43,12 +45,12 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
             "segments": list(each.source.segments),
             "columns": [one.name for one in shown.columns(each.source)],
         }
-        facts = each.to_json()
+        facts, time = each.to_json(), time_of(each.source, None)
         rows.append(
             {key: facts[key] for key in ("connection", "name", "kind")}
             | {"grain": [one for one in facts["grain"] if one in names["columns"]]}
             | {"description": one_line(visible(facts["description"] or ""), 300)}
-            | {"time": each.source.time_column if each.source.time_column in names["columns"] else None}
+            | {"time": time.column if time is not None and time.column in names["columns"] else None}
             | {key: found[:MOST_NAMES] for key, found in names.items()}
             | {f"more_{key}": max(0, len(found) - MOST_NAMES) for key, found in names.items()}
         )
