@@ -7,6 +7,7 @@ of one), the value is a row, and a row can be passed to few functions: their nam
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,13 @@ _ROW_FUNCTIONS: Final = frozenset(
 """Functions off the list that take a row, or do more than compute and would take one through a cast of the database's
 own. `bernoulli`, `system` and the input and output functions of types take no row, and columns are named like them."""
 
+
+_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+_LONGEST_NAME: Final = 63
+"""How many bytes of a name Postgres looks at; Redshift looks at 127."""
+
+_ANY: Final = ""
+"""Stands for the name of a function behind FROM that the server names in its own way: `ltrim` for TRIM(LEADING ...)."""
 
 _BEHIND_FROM: Final = frozenset({"from_", "joins", "laterals", "with_"})
 """The parts of a SELECT from which not every item behind its FROM is visible."""
@@ -136,26 +144,31 @@ class _Scopes:
         self._has_functions: bool | None = None
 
     def folded(self, identifier: exp.Expr) -> str:
-        """Return a name as the server compares it."""
+        """Return a name as the server compares it, which changes the letters of ASCII alone."""
         quoted = bool(identifier.args.get("quoted")) and self.dialect == "postgres"
-        return str(identifier.name if quoted else identifier.name.lower())
+        return str(identifier.name if quoted else identifier.name.translate(_LOWER))
 
     def items(self, column: exp.Expr, name: str) -> list[_Item]:
         """Return what `name` may stand for at a column.
 
         From SELECT, WHERE and what follows them all items behind FROM are visible, so the nearest SELECT that has
-        one of that name decides. Behind FROM itself, and in WITH, it may be one of a SELECT further out.
+        one of that name decides. Behind FROM itself, and in WITH, it may be one of a SELECT further out. Before that
+        one, items count too whose names the server may take for the same: it cuts long names, and may fold others.
         """
         from sqlglot import exp
 
         found: list[_Item] = []
         inside: exp.Expr = column
         above = column.parent
+        alike = _alike(name)
         while above is not None:
             if isinstance(above, exp.Select) or _is_join(above):
-                fitting = [item for names, item in self._of(above) if name in names]
-                found += fitting
-                if fitting and isinstance(above, exp.Select) and inside.arg_key not in _BEHIND_FROM:
+                own = self._of(above)
+                is_sure = any(name in names for names, _ in own)
+                for names, item in own:
+                    if alike in map(_alike, names) or (_ANY in names and not is_sure):
+                        found.append(item)
+                if is_sure and isinstance(above, exp.Select) and inside.arg_key not in _BEHIND_FROM:
                     break
             inside, above = above, above.parent
         return found
@@ -177,6 +190,8 @@ class _Scopes:
         return self._known[id(select)]
 
     def _names(self, node: exp.Expr) -> frozenset[str]:
+        from sqlglot import exp
+
         alias = node.args.get("alias")
         if alias is not None and alias.this:
             return frozenset({self.folded(alias.this)})
@@ -185,8 +200,11 @@ class _Scopes:
             return frozenset(self.folded(each) for each in _column_names(node))
         if _is_table(inner):
             return frozenset({self.folded(inner.this)})
-        called = _called(inner)
-        return frozenset(names_of(called, self.dialect)) if called is not None else frozenset()
+        called = None if inner.args.get("rows_from") else _called(inner)
+        if called is None:
+            return frozenset() if isinstance(inner, exp.Subquery | exp.Values) else frozenset({_ANY})
+        certain = isinstance(called, exp.Anonymous | exp.Unnest | exp.GenerateSeries)
+        return frozenset(names_of(called, self.dialect)) | (frozenset() if certain else {_ANY})
 
     def _item(self, node: exp.Expr) -> _Item:
         """Return what is known of the columns of one item behind FROM."""
@@ -289,10 +307,20 @@ def _joins(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_join(node: exp.Expr) -> bool:
-    """Whether it is `(a JOIN b ...)`, or a table in brackets."""
+    """Whether it is `(a JOIN b ...)`, or a table in brackets, in any number of them."""
     from sqlglot import exp
 
-    return isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query)
+    if not isinstance(node, exp.Subquery):
+        return False
+    inner = node.this
+    if isinstance(inner, exp.Subquery):
+        return _is_named(inner) or bool(inner.args.get("joins") or inner.args.get("laterals")) or _is_join(inner)
+    return not isinstance(inner, exp.Query)
+
+
+def _alike(name: str) -> str:
+    """Return a name so that those are alike which a server may take for one."""
+    return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
 
 
 def _is_named(node: exp.Expr) -> bool:

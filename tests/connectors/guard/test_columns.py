@@ -113,6 +113,50 @@ def test_a_column_that_is_a_call_is_found_wherever_it_stands(dialect: str) -> No
     assert stopped > 50
 
 
+LONG = "a" * 63
+SLEEP = "(SELECT 1 AS pg_sleep)"
+VALUE = "unnest(ARRAY[1.5::float8])"
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "outer"),
+    [
+        (f"{LONG}1", f"{VALUE} AS {LONG}2", f"{SLEEP} AS {LONG}1"),
+        ("\u00c9", f"{SLEEP} AS \u00e9", f"{VALUE} AS \u00c9"),
+        ("\u212a", f"{SLEEP} AS k", f"{VALUE} AS \u212a"),
+        ("x", f"((SELECT 1) AS q CROSS JOIN {VALUE} AS x)", f"{SLEEP} AS x"),
+        ("x", f"(((SELECT 1) AS q CROSS JOIN {VALUE} AS x))", f"{SLEEP} AS x"),
+        ("x", f"(((SELECT 1) AS q CROSS JOIN {VALUE} AS x) CROSS JOIN orders AS o)", f"{SLEEP} AS x"),
+        ("btrim", "trim(' 1 ')", f"{SLEEP} AS btrim"),
+        ("ltrim", "trim(LEADING ' ' FROM ' 1 ')", f"{SLEEP} AS ltrim"),
+        ("float8", "CAST(1.5 AS float8)", f"{SLEEP} AS float8"),
+        ("date_part", "extract(second FROM interval '1.5 seconds')", f"{SLEEP} AS date_part"),
+        ("strpos", "position('a' IN 'a')", f"{SLEEP} AS strpos"),
+        ("unnest", f"ROWS FROM ({VALUE}, {VALUE})", f"{SLEEP} AS unnest"),
+    ],
+)
+def test_a_name_that_the_server_may_take_for_another_is_no_column(name: str, item: str, outer: str) -> None:
+    """It cuts names at 63 bytes, folds letters of ASCII alone, and names some functions in its own way."""
+    with pytest.raises(StatementRefusedError) as caught:
+        check(f"SELECT (SELECT {name}.pg_sleep FROM {item}) FROM {outer}", "postgres", max_rows=3)
+    assert caught.value.details["rule"] == "attribute"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT \u00c9.b FROM (SELECT 1 AS b) AS \u00c9",
+        f"SELECT {LONG}1.b FROM (SELECT 1 AS b) AS {LONG}1",
+        "SELECT o.id, trim FROM orders AS o, trim(o.note)",
+        "SELECT x.b, o.id FROM ((SELECT 1 AS b) AS x CROSS JOIN orders AS o)",
+        "SELECT (SELECT max(g) FROM generate_series(1, o.id) AS g) FROM orders AS o",
+        "SELECT o.id, (SELECT max(generate_series) + o.id FROM generate_series(1, 3)) FROM orders AS o",
+    ],
+)
+def test_names_that_are_sure_are_columns(sql: str) -> None:
+    assert check(sql, "postgres", max_rows=3).sql
+
+
 def test_other_dialects_have_no_such_notation() -> None:
     for dialect in ("duckdb", "sqlite", "mysql", "snowflake"):
         assert check("SELECT x.pg_total FROM (SELECT 1 AS a) AS x", dialect, max_rows=3).sql
