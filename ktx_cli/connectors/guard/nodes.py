@@ -56,6 +56,9 @@ _PATTERN: Final = re.compile(r"(?:(?!--)[\w\s()*+?|{},^$-])*")
 _MOST_RECURSION: Final = 32_767
 _MODIFIERS: Final = frozenset({"STRAIGHT_JOIN", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"})
 _PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
+_NAMED: Final = {"Column": "this", "Dot": "expression", "Join": "using"}
+"""Where a name of a column stands."""
+
 _SEQUENCE: Final = frozenset({"nextval", "currval"})
 
 
@@ -82,8 +85,21 @@ def require_node(node: exp.Expr, dialect: str) -> None:
         raise refused("root", f"a side of {name.upper()}", "is no query")
     if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
         raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
+    if name in _NAMED:
+        _require_names(node, _NAMED[name])
     if name in _LOOKED_INTO:
         _LOOKED_INTO[name](node)
+
+
+def _require_names(node: exp.Expr, argument: str) -> None:
+    """Raise for the name of a column that is written as a text, as SQLite takes it: nothing else would see a name."""
+    from sqlglot import exp
+
+    found = node.args.get(argument)
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, exp.Literal) and each.is_string:
+            hint = f'write it as a name: "{each.name}"'
+            raise refused("construct", f"`{each.sql()}`", "is a column whose name is written as a text", hint=hint)
 
 
 def _require_arguments(node: exp.Expr, name: str) -> None:
