@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ktx_cli.connectors.guard.columns import FUNCTIONAL
 from ktx_cli.context.semantic.checking.fragments import silence_parser
 from ktx_cli.core.text import one_line
 
@@ -69,6 +70,9 @@ def _makers(tree: Any, dialect: str) -> Iterator[Any]:
         elif isinstance(node, exp.TableFromRows | exp.JSONTable | exp.OpenJSON | exp.XMLTable):
             if not _is_constant(node):
                 yield node
+        elif isinstance(node, exp.Dot | exp.Column):
+            if dialect in FUNCTIONAL and _names_a_set(node):
+                yield node
         elif isinstance(node, exp.Func) and _gives_rows(node, dialect) and not _is_constant(node):
             yield node
 
@@ -93,6 +97,14 @@ def _is_path_of_another(table: Any, dialect: str) -> bool:
         return False
     others = (each for each in table.parent_select.find_all(exp.Table, exp.Subquery, exp.CTE) if each is not table)
     return parts[0] in {each.alias_or_name.casefold() for each in others}
+
+
+def _names_a_set(node: Any) -> bool:
+    """Whether Postgres may take `(value).unnest` or `row.unnest` for a call."""
+    from sqlglot import exp
+
+    name = node.expression if isinstance(node, exp.Dot) else node.this if node.args.get("table") else None
+    return isinstance(name, exp.Identifier) and name.name.casefold() in SETS
 
 
 def _gives_rows(function: Any, dialect: str) -> bool:

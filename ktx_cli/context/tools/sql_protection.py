@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from ktx_cli.connectors.guard.columns import FUNCTIONAL
 from ktx_cli.context.semantic.checking.fragments import silence_parser
 from ktx_cli.context.semantic.model import Barred, Column, Model, Problem, Source, Visibility
 from ktx_cli.context.tools.failures import Refused
@@ -19,6 +20,8 @@ from ktx_cli.context.tools.view_protection import Judge, Views
 from ktx_cli.core.text import shell_words
 
 _STORAGE: Final = ("duckdb_", "pragma_")
+_ROW_IDS: Final = frozenset({"rowid", "oid", "_rowid_"})
+_LONGEST_NAME: Final = 63
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
 """As a table, DuckDB's own take the name of one; elsewhere they compute."""
 
@@ -45,7 +48,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
-        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
+        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
             raise Refused(
                 f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
                 "no column of another table that is named like one of them; no `*`, no row as a whole"
@@ -104,7 +107,8 @@ def _judge_of(model: Model) -> Judge:
             raise Refused(_errors_told(model, problem, what))
         for table, source in _protected_in(model, trees):
             hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
-            if source.policies or source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source):
+            may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)
+            if source.policies or may_show:
                 raise Refused(f"`{view}` is a view that reads `{source.name}`, which {hides}: it is not read here")
 
     return judge
@@ -184,16 +188,22 @@ def _hidden(source: Source) -> set[str]:
     return {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
 
 
-def _reads_hidden(trees: Iterable[Any], table: Table, source: Source) -> bool:
+def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: str) -> bool:
     hidden = _hidden(source)
-    return bool(hidden) and any(_reads(tree, table, hidden) for tree in trees)
+    if not hidden:
+        return False
+    stored = {_kept(each.name) for each in source.columns.values() if each.expr is None}
+    if dialect == "sqlite":
+        hidden |= _ROW_IDS - stored  # other names of an integer primary key
+    return any(_reads(tree, table, hidden) or _calls(tree, table, stored, dialect) for tree in trees)
 
 
 def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
     """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
     from sqlglot import exp
 
-    if any(each.name.casefold() in hidden for each in tree.find_all(exp.Identifier)):
+    concealed = set(map(_kept, hidden))
+    if any(_kept(each.name) in concealed for each in tree.find_all(exp.Identifier)):
         return True
     if any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
         return True
@@ -201,11 +211,43 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
         str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join)
     ):
         return True
-    rows = {table[-1].casefold()}
+    items = list(_items_with(tree, table))
+    if any(alias is not None and alias.args.get("columns") for alias in (each.args.get("alias") for each in items)):
+        return True
+    rows = _row_names(items, table)
+    return any(_kept(each.name) in rows for each in tree.find_all(exp.Column))
+
+
+def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
+    """Whether a tree may pass a row to a function as Postgres does: `people.to_jsonb` is `to_jsonb(people)`."""
+    from sqlglot import exp
+
+    if dialect not in FUNCTIONAL:
+        return False
+    rows = _row_names(_items_with(tree, table), table)
+    columns = (each for each in tree.find_all(exp.Column) if each.table and _kept(each.table) in rows)
+    return any(_kept(each.name) not in stored for each in columns)
+
+
+def _items_with(tree: Any, table: Table) -> Iterator[Any]:
+    """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
+    from sqlglot import exp
+
     for each in tree.find_all(exp.Table):
-        if parts_of(each)[-1:] and parts_of(each)[-1].casefold() == table[-1].casefold():
-            rows.add(each.alias_or_name.casefold())
-            alias = each.args.get("alias")
-            if alias is not None and alias.args.get("columns"):
-                return True
-    return any(each.name.casefold() in rows for each in tree.find_all(exp.Column))
+        if parts_of(each)[-1:] and _kept(parts_of(each)[-1]) == _kept(table[-1]):
+            yield each
+            above = each.parent
+            while above is not None and not isinstance(above, exp.Select | exp.SetOperation):
+                if isinstance(above, exp.Subquery):
+                    yield above
+                above = above.parent
+
+
+def _row_names(items: Iterable[Any], table: Table) -> set[str]:
+    """Return the names by which a statement may take a row of items as one value."""
+    return {_kept(table[-1])} | {_kept(each.alias_or_name) for each in items if each.alias_or_name}
+
+
+def _kept(name: str) -> str:
+    """Return a name so that names are alike which a database may take for one: Postgres cuts them at 63 bytes."""
+    return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()

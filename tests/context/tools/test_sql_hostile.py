@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.connectors.port import SemanticType
+from ktx_cli.context.semantic.model import Column, Model, Source, Visibility
+from ktx_cli.context.tools.failures import Refused
+from ktx_cli.context.tools.sql_protection import check_protected
 from ktx_cli.context.tools.sql_values import count_columns
 from ktx_cli.core.errors import SourceError
 
@@ -61,6 +65,51 @@ def test_no_way_leads_to_what_people_hid(sql: str, shop: Callable[..., Any]) -> 
         made = shop(files=files, privacy="off", connections={"shop": "duckdb"})
         made.refused("sql_execution", sql=sql)
         assert made.statements == []
+
+
+@pytest.mark.table(
+    ("dialect", "sql"),
+    [
+        ("duckdb", "SELECT j FROM (customers AS c JOIN orders AS o ON TRUE) AS j"),
+        ("duckdb", "SELECT to_json(j) FROM (orders AS o JOIN customers AS c ON TRUE) AS j"),
+        ("duckdb", "SELECT j FROM (customers) AS j"),
+        ("duckdb", "SELECT j FROM ((customers AS c JOIN orders AS o ON TRUE)) AS j"),
+        ("duckdb", "SELECT b FROM (customers AS c CROSS JOIN (SELECT 1) AS q) AS j(a, b, d, e)"),
+        ("postgres", "SELECT j FROM (customers AS c JOIN orders AS o ON TRUE) AS j"),
+        ("postgres", "SELECT b FROM (customers AS c CROSS JOIN (SELECT 1) AS q) AS j(a, b, d, e)"),
+        ("postgres", "SELECT c.to_jsonb FROM customers AS c"),
+        ("postgres", "SELECT customers.concat FROM customers"),
+        ("postgres", "SELECT public.customers.array_agg FROM public.customers"),
+        ("postgres", "SELECT j.to_json FROM (customers AS c JOIN orders AS o ON TRUE) AS j"),
+        ("postgres", "SELECT o.id FROM orders AS o, LATERAL (SELECT c.any_value FROM customers AS c) AS q"),
+        ("redshift", "SELECT c.json_serialize FROM customers AS c"),
+    ],
+)
+def test_no_row_of_a_table_with_hidden_columns_is_taken_as_one_value(
+    dialect: str, sql: str, shop: Callable[..., Any]
+) -> None:
+    """A join in brackets has a row too, and Postgres passes a row to a function that is named like a column of it."""
+    made = shop(files=HIDDEN, privacy="off", connections={"shop": dialect})
+    assert "no row as a whole" in made.refused("sql_execution", sql=sql)
+    assert made.statements == []
+
+
+@pytest.mark.parametrize("name", ["rowid", "ROWID", "oid", '"_rowid_"', "c.rowid"])
+def test_sqlite_has_other_names_for_a_key(name: str, shop: Callable[..., Any]) -> None:
+    files = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: id, visibility: hidden}]\n"}
+    made = shop(files=files, privacy="off", connections={"shop": "sqlite"})
+    made.refused("sql_execution", sql=f"SELECT {name} FROM customers AS c")
+    assert made.statements == []
+
+
+def test_a_name_that_postgres_cuts_is_that_of_the_hidden_column() -> None:
+    name = "s" * 63
+    hidden = {name: Column(name, SemanticType.STRING, visibility=Visibility.HIDDEN)}
+    model = Model("shop", "postgres", {"t": Source("t", hidden, (), table=("public", "t"))})
+    for sql in (f"SELECT {name}1 FROM t", f'SELECT "{name}xy" FROM t'):
+        with pytest.raises(Refused, match="hidden"):
+            check_protected(model, sql)
+    check_protected(model, "SELECT other FROM t")
 
 
 def test_a_policy_holds_where_comments_look_like_templates(shop: Callable[..., Any]) -> None:
