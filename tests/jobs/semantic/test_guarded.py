@@ -137,3 +137,48 @@ def test_compiled_statements_on_duckdb(shop: Any) -> None:
         for statement in SERVER_TABLES:
             database.execute(statement.format(""))
     assert [row for row in served(shop, "duckdb", "shop.duckdb", "") if row[2]] == ROWS
+
+
+VAULT = (
+    "CREATE TABLE vault (id integer, region varchar(9), note varchar(99))",
+    "INSERT INTO vault VALUES (1, 'EU', '1'), (2, 'US', 'CANARY')",
+    "CREATE INDEX notes ON vault (note)",
+)
+
+
+def asked_of_a_vault(shop: Any, driver: str, url: str, condition: str) -> Any:
+    """Return the rows of a question whose condition fails on a row that a policy leaves out."""
+    shop.configure(f"  server:\n    driver: {driver}\n    url: {url}\n")
+    columns = "".join(f"  - {{name: {name}, type: string}}\n" for name in ("id", "region", "note"))
+    policy = "policies: [{name: own, filter: \"lower(trim(substring(region, 1, 9))) = 'eu'\"}]\n"
+    shop.write("vault.yaml", f"name: vault\ntable: vault\ngrain: [id]\ncolumns:\n{columns}{policy}", "server")
+    question = Question({"dimensions": ["vault.note"], "filters": [condition]}, "server")
+    return ask_layer(shop.layout, shop.config, question, environ={}).rows
+
+
+@pytest.mark.postgres
+def test_no_condition_sees_rows_before_a_policy_on_postgres(shop: Any, postgres_server: PostgresServer) -> None:
+    url = postgres_server.create_database(f"sl{uuid.uuid4().hex[:8]}", *VAULT)
+    assert asked_of_a_vault(shop, "postgres", url, "cast(vault.note as integer) = 1") == (("1",),)
+
+
+@pytest.mark.mysql
+def test_no_condition_sees_rows_before_a_policy_on_mariadb(shop: Any, mariadb_server: MariaDBServer) -> None:
+    url = mariadb_server.create_database(f"sl{uuid.uuid4().hex[:8]}", *VAULT)
+    condition = "exp(case when vault.note = 'CANARY' then 999 else 0 end) = 1"
+    assert asked_of_a_vault(shop, "mysql", url, condition) == (("1",),)
+
+
+def test_no_condition_sees_rows_before_a_policy_on_sqlite(shop: Any) -> None:
+    shop.run(";".join(VAULT))
+    assert asked_of_a_vault(shop, "sqlite", str(shop.folder / "shop.sqlite"), "json(vault.note) = '1'") == (("1",),)
+
+
+def test_no_condition_sees_rows_before_a_policy_on_duckdb(shop: Any) -> None:
+    import duckdb
+
+    with duckdb.connect(str(shop.folder / "vault.duckdb")) as database:
+        for statement in VAULT:
+            database.execute(statement)
+    condition = "cast(vault.note as integer) = 1"
+    assert asked_of_a_vault(shop, "duckdb", "vault.duckdb", condition) == (("1",),)

@@ -62,6 +62,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  LIMIT -1
 ), "tickets__1" AS (
   SELECT
     DATE(
@@ -199,6 +200,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     CAST(CAST(DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE)) AS DATE) + (
@@ -260,6 +262,7 @@ WITH `tickets__allowed` AS (
     (
       `tickets`.`grade` <= 2
     )
+  LIMIT 18446744073709551615
 ), `tickets__1` AS (
   SELECT
     DATE_ADD(
@@ -505,6 +508,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     CAST(DATEADD(

@@ -78,6 +78,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  LIMIT -1
 ), "orders__1" AS (
   SELECT
     "customers"."name" AS "d0",
@@ -146,6 +147,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "orders__1" AS (
   SELECT
     "customers"."name" AS "d0",
@@ -223,6 +225,7 @@ WITH `tickets__allowed` AS (
     (
       `tickets`.`grade` <= 2
     )
+  LIMIT 18446744073709551615
 ), `orders__1` AS (
   SELECT
     `customers`.`name` AS `d0`,
@@ -579,6 +582,7 @@ WITH "tickets__allowed" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "orders__1" AS (
   SELECT
     "customers"."name" AS "d0",

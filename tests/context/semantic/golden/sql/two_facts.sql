@@ -86,6 +86,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  LIMIT -1
 ), "tickets__1" AS (
   SELECT
     "customers"."tier" AS "d0",
@@ -154,6 +155,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     "customers"."tier" AS "d0",
@@ -232,6 +234,7 @@ WITH `orders__1` AS (
     (
       `tickets`.`grade` <= 2
     )
+  LIMIT 18446744073709551615
 ), `tickets__1` AS (
   SELECT
     `customers`.`tier` AS `d0`,
@@ -582,6 +585,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     "customers"."tier" AS "d0",

@@ -128,6 +128,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  LIMIT -1
 ), "tickets__1" AS (
   SELECT
     DATE(
@@ -217,6 +218,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     CAST(DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE)) AS DATE) AS "d0",
@@ -295,6 +297,7 @@ WITH `orders__1` AS (
     (
       `tickets`.`grade` <= 2
     )
+  LIMIT 18446744073709551615
 ), `tickets__1` AS (
   SELECT
     DATE_ADD(
@@ -673,6 +676,7 @@ WITH "orders__1" AS (
     (
       "tickets"."grade" <= 2
     )
+  OFFSET 0
 ), "tickets__1" AS (
   SELECT
     CAST(DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE)) AS DATE) AS "d0",
