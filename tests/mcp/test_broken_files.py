@@ -96,6 +96,15 @@ TEXTS = {
     ),
     "a column that is not there": f"name: people\n{HIDING.replace('ssn', 'snn')}{POLICY}",
     "an override of a type": f"name: people\n{HIDING.replace('visibility', 'type: string, visibility')}{POLICY}",
+    "an override of each visibility": (
+        "name: people\ncolumn_overrides: [{name: ssn, visibility: hidden}, {name: ssn, visibility: public}]\n" + POLICY
+    ),
+    "an override in other letters": (
+        "name: people\ncolumn_overrides: [{name: SSN, visibility: hidden}, {name: ssn, descriptions: {user: x}},"
+        " {name: ssn, visibility: public}]\n" + POLICY
+    ),
+    "masked: true": f"name: people\n{HIDING.replace('visibility: hidden', 'masked: true')}{POLICY}",
+    "rls": f"name: people\n{HIDING}{POLICY.replace('policies', 'rls')}",
     "policies no list": f"name: people\n{HIDING}policies: {{name: own, filter: \"region = 'EU'\"}}\n",
     "policies a text": f"name: people\n{HIDING}policies: region = 'EU'\n",
     "unknown key in a policy": f"name: people\n{HIDING}{POLICY.replace('filter', 'fitler')}",
@@ -157,6 +166,14 @@ def _dangling_folder(company: Company) -> None:
     folder.symlink_to("nowhere")
 
 
+def _among_the_shards(company: Company) -> None:
+    (company.folder / OVERLAY).rename(company.folder / "semantic-layer/shop/_schema/rules.yaml")
+
+
+def _in_capitals(company: Company) -> None:
+    (company.folder / OVERLAY).rename(company.folder / OVERLAY.replace(".yaml", ".YAML"))
+
+
 def _shard(company: Company) -> None:
     company.write("semantic-layer/shop/_schema/main.yaml", SHARD.replace("tables:", "<<<<<<< HEAD\ntables:"))
 
@@ -171,6 +188,8 @@ KINDS: dict[str, Callable[[Company], None]] = {
     "a link that leads nowhere": _dangling,
     "a link out of the project": _out_of_the_project,
     "the folder is a link that leads nowhere": _dangling_folder,
+    "moved among the shards": _among_the_shards,
+    "renamed in capitals": _in_capitals,
     "a broken shard": _shard,
 }
 STATEMENTS = (

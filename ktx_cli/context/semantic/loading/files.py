@@ -76,7 +76,7 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
         files.unlisted = Problem("error", "broken_source", what, Place(folder), f"correct or remove {folder}")
         files.problems.append(files.unlisted)
     for path in shards:
-        if path.endswith(SUFFIXES) and "/" not in path.removeprefix(schema):
+        if _is_yaml(path) and "/" not in path.removeprefix(schema):
             _read_shard(tree, path, parse, files)
     for path in own:
         _read_own(tree, path, files)
@@ -86,7 +86,12 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
 def own_files(tree: Tree, connection: str) -> list[str]:
     """Return people's files: all below the connection's folder but the manifest."""
     folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
-    return [path for path in tree.paths(folder) if path.endswith(SUFFIXES) and not path.startswith(schema)]
+    return [path for path in tree.paths(folder) if _is_yaml(path) and not path.startswith(schema)]
+
+
+def _is_yaml(path: str) -> bool:
+    """Whether a file is read, by its name; on some systems `rules.YAML` and `rules.yaml` are one file."""
+    return path.lower().endswith(SUFFIXES)
 
 
 def text_of(content: bytes) -> str:

@@ -192,10 +192,10 @@ class _Loader:
         rest = Entry({k: v for k, v in top.values.items() if k != "tables"}, file, (), self.problems, top.what)
         rest.check_keys(("tables",))
         if rest.trouble is not None:
-            self._seal(rest.trouble)
+            self._seal(rest.trouble, blind=True)  # an overlay that was moved here, of which source nobody can tell
         tables = top.mapping("tables")
         if tables is None and top.trouble is not None and may_protect(top.values):
-            self._seal(top.trouble)
+            self._seal(top.trouble, blind=True)
         for key in tables.values if tables else ():
             name = str(key)
             what = f"source `{name}`"

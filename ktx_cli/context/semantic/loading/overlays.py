@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ktx_cli.context.scan.overlays import DISABLED, plain_on
 from ktx_cli.context.semantic.loading.columns import OVERRIDES, ColumnDraft, override, read_column
 from ktx_cli.context.semantic.loading.entry import Entry, unknown_name
+from ktx_cli.context.semantic.loading.protection import VISIBILITY
 from ktx_cli.context.semantic.loading.sources import SHARED_KEYS, SourceDraft, read_body
 
 EXCLUDED, OVERRIDDEN = "exclude_columns", "column_overrides"
@@ -54,6 +57,7 @@ def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
 
 def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
     """Change columns, but none that is excluded too: both cannot be meant."""
+    visibilities: dict[str, Any] = {}
     for item in entry.items(OVERRIDDEN, "column override"):
         name = item.required("name")
         column = draft.find(name)
@@ -68,8 +72,16 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
                 f"{item.what} is for a column that `{EXCLUDED}` takes out",
                 hint="remove one of the two",
             )
+        elif not _agrees(visibilities, column.name, item.values.get(VISIBILITY)):
+            what = f"{item.what} is there twice, with another `{VISIBILITY}` each time"
+            item.error("duplicate", what, hint="remove one of the two")
         else:
             _override_one(item, column)
+
+
+def _agrees(visibilities: dict[str, Any], name: str, visibility: Any) -> bool:
+    """Note the visibility of a column, and return whether no override before said another one."""
+    return visibility is None or visibilities.setdefault(name, visibility) == visibility
 
 
 def _override_one(item: Entry, column: ColumnDraft) -> None:

@@ -38,7 +38,9 @@ _FREE: Final = frozenset(
 )
 """Keys below which other programs choose the words: only the exact names count there."""
 
-_RESEMBLES: Final = re.compile(r"polic|visib|hidd?en|\bhide|overrid|access_filter|row_(filter|level|access|security)")
+_RESEMBLES: Final = re.compile(
+    r"polic|visib|hidd?en|\bhide|overrid|access_filter|row_(filter|level|access|security)|\brls\b|\bprivate\b|\bmask"
+)
 _MEANT: Final = (VISIBILITY, POLICIES, "policy", "column_overrides", "exclude_columns", "hidden")
 _ALIKE: Final = 0.75
 _KEY: Final = re.compile(r"([A-Za-z][\w -]{0,60})[\"']?\s{0,20}:(?=[ \t]*([^\r\n]{0,80}))")
