@@ -225,11 +225,32 @@ def test_no_statement_of_nested_scopes_calls_a_function_nobody_knows(postgres_se
             session.execute(f"CREATE FUNCTION pg_catalog.unheard({kind}) RETURNS {kind} LANGUAGE sql AS '{body}'")
         session.execute("SET search_path = pg_catalog, pg_temp")
         session.execute("SET statement_timeout = 2000")
-        ran = [sql for sql in _nested(random.Random(17), 1500) if _runs(session, sql)]
+        ran = [sql for sql in (*_nested(random.Random(17), 1500), *_renamed()) if _runs(session, sql)]
         assert session.execute("SELECT is_called FROM public.calls").fetchone() == (False,)
         assert len(ran) > 50
         session.execute("SELECT x.unheard FROM unnest(ARRAY[1.0::float8]) AS x")  # it would have been noticed
         assert session.execute("SELECT is_called FROM public.calls").fetchone() == (True,)
+
+
+def _renamed() -> Iterator[str]:
+    """Yield statements in which a function behind FROM may have the name of what stands further out."""
+    functions = {
+        "trim(' 1 ')": "btrim", "trim(LEADING 'x' FROM '1')": "ltrim", "CAST(1.5 AS float8)": "float8",
+        "extract(second FROM interval '1 s')": "extract", "coalesce(1.0::float8)": "coalesce",
+        "substring('a' FROM 1)": "substring", "ceiling(1.0::float8)": "ceiling", "log10(10.0::float8)": "log10",
+        "nullif('a', 'b')": "nullif", "abs(1.0::float8)": "abs", "ROWS FROM (lower('q'), upper('q'))": "lower",
+    }  # fmt: skip
+    places = (
+        "{0}", "((SELECT 1) AS z CROSS JOIN {0})", "(((SELECT 1) AS z CROSS JOIN {0}))",
+        "public.orders AS z LEFT JOIN {0} ON TRUE", "LATERAL {0}",
+    )  # fmt: skip
+    for function, own in functions.items():
+        aliases = (("", f'"{own}"'), (" AS x", "x"), (" AS \u00c9", "\u00e9"), (f" AS {LONG}1", f"{LONG}2"))
+        for place in places:
+            for alias, name in aliases:
+                item, outer = place.format(function + alias), f"(SELECT 1.0::float8 AS unheard) AS {name}"
+                yield f"SELECT (SELECT {name}.unheard FROM {item} LIMIT 1) FROM {outer}"
+                yield f"SELECT 1 FROM {outer} WHERE EXISTS (SELECT 1 FROM {item} WHERE {name}.unheard IS NOT NULL)"
 
 
 def _runs(session: Any, sql: str) -> bool:
