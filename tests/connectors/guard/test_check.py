@@ -45,7 +45,7 @@ def refusal(sql: str, dialect: str = "sqlite", **options: object) -> StatementRe
         ("postgres", "TABLE pg_authid", "catalog", "`pg_authid`"),
         ("sqlite", "SELECT * FROM pragma_database_list", "catalog", "`pragma_database_list`"),
         ("sqlite", 'SELECT * FROM main."PRAGMA_database_list" AS p', "catalog", "PRAGMA_database_list"),
-        ("sqlite", "SELECT p.'ssn' FROM people AS p", "construct", "`p.'ssn'`"),
+        ("sqlite", "SELECT p.'ssn' FROM people AS p", "construct", "`'ssn'`"),
         ("sqlite", "SELECT 1 FROM people AS p JOIN people AS q USING ('ssn')", "construct", "`'ssn'`"),
         ("sqlite", "SELECT sum(pgsize) FROM dbstat", "catalog", "`dbstat`"),
         ("mysql", "SELECT * FROM information_schema.ALL_PLUGINS", "catalog", "ALL_PLUGINS"),
