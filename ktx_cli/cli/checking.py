@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ktx_cli.cli.annotations import annotation, repository_prefix
 from ktx_cli.cli.blocks import terminal_width
 from ktx_cli.cli.junit import JunitCase
+from ktx_cli.cli.retyping import runnable
 from ktx_cli.core.text import one_line, one_line_typed
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
             continue
         lines.append(_line(finding.level.value, finding.check, finding.message, width, columns))
         if finding.level != "ok":
-            lines += [f"{' ' * (_LEVEL + 2)}{fix}" for fix in _fix(finding, session.place)]
+            lines += [f"{' ' * (_LEVEL + 2)}{runnable(fix)}" for fix in _fix(finding, session.place)]
     told = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
     return [*(line for each in lines for line in each.split("\n")), told]
 

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.cli.retyping import Place, with_program
+from ktx_cli.cli.retyping import Place, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core.errors import (
     EXIT_OK,
@@ -32,7 +32,7 @@ from ktx_cli.core.errors import (
     UsageError,
 )
 from ktx_cli.core.events import Emit, Event
-from ktx_cli.core.text import did_you_mean, one_line, one_line_typed
+from ktx_cli.core.text import did_you_mean, one_line
 
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """What a terminal obeys or a reader takes for the end of a line, and JSON does not demand to be escaped."""
@@ -249,7 +249,7 @@ def _print_notes(session: Session, result: Result) -> None:
             _note("error", result.error.message, result.error.hint)
     elif result.next_steps and not settings.quiet and not settings.json:
         for step in result.next_steps:
-            streams.write_err(f"next: {one_line_typed(with_program(step, sys.argv, os.environ))}\n")
+            streams.write_err(f"next: {runnable(step)}\n")
 
 
 def _note(kind: str, message: str, hint: str | None) -> None:
@@ -258,7 +258,7 @@ def _note(kind: str, message: str, hint: str | None) -> None:
         label = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m"
     streams.write_err(f"{label} {one_line(message, 2000)}\n")
     if hint:
-        streams.write_err(f"hint: {one_line_typed(hint)}\n")
+        streams.write_err(f"hint: {runnable(hint)}\n")
 
 
 def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:

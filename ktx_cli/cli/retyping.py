@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core.text import shell_words
+from ktx_cli.core.text import one_line_typed, shell_words
 
 _KTX = re.compile(r"(?:^|(?<=`)|(?<=[:;,(&] )|(?<=\bor )|(?<=\bthen ))ktx (?=[a-z])")
 _GIT = re.compile(
@@ -36,6 +37,11 @@ def with_program(text: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
         return text
     program = shell_words(Path(os.path.abspath(running)))  # noqa: PTH100 - resolve() would follow links
     return _KTX.sub(lambda _: f"{program} ", text)
+
+
+def runnable(text: str) -> str:
+    """Return a hint or a next step on one line, with the path of this `ktx` where PATH does not have it."""
+    return one_line_typed(with_program(text, sys.argv, os.environ))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     """
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
-    targets = choose_targets(loaded.config, request.connections, databases_only=True)
+    targets = choose_targets(layout, loaded.config, request.connections, databases_only=True)
     repository = Repository.discover(layout.root)
     if repository is None:
         raise NotReadyError("no scan is committed yet", hint="ktx scan")

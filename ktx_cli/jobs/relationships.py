@@ -63,7 +63,7 @@ def list_relationships(
     from ktx_cli.project.config import load_config
 
     loaded = load_config(layout.config)
-    ids = [target.connection for target in choose_targets(loaded.config, connections, databases_only=True)]
+    ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
     edges = [edge for review in reviews for edge in (*review.edges, *review.declared)]
     if table is not None:

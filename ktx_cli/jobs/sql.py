@@ -78,7 +78,7 @@ def run_sql(
     """
     if not 1 <= max_rows <= MOST_ROWS:
         raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
-    chosen = connection or only_database(config)
+    chosen = connection or only_database(layout, config)
     guard = Guard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
@@ -110,7 +110,7 @@ def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
     return SourceError(f"the first row is {problem}", hint=hint, code="query")
 
 
-def only_database(config: KtxConfig) -> str:
+def only_database(layout: Layout, config: KtxConfig) -> str:
     """Return the id of the project's database; `UsageError` when there is none or more than one."""
     known = sorted(config.databases())
     if len(known) == 1:
@@ -118,6 +118,7 @@ def only_database(config: KtxConfig) -> str:
     for entry in () if known else config.disabled().values():
         raise entry.error()
     if not known:
-        hint = "ktx connection add warehouse --driver sqlite --path data.sqlite"
-        raise UsageError("there is no database in ktx.yaml to ask", hint=hint)
+        from ktx_cli.jobs.setup.suggesting import how_to_connect
+
+        raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
     raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=f"choose one: -c {known[0]}")

@@ -90,6 +90,7 @@ def test_every_next_line_of_the_demo_runs_as_it_stands_where_path_has_no_ktx(wor
     built = subprocess.run([KTX, "demo", "ktx-demo"], cwd=work, env=environ, capture_output=True, text=True, check=True)
     steps = [line.removeprefix("next: ") for line in built.stderr.splitlines() if line.startswith("next: ")]
     assert len(steps) == 5 and all(str(KTX) in step for step in steps), built.stderr
+    assert f"run `{KTX} setup --llm-backend claude-code` and `{KTX} ingest dbt handbook`" in built.stdout
     for step in steps:
         done = subprocess.run(["sh", "-c", step], cwd=work, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0 and done.stdout.strip(), (step, done.stderr)

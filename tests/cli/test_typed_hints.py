@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,7 +100,8 @@ def test_every_command_names_the_project_it_was_given(ktx: Run, work: Path, word
     folder.mkdir()
     given = ["--project-dir", "my project"]
     assert ktx("setup", "--no-input", *given).code == 0
-    sqlite3.connect(folder / "data.sqlite").close()
+    with contextlib.closing(sqlite3.connect(folder / "data.sqlite")) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
     errors = [ktx(*line).err.splitlines() for line in ((*words, *given), (*given, *words))]
     (step, again) = (next(line for line in lines if line.startswith(("hint: ktx", "next: ktx"))) for lines in errors)
     assert step == again
@@ -174,3 +180,36 @@ def test_the_hint_for_a_missing_connection_is_a_whole_command(ktx: Run, work: Pa
     hint = ktx(*words, "--json").envelope["error"]["hint"]
     assert hint == "ktx connection add new --driver sqlite --path data.sqlite"
     assert ktx(*shlex.split(hint)[1:], "--no-test").code == 0
+
+
+@pytest.mark.parametrize(("words", "label"), [("status", "hint: "), ("doctor", "fix: "), ("sl list", "next: ")])
+def test_what_is_printed_runs_as_it_stands_where_path_has_no_ktx(words: str, label: str, work: Path, ktx: Run) -> None:
+    assert ktx("setup", "--no-input").code == 0
+    with contextlib.closing(sqlite3.connect(work / "sales.sqlite")) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    program = Path(sys.executable).with_name("ktx")
+    environ = {**os.environ, "PATH": "/usr/bin:/bin"}
+    run = functools.partial(subprocess.run, cwd=work, env=environ, capture_output=True, text=True, check=False)
+    shown = run([program, *words.split()])
+    lines = [line.strip() for line in (shown.stdout + shown.stderr).splitlines()]
+    (command,) = {line.removeprefix(label) for line in lines if line.startswith(label)}
+    assert command == f"{program} setup --database sqlite --database-path sales.sqlite"
+    done = run(["sh", "-c", command])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", ["setup --no-input", "sl list", "wiki", "runs list", "connection list"])
+def test_next_steps_of_an_empty_project_run_as_they_stand(words: str, ktx: Run, work: Path) -> None:
+    assert ktx("setup", "--no-input").code == 0
+    steps = [line.removeprefix("next: ") for line in ktx(*words.split()).err.splitlines() if line.startswith("next: ")]
+    assert steps
+    for step in steps:
+        assert ktx(*shlex.split(step)[1:]).code == 0, step
+    assert not (work / "wiki").exists()
+
+
+@pytest.mark.parametrize("words", ["status", "ingest", "scan", "diff", "sql SELECT", "sl query -m a.b"])
+def test_errors_of_an_empty_project_name_commands_that_exist(words: str, ktx: Run, work: Path) -> None:
+    assert ktx("setup", "--no-input").code == 0
+    hint = ktx(*words.split(), "--json").envelope["error"]["hint"]
+    assert "`ktx setup --help`" in hint and "data.sqlite" not in hint

@@ -37,6 +37,7 @@ def _register_list(commands: typer.Typer) -> None:
         """List the connections of this project."""
         from ktx_cli.jobs.readiness.facts.connections import connection_statuses
         from ktx_cli.jobs.readiness.model import CheckContext
+        from ktx_cli.jobs.setup.suggesting import first_step
         from ktx_cli.project.config import load_config
         from ktx_cli.project.layout import Layout
 
@@ -54,7 +55,7 @@ def _register_list(commands: typer.Typer) -> None:
             for c in connections
         ]
         table = Table(("id", "driver", "kind", "last read"), tuple(rows))
-        hint = [] if rows else ["ktx connection add warehouse --driver sqlite --path data.sqlite"]
+        hint = [] if rows else [first_step(layout.root, loaded.config)]
         return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.retyping import runnable
 from ktx_cli.cli.rows import as_table
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core.text import shell_words
@@ -25,6 +26,8 @@ _KNOWN: Final = {
     "measures": "measures",
     "pages": "wiki pages",
 }
+
+_ADD: Final = "To add it, run `ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook` in the project."
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +94,7 @@ def _second_half(half: SecondHalf) -> list[Block]:
             )
         ),
         Table(("source", "a model would add"), tuple(half.to_add), title="What a model would add"),
-        Lines(("To add it, run `ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook` in the project.",)),
+        Lines((runnable(_ADD),)),
         *_asked(half.asked, before=half.refused),
     ]
 

@@ -45,13 +45,16 @@ def _register_list(commands: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
     ) -> Result:
         """List the runs of this project, the newest first; one that was killed says so."""
+        from ktx_cli.cli.commands.sl_options import project_of
         from ktx_cli.jobs.runs.records import list_runs
+        from ktx_cli.jobs.setup.suggesting import first_step
 
-        found, warnings = list_runs(_layout(session), limit)
+        layout, config = project_of(session)
+        found, warnings = list_runs(layout, limit)
         session.warn(*warnings)
         columns = ("run", "command", "status", "started", "seconds", "units", "tokens", "cost", "commit")
         table = Table(columns, tuple(map(_row, found)))
-        hint = [] if found else ["ktx ingest"]
+        hint = [] if found else [first_step(layout.root, config)]
         return Result({"runs": [each.to_json() for each in found]}, [table], next_steps=hint)
 
 

@@ -18,6 +18,7 @@ from ktx_cli.core.text import one_line
 if TYPE_CHECKING:
     from ktx_cli.context.search.model import Hit
     from ktx_cli.jobs.semantic.reading import Layers, Listed
+    from ktx_cli.project.config import KtxConfig
     from ktx_cli.project.layout import Layout
 
 _SUMMARY = 100
@@ -44,10 +45,10 @@ def _register_search(commands: typer.Typer) -> None:
         internal: Internal = False,
     ) -> Result:
         """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
-        _, layers = _layers(session, connection, internal)
+        layout, config, layers = _layers(session, connection, internal)
         query = " ".join(words or ()).strip()
         if not query:
-            return _listing(layers, query=None)
+            return _listing(layout, config, layers, query=None)
         found = layers.search(query, limit)
         for word, meant in found.corrected.items():
             session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
@@ -67,8 +68,7 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="sl-list")
     def list_(session: Session, connection: Connection = None, internal: Internal = False) -> Result:
         """List the sources of the semantic layer."""
-        _, layers = _layers(session, connection, internal)
-        return _listing(layers)
+        return _listing(*_layers(session, connection, internal))
 
 
 def _register_read(commands: typer.Typer) -> None:
@@ -84,7 +84,7 @@ def _register_read(commands: typer.Typer) -> None:
         from ktx_cli.jobs.semantic.described import described
         from ktx_cli.jobs.semantic.reading import find_source, source_files
 
-        layout, layers = _layers(session, connection, internal)
+        layout, _, layers = _layers(session, connection, internal)
         if as_yaml:
             of, files = source_files(layout, layers, name)
             data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
@@ -93,22 +93,24 @@ def _register_read(commands: typer.Typer) -> None:
         return Result(data, _source_blocks(data))
 
 
-def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, Layers]:
+def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
     from ktx_cli.jobs.semantic.reading import read_layers
 
     layout, config = project_of(session)
     layers = read_layers(layout, config, connection, internal=internal)
     session.warn(*layers.warnings())
-    return layout, layers
+    return layout, config, layers
 
 
-def _listing(layers: Layers, **search: Any) -> Result:
+def _listing(layout: Layout, config: KtxConfig, layers: Layers, **search: Any) -> Result:
     listed = layers.sources()
     data: dict[str, Any] = {"sources": [each.to_json() for each in listed]}
     if search:
         data = {**search, "hits": [], "total": 0, "corrected": {}, **data}
     if not listed:
-        return Result(data, [Fields((("sources", "none"),))], next_steps=["ktx ingest"])
+        from ktx_cli.jobs.setup.suggesting import first_step
+
+        return Result(data, [Fields((("sources", "none"),))], next_steps=[first_step(layout.root, config)])
     return Result(data, [_sources_table(layers, listed)])
 
 

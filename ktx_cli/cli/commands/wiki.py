@@ -98,7 +98,13 @@ def _register_search(commands: typer.Typer) -> None:
         book = read_wiki(layout)
         session.warn(*broken_pages(book))
         pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
-        return _listing(pages, list(book.tags(scope)))
+        if pages:
+            return _listing(pages, list(book.tags(scope)))
+        from ktx_cli.jobs.setup.suggesting import first_step
+
+        nothing = [Fields((("pages", "none"),))]
+        steps = [first_step(layout.root, config), "ktx wiki write --help"]
+        return Result(_listed([], list(book.tags(scope))), nothing, next_steps=steps)
 
 
 def _register_read(commands: typer.Typer) -> None:
@@ -179,13 +185,13 @@ def _register_lint(commands: typer.Typer) -> None:
 
 
 def _listing(pages: list[Page], tags: list[str]) -> Result:
-    data: dict[str, Any] = {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": [], "tags": tags}
-    if not pages:
-        write = "ktx wiki write KEY --summary SENTENCE --content TEXT"
-        return Result(data, [Fields((("pages", "none"),))], next_steps=["ktx ingest", write])
     rows = tuple((page.key, page.scope, one_line(page.summary, _SUMMARY), ", ".join(page.tags)) for page in pages)
+    return Result(_listed(pages, tags), [Table(("page", "scope", "summary", "tags"), rows)])
+
+
+def _listed(pages: list[Page], tags: list[str]) -> dict[str, Any]:
     listed = [page.to_json() for page in pages]
-    return Result({**data, "pages": listed}, [Table(("page", "scope", "summary", "tags"), rows)])
+    return {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": listed, "tags": tags}
 
 
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:

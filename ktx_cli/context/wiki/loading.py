@@ -87,7 +87,7 @@ def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
 
 def _others(keys: list[str]) -> str:
     if not keys:
-        return "ktx wiki write KEY --summary SENTENCE --content TEXT"
+        return "ktx wiki write --help"
     return f"ktx wiki lists {plural(len(keys), 'page')}: {listing(keys)}"
 
 

@@ -34,7 +34,7 @@ def find_drift(
     """
     uses = ContextUses(layout, config)
     drift, warnings = Drift(), []
-    for target in choose_targets(config, wanted, databases_only=True):
+    for target in choose_targets(layout, config, wanted, databases_only=True):
         found, told = _of_connection(layout, config, target, environ, opener, uses)
         drift.connections.append(found)
         warnings += told

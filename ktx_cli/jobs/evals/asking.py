@@ -70,7 +70,7 @@ class Asker:
         from ktx_cli.jobs.sql import only_database
 
         with _which(case):
-            return case.connection or only_database(self.config)
+            return case.connection or only_database(self.layout, self.config)
 
     def _sql(self, case: Case, connection: str) -> Answer:
         from ktx_cli.jobs.sql import run_sql

@@ -61,7 +61,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     """
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
-    targets = choose_targets(loaded.config, request.connections, databases_only=request.databases_only)
+    targets = choose_targets(layout, loaded.config, request.connections, databases_only=request.databases_only)
     run_id = request.run_id or new_run_id()
     report = IngestReport(run_id, request.command, dry_run=request.dry_run, project_dir=layout.root)
     report.llm = "none" if request.no_llm else loaded.config.llm.provider.backend

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ktx_cli.core.errors import ConfigError, NotReadyError, UsageError
 from ktx_cli.project.config import Connection, KtxConfig, connection_of
 from ktx_cli.project.config.drivers import SOURCE_DRIVERS
+from ktx_cli.project.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Target:
     driver: str
 
 
-def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
+def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
     """Return the connections to work on, by id: the wanted ones, or all that can be used.
 
     Raises `UsageError` for an unknown id or one of the wrong kind, `ConfigError` for a disabled one, `NotReadyError`
@@ -34,10 +35,9 @@ def choose_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: 
     for entry in () if candidates else config.disabled().values():
         raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
     if not candidates:
-        raise NotReadyError(
-            "ktx.yaml names no database to read",
-            hint="ktx setup --no-input --database sqlite --database-path data.sqlite",
-        )
+        from ktx_cli.jobs.setup.suggesting import how_to_connect
+
+        raise NotReadyError("ktx.yaml names no database to read", hint=how_to_connect(layout.root))
     return [
         Target(connection, config.connections[connection].driver) for connection in sorted(set(wanted) or candidates)
     ]

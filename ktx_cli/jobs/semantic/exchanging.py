@@ -73,7 +73,7 @@ def import_model(
 
     Raises `UsageError` (which connection, no such files), `ConfigError` for files that cannot be read, `StorageError`.
     """
-    chosen = connection or only_database(config)
+    chosen = connection or only_database(layout, config)
     connection_of(config, chosen)
     imported = import_path(kind, path, load_layer(layout, config, chosen))
     placed = None if dry_run else place(imported, layout, chosen)

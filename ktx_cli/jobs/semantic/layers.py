@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ktx_cli.connectors.registry import dialect_of
@@ -48,7 +48,7 @@ def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise _no_layer(config)
+        raise _no_layer(layout, config)
     raise UsageError(
         f"there are {len(found)} semantic layers: {listing(found)}",
         hint=f"choose one: -c {found[0]}",
@@ -127,7 +127,8 @@ def _how_to_get_one(layout: Layout, config: KtxConfig, connection: str) -> str:
     return f"it is a context source; these have one: {listing(found)}"
 
 
-def _no_layer(config: KtxConfig) -> UsageError:
-    databases: Sequence[str] = list(config.databases())
-    hint = "ktx ingest" if databases else "ktx connection add warehouse --driver sqlite --path data.sqlite"
+def _no_layer(layout: Layout, config: KtxConfig) -> UsageError:
+    from ktx_cli.jobs.setup.suggesting import how_to_connect
+
+    hint = "ktx ingest" if config.databases() else how_to_connect(layout.root)
     return UsageError("there is no semantic layer yet", hint=hint)

@@ -101,7 +101,7 @@ def run_served(
     Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show what people hid.
     """
     config = project.config()
-    chosen = connection or only_database(config)
+    chosen = connection or only_database(project.layout, config)
     model = _model(project, chosen)
     _require_open(project, model, sql)
     if privacy:

@@ -57,7 +57,7 @@ class SetupReport:
     def next_steps(self) -> list[str]:
         """What is worth typing now: the next step, and after a build a question."""
         if not self.has_connections:
-            return [first_database(self.project_dir)]
+            return [first_database(self.project_dir) or "ktx setup --help"]
         if self.build is None:
             return ["ktx ingest"]
         return [self.question] if self.question else ["ktx status"]

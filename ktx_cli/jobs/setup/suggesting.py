@@ -13,11 +13,23 @@ from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
 
 
-def first_database(folder: Path) -> str:
-    """Return the `ktx setup` that connects the nearest database in a folder; where there is none, its form."""
+def first_database(folder: Path) -> str | None:
+    """Return the `ktx setup` that connects the nearest database in a folder; None where the folder has none."""
     found = next(iter(file_databases(folder)), None)
-    driver, path = ("sqlite", "data.sqlite") if found is None else (found.driver, found.fields["path"])
-    return shell_words("ktx", "setup", "--database", driver, "--database-path", path)
+    if found is None:
+        return None
+    return shell_words("ktx", "setup", "--database", found.driver, "--database-path", found.fields["path"])
+
+
+def how_to_connect(folder: Path) -> str:
+    """Return the hint of an error that a project without a database causes."""
+    flags = "`ktx setup` asks for a database in a terminal; `ktx setup --help` lists the flags that name one"
+    return first_database(folder) or flags
+
+
+def first_step(folder: Path, config: KtxConfig) -> str:
+    """Return the command that fills an empty context; it runs as it stands."""
+    return "ktx ingest" if config.connections else first_database(folder) or "ktx setup --help"
 
 
 def first_question(layout: Layout, config: KtxConfig) -> str | None:

@@ -15,7 +15,6 @@ from ktx_cli.jobs.setup.suggesting import first_database
     [
         (("sales.csv", "returns.csv"), "--database files --database-path ."),
         (("my data.duckdb",), "--database duckdb --database-path 'my data.duckdb'"),
-        (("notes.txt",), "--database sqlite --database-path data.sqlite"),
     ],
 )
 def test_the_nearest_database_is_named(made: tuple[str, ...], flags: str, tmp_path: Path) -> None:
@@ -25,3 +24,8 @@ def test_the_nearest_database_is_named(made: tuple[str, ...], flags: str, tmp_pa
         else:
             (tmp_path / name).write_text("a,b\n1,2\n")
     assert first_database(tmp_path) == f"ktx setup {flags}"
+
+
+def test_no_database_is_made_up(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    assert first_database(tmp_path) is None

@@ -51,9 +51,9 @@ def check_databases(context: CheckContext) -> list[Finding]:
         message = f"no database of ktx.yaml can be used: {error.message}"
         return [Finding("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
     if not databases:
-        from ktx_cli.jobs.setup.suggesting import first_database
+        from ktx_cli.jobs.setup.suggesting import how_to_connect
 
-        hint = first_database(context.project_dir)
+        hint = how_to_connect(context.project_dir)
         return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
     findings = []
     for name in config.setup.database_connection_ids:
