@@ -168,7 +168,7 @@ def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str
 
 def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
     return [
-        (c.connection, problem["what"] or "problem", f"{problem['object'] or ''} {problem['message']}".strip())
+        (c.connection, problem["what"] or "problem", ": ".join(filter(None, (problem["object"], problem["message"]))))
         for c in report.connections
         for problem in c.problems
     ]

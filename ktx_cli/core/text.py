@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 _DEVICE_NAME = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
@@ -77,6 +77,12 @@ def _edits(one: str, other: str) -> int:
 def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
     """Return `1 table`, `2 tables`, `1,204 tables`."""
     return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"
+
+
+def counted(found: Mapping[str, int]) -> str:
+    """Return `3 errors, 1 warning, 4 info` for what was found of each severity; `none` for nothing."""
+    named = (plural(count, name, "info" if name == "info" else None) for name, count in found.items() if count)
+    return ", ".join(named) or "none"
 
 
 def one_line(text: str, limit: int = 300) -> str:

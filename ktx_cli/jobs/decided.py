@@ -89,7 +89,7 @@ class DecisionReport:
             return None
         left = [f"{path} ({reason})" for path, reason in self.held]
         return PartialError(
-            f"decided in part; left out: {listing(left)}",
+            f"saved some decisions; skipped: {listing(left)}",
             hint=f"{held_hint(self.held, self.project_dir)}; then run the same command again",
             details={"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]},
         )

@@ -66,9 +66,9 @@ def file_name_warnings(root: Path) -> list[ResultWarning]:
     odd = sorted(f"{name}/{path}" for name in _NAMED for path in _odd_below(root / name))
     if not odd:
         return []
-    what, them = ("file is", "it") if len(odd) == 1 else ("files are", "them")
+    what, them = ("file has a name", "it") if len(odd) == 1 else ("files have names", "them")
     why = "not UTF-8, or a backslash or control character"
-    message = f"{len(odd):,} {what} skipped because of the name ({why}): {listing(odd, _MOST_NAMED)}"
+    message = f"{len(odd):,} {what} that ktx cannot index or commit ({why}): {listing(odd, _MOST_NAMED)}"
     return [ResultWarning("file_names", message, hint=f"rename {them}", paths=odd)]
 
 

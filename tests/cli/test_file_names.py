@@ -78,6 +78,14 @@ def test_such_files_cost_themselves_and_are_named(git: Run, project: Path, commi
         installed(*args)
 
 
+@pytest.mark.parametrize("words", ["doctor", "sl list", "sl validate"])
+def test_a_definition_in_such_a_file_is_named_as_everywhere_else(words: str, project: Path) -> None:
+    Path(os.fsdecode(b"semantic-layer/warehouse/s\xfe.yaml")).write_text("name: odd\ntable: orders\n")
+    done = subprocess.run([KTX, *words.split()], capture_output=True, check=False, text=True)
+    assert r"semantic-layer/warehouse/s\xfe.yaml:1" in done.stdout + done.stderr
+    assert "udcfe" not in done.stdout + done.stderr
+
+
 def test_lint_names_a_page_that_is_none(ktx: Run, project: Path) -> None:
     Path(os.fsdecode(b"wiki/global/b\xffd.md")).write_bytes(PAGE)
     answer = ktx("wiki", "lint", "--json")

@@ -115,6 +115,13 @@ def test_what_breaks_nothing_ends_with_0(ktx: Run, project: Path) -> None:
     assert (answer.code, answer.data["broken"], answer.data["status"]) == (0, [], "done")
 
 
+def test_a_question_that_the_database_no_longer_answers_names_the_way_to_what_changed(ktx: Run, project: Path) -> None:
+    rename(project)
+    error = ktx("sl", "query", "-m", "Invoice.revenue", "--json").envelope["error"]
+    assert (error["code"], "Total" in error["message"]) == ("query", True)
+    assert "`ktx diff chinook` shows what changed in the database" in error["hint"]
+
+
 def test_diff_names_what_to_edit_before_the_run(ktx: Run, project: Path) -> None:
     rename(project)
     error = ktx("diff", "--json").envelope["error"]

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pytest
 
+from ktx_cli.core.text import shell_words
+
 Run = Callable[..., Any]
 
 PROJECT: Final = Path(__file__).parent / "fixtures" / "typescript_project"
@@ -175,7 +177,10 @@ def test_what_its_overlays_take_away_is_refused(dimension: str, code: str, ktx: 
 
 def test_every_choice_of_an_ambiguous_path_is_a_way_to_ask(ktx: Run, ferries: Path) -> None:
     question = {"measures": ["bookings.booking_count"], "dimensions": [field("ports.country")], "include_empty": False}
-    choices = asked(ktx, ferries, question).envelope["error"]["details"]["choices"]
+    error = asked(ktx, ferries, question).envelope["error"]
+    choices = error["details"]["choices"]
+    flags = " or ".join(f"`{shell_words('--via', 'ports=' + each['via'])}`" for each in choices)
+    assert error["hint"] == f"choose a path: {flags}"
     found = [asked(ktx, ferries, question, "--via", f"ports={each['via']}").data["rows"] for each in choices]
     by_port = [
         by_hand(ferries, f"SELECT {port}.country, count(*) FROM {_BOOKED} GROUP BY 1 ORDER BY 1 NULLS LAST")

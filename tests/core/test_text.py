@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.core.text import did_you_mean, file_stem, listing, nearest_values, one_line, plural
+from ktx_cli.core.text import counted, did_you_mean, file_stem, listing, nearest_values, one_line, plural
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,12 @@ def test_did_you_mean(word: str, known: list[str], near: str | None) -> None:
 def test_plural() -> None:
     assert [plural(n, "table") for n in (0, 1, 2, 1204)] == ["0 tables", "1 table", "2 tables", "1,204 tables"]
     assert plural(2, "query", "queries") == "2 queries"
+
+
+def test_counted() -> None:
+    assert counted({"error": 1, "warning": 6, "info": 36}) == "1 error, 6 warnings, 36 info"
+    assert counted({"error": 0, "warning": 1, "info": 0}) == "1 warning"
+    assert counted({"error": 0}) == "none"
 
 
 def test_listing() -> None:

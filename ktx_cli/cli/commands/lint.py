@@ -14,6 +14,7 @@ from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.commands.sl_options import project_of
 from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.core.text import counted
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.linting.model import Finding, Linted
@@ -103,6 +104,5 @@ def _tables(session: Session, found: Linted, shown: Sequence[Finding]) -> list[B
 
 
 def _facts(found: Linted, more: int) -> Fields:
-    counts = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count) or "none"
-    facts = [("wiki pages", str(found.pages)), ("findings", counts)]
+    facts = [("wiki pages", str(found.pages)), ("findings", counted(found.counts()))]
     return Fields((*facts, *([("not shown", f"{more}; --limit 0 shows all")] if more else [])))

@@ -13,7 +13,7 @@ from ktx_cli.cli.commands.sl_names import source_names
 from ktx_cli.cli.commands.sl_options import Connection, UserAttributes, project_of
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core.errors import EXIT_UNREACHABLE, ResultWarning
-from ktx_cli.core.text import one_line, plural
+from ktx_cli.core.text import counted, one_line
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.metric_tests import TestReport
@@ -98,15 +98,7 @@ def _validation_blocks(found: Validation) -> list[Block]:
     if found.checks:
         by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]
         facts.append(("checks on the data", ", ".join(f"{n} {s}" for n, s in zip(by_status, _STATUSES, strict=True))))
-    facts.append(
-        (
-            "problems",
-            ", ".join(
-                plural(count, name, name if name == "info" else None) for name, count in found.counts().items() if count
-            )
-            or "none",
-        )
-    )
+    facts.append(("problems", counted(found.counts())))
     return [*blocks, Fields(tuple(facts))]
 
 

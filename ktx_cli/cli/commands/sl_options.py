@@ -100,7 +100,14 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "compare": (_option(str | None, "--compare", help='"1 year", or previous_period.', metavar="SPAN"), None),
     "totals": (_option(bool, "--totals", help="The measures without any dimension too."), False),
     "fill": (_option(bool, "--fill", help="Show every period between the first and the last."), False),
-    "via": (_repeated("--via", help="The joins to a source go through these.", metavar="TARGET=PATH"), None),
+    "via": (
+        _repeated(
+            "--via",
+            help="Choose one of several join paths to a source, for example regions=bill_to.",
+            metavar="TARGET=JOIN",
+        ),
+        None,
+    ),
     "parameter": (_repeated("--parameter", help="A parameter's value.", metavar="NAME=VALUE"), None),
     "user_attribute": (UserAttributes, None),
     "timezone": (

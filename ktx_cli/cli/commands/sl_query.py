@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.rows import RowFormat, as_lines, as_table
 from ktx_cli.cli.settings import use_colour
 from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
+from ktx_cli.core.text import shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.asking import Told
@@ -90,7 +92,8 @@ def _register_query(commands: typer.Typer) -> None:
         layout, config = project_of(session)
         printed = not session.settings.json and form is not AnswerFormat.JSON
         asked = replace(question, verified=verify)
-        told = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+        with _paths_as_flags():
+            told = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
         session.warn(*told.warnings)
         _warn_when_cut(session, told)
         if not session.settings.json:
@@ -107,11 +110,25 @@ def _register_explain(commands: typer.Typer) -> None:
 
         layout, config = project_of(session)
         try:
-            explained = explain_question(layout, config, question)
+            with _paths_as_flags():
+                explained = explain_question(layout, config, question)
         except KtxError as error:
             choices = tuple(choices_of(error.details))
             return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
         return Result(explained.to_json(), _explained_blocks(explained))
+
+
+@contextlib.contextmanager
+def _paths_as_flags() -> Iterator[None]:
+    """Name the flags that choose a join path in the hint of a question that has several."""
+    try:
+        yield
+    except KtxError as error:
+        target, choices = error.details.get("target"), error.details.get("choices")
+        if error.code == "ambiguous_path" and target and choices:
+            flags = (shell_words("--via", f"{target}={choice['via']}") for choice in choices)
+            error.hint = f"choose a path: {' or '.join(f'`{flag}`' for flag in flags)}"
+        raise
 
 
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
@@ -119,7 +136,8 @@ def _compiled(session: Session, question: Question, form: AnswerFormat) -> Resul
     from ktx_cli.jobs.semantic.explaining import explain_question
 
     layout, config = project_of(session)
-    explained = explain_question(layout, config, question)
+    with _paths_as_flags():
+        explained = explain_question(layout, config, question)
     data = {
         "connection": explained.connection,
         "columns": [each["name"] for each in explained.columns],

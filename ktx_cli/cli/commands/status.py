@@ -10,6 +10,7 @@ import typer
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core.errors import UsageError
+from ktx_cli.core.text import plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
@@ -60,7 +61,7 @@ def _rows(facts: Status) -> list[tuple[str, str]]:
     around = facts.surroundings
     if around is not None:
         counts = around.to_json(facts.connections)["context"]
-        named = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+        named = ", ".join(plural(number, name.replace("_", " ").removesuffix("s")) for name, number in counts.items())
         rows += [
             ("layer", named),
             ("index", around.index.text),

@@ -177,7 +177,7 @@ def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
             return node
         name = by_name.get(node.name.casefold())
         if name is None or node.table:
-            raise unknown("column of the answer", node.sql(), columns)
+            raise unknown("column", node.sql(), columns, " in the answer")
         return exp.column(exp.to_identifier(name, quoted=True))
 
     rewrite: Callable[[exp.Expr], exp.Expr] = named

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ktx_cli.connectors.port import SemanticType
+from ktx_cli.core.text import escaped
 
 SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
     "second",
@@ -51,7 +52,7 @@ class Place:
     line: int = 1
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{escaped(self.path)}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

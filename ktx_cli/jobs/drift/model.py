@@ -179,7 +179,7 @@ class Drift:
         return f"edit {listing(edits)}; then: {ingest}" if edits else ingest
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
-        message = f"looked at in part; left out: {listing((error.message for error in failed), 3)}"
+        message = f"compared with errors; skipped: {listing((error.message for error in failed), 3)}"
         details = {
             **self.counts(),
             "left_out": [each.connection for each in self.connections if each.error is not None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ktx_cli.connectors.port import ObjectProblem
@@ -68,9 +68,14 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
     )
     hint = f"ktx connection test {connection}"
     if objects:
-        where = f"`exclude` of connections.{connection} in ktx.yaml"
-        hint = f"repair or drop them, or add to {where}: {listing(map(_entry, objects))}"
+        hint = exclusion_hint(connection, objects)
     return ResultWarning("object_unreadable", message, hint=hint, connection=connection, objects=objects)
+
+
+def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> str:
+    """Return what can be done about objects that can never be read as they are."""
+    entries = listing(map(_entry, objects), limit)
+    return f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {entries}"
 
 
 def _entry(name: str) -> str:

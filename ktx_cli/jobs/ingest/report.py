@@ -40,7 +40,7 @@ _OWN_FORM = (
 """Fields of a run that are no plain values."""
 
 MOST_OF_ONE = 200
-"""Characters an error says of one thing that was left out."""
+"""Characters an error says of one thing that was skipped."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
@@ -300,7 +300,7 @@ class IngestReport:
         if error.code == "budget":
             return error
         left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
-        message = f"{error.message}; finished work is done, left out: {_named_left(left)}" if left else error.message
+        message = f"{error.message}; finished work is kept; skipped: {_named_left(left)}" if left else error.message
         return PartialError(message, hint=error.hint, code=error.code, details={**error.details, "left_out": left})
 
     def _stopped(self) -> KtxError | None:
@@ -308,9 +308,8 @@ class IngestReport:
         return next((c.enriched.stopped for c in self.connections if c.enriched and c.enriched.stopped), None)
 
     def _partial(self, left: list[str], hint: str) -> PartialError:
-        did = "looked at" if self.dry_run else "done"
         parts = [said(self.broken, "no longer compile")] if self.broken else []
-        parts += [f"{did} in part; left out: {_named_left(left)}"] if left else []
+        parts += [f"finished with errors; skipped: {_named_left(left)}"] if left else []
         broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
 
@@ -338,5 +337,5 @@ class IngestReport:
 
 
 def _named_left(left: list[str]) -> str:
-    """Return what was left out for one sentence; `details` has all of it."""
+    """Return what was skipped for one sentence; `details` has all of it."""
     return listing(one_line(each, MOST_OF_ONE) for each in left)

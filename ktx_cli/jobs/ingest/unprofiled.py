@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,6 +14,7 @@ from ktx_cli.context.scan.profiling.model import FAILED, NOT_READ, TableProfile
 from ktx_cli.context.scan.profiling.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.core.errors import ResultWarning, SourceError
 from ktx_cli.core.text import listing, plural
+from ktx_cli.jobs.ingest.problems import exclusion_hint
 
 MOST_REASONS = 5
 """So many reasons have a warning of their own; the rest share one."""
@@ -116,8 +115,7 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
         return _grant(connection, connector, refs, group[0].reason)
     if all(_PASSES.search(each.reason) for each in group):
         return f"try again later: ktx scan {connection}"
-    entries = listing((_entry(str(ref)) for ref in refs), NAMED_TABLES)
-    return f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {entries}"
+    return exclusion_hint(connection, map(str, refs), NAMED_TABLES)
 
 
 def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reason: str) -> str:
@@ -151,8 +149,3 @@ def _role(user: str, dialect: str) -> str:
         return quote(user, dialect)
     name, _, host = user.rpartition("@")
     return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (name, host))
-
-
-def _entry(name: str) -> str:
-    pattern = glob.escape(name)
-    return pattern if re.fullmatch(r"\w[\w./-]*", pattern) else json.dumps(pattern, ensure_ascii=False)

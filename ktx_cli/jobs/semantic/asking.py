@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.connectors.remembering import Remembering
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import KtxError, ResultWarning
+from ktx_cli.core.errors import KtxError, ResultWarning, SourceError
 from ktx_cli.core.numbers import NumberFormat
-from ktx_cli.core.text import plural
+from ktx_cli.core.text import plural, shell_words
 from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, json_rows, require_defined
 from ktx_cli.jobs.semantic.layers import broken_files_told, the_layer
 from ktx_cli.jobs.semantic.means import ANEW, Means
@@ -120,7 +121,8 @@ def ask_layer(
         prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         probing = None if means.counted is None else Remembering(connector, means.counted)
-        answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
+        with _schema_changes_named(connection):
+            answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
         again = _verified(answer, connector, question.verified)
         named = suggest is True and config.scan.privacy != "strict"
@@ -143,6 +145,21 @@ def ask_layer(
         tuple(warnings),
         _formats(answer, layout, connection) if formats else (),
     )
+
+
+@contextlib.contextmanager
+def _schema_changes_named(connection: str) -> Iterator[None]:
+    """Say where to look when a database refuses a statement that ktx compiled: nobody wrote it who could correct it."""
+    try:
+        yield
+    except SourceError as error:
+        if error.code == "query":
+            changes = (
+                f"`{shell_words('ktx', 'diff', connection)}` shows what changed in the database since the last scan"
+            )
+            near = error.hint if error.hint and error.hint.startswith("did you mean") else None
+            error.hint = f"{near} {changes}" if near else f"{changes}; `ktx sl explain` shows the statement"
+        raise
 
 
 def _value_warnings(

@@ -21,7 +21,7 @@ from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.model import Model, Place, Problem, Source
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import listing, plural, shell_words
+from ktx_cli.core.text import escaped, listing, plural, shell_words
 from ktx_cli.jobs.semantic.layers import calendar_of, load_layer
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.files import read_bytes, write_atomic
@@ -44,7 +44,7 @@ class BrokenDefinition:
 
     def __str__(self) -> str:
         name = self.name if self.kind == "measure" else f"{self.kind} {self.name}"
-        return f"{name} ({self.path}:{self.line})"
+        return f"{name} ({escaped(self.path)}:{self.line})"
 
     @property
     def identity(self) -> tuple[str, str, str]:

@@ -100,8 +100,8 @@ def test_an_invariant_divides_exactly(model: Model, connector: Connector) -> Non
     [
         ({"measures": ["orders.nothing"]}, {"expect_value": 1}, "no measure"),
         ({"measure": ["orders.revenue"]}, {"expect_value": 1}, "unknown key `measure`"),
-        (BOTH, {"invariant": "recieved > 0"}, "no column of the answer `recieved`"),
-        (BOTH, {"invariant": "orders.received > 0"}, "no column of the answer"),
+        (BOTH, {"invariant": "recieved > 0"}, "no column `recieved` in the answer"),
+        (BOTH, {"invariant": "orders.received > 0"}, "in the answer"),
         (BOTH, {"invariant": "(select 1) = 1"}, "a query of its own"),
         (BOTH, {"invariant": "no_such_function(received) > 0"}, "no such function"),
     ],

@@ -76,6 +76,7 @@ def test_objects_that_a_scan_could_not_read_are_named(shop_project: Path, change
     scan(shop_project)
     found = finding(shop_project, "profiles")
     assert found.message == "connection `shop`: 1 object could not be read, or not in full: broken"
+    assert found.hint == "repair or drop them, or add to `exclude` of connections.shop in ktx.yaml: broken"
     for report in (shop_project / ".ktx" / "runs").glob("*.json"):
         report.write_text("[]")
     assert finding(shop_project, "profiles").level.value == "ok", "reports are disposable"

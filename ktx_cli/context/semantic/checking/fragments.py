@@ -85,7 +85,7 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
     found = template_names(text)
     for kind, name in found:
         if kind == "param" and name not in parameters:
-            raise unknown(f"parameter for {what} named", name, parameters)
+            raise unknown("parameter", name, parameters, f" (for {what})")
         if kind == "user" and not policy:
             raise _refused(f"{what} holds `user.{name}`, which stands in policies alone", "use {{ param.NAME }}")
         if kind not in ("param", "user"):

@@ -33,7 +33,7 @@ class Resolver:
         other = self._place(source, parts[:-1])
         found = other.column(parts[-1])
         if found is None:
-            raise unknown(f"column of `{other.name}`", parts[-1], other.columns)
+            raise unknown("column", parts[-1], other.columns, f" in `{other.name}`")
         return other, found
 
     def measure(self, source: Source, parts: Parts) -> tuple[Source, Measure] | None:
@@ -53,7 +53,7 @@ class Resolver:
             return owners[0]
         if owners:
             raise ambiguous("the column", name, (f"{other.name}.{name}" for other, _ in owners))
-        raise unknown(f"column of `{source.name}`", name, source.columns)
+        raise unknown("column", name, source.columns, f" in `{source.name}`")
 
     def _place(self, source: Source, hops: Parts) -> Source:
         """Return the source that `hops` lead to, over joins to one row."""

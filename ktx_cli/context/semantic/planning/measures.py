@@ -128,7 +128,7 @@ class Measures:
         own = [self._names.defined(source, measure.filter, f"the filter of {what}")] if measure.filter else []
         for name in measure.segments:
             if name not in source.segments:
-                raise unknown(f"segment of {what}", name, source.segments)
+                raise unknown("segment", name, source.segments, f" in `{source.name}` (for {what})")
             own.append(self._names.defined(source, source.segments[name].expr, f"the segment `{source.name}.{name}`"))
         treatment = self._treatment(measure, context.treatment, what)
         return Context((*context.conditions, *own), treatment, (*context.open, ref))

@@ -401,7 +401,7 @@ class Planner:
         tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
             known = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
-            raise unknown("column of the answer to sort by:", asked.field, known)
+            raise unknown("column", asked.field, known, " in the answer to sort by")
         return Order(tree.unnest(), asked.descending)
 
     def _of_reference(self, text: str) -> exp.Expr | None:

@@ -59,7 +59,12 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
     if not objects:
         return []
     said = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
+    names = [str(problem["object"]) for each in reports for problem in each["problems"] if problem["object"]]
     hint = f"ktx connection test {scan.connection} && ktx scan {scan.connection}"
+    if names:
+        from ktx_cli.jobs.ingest.problems import exclusion_hint
+
+        hint = exclusion_hint(scan.connection, dict.fromkeys(names))
     return [Finding(CHECK, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
 
 

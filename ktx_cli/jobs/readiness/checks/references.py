@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktx_cli.context.wiki.model import Finding as WikiFinding
+from ktx_cli.core.text import escaped
 from ktx_cli.jobs.readiness.model import CheckContext, Finding, Level
 from ktx_cli.jobs.semantic.broken import broken_now, said, way_out
 from ktx_cli.jobs.semantic.layers import layer_ids
@@ -40,7 +41,7 @@ def check_semantic(context: CheckContext) -> list[Finding]:
         return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
     findings = []
     for problem in errors:
-        file, line = problem.place.path, problem.place.line
+        file, line = escaped(problem.place.path), problem.place.line
         hint = f"in {file} line {line}: {problem.hint}" if problem.hint else f"correct {file} line {line}"
         findings.append(Finding(SEMANTIC, Level.FAIL, f"{file}:{line}: {problem.message}", hint, file=file, line=line))
     return _bounded(findings, "ktx sl validate")

@@ -105,7 +105,7 @@ def test_measures_of_measures(load: Any) -> None:
 WRONG = [
     ("{name: m, expr: sum(amuont)}", "unknown_name", "`amuont`", "did you mean `amount`?"),
     ("{name: m, expr: sum(amount) + amuont}", "unknown_name", "no measure `amuont`", "`amount`?"),
-    ("{name: m, expr: sum(customers.teir)}", "unknown_name", "column of `customers`", "`tier`?"),
+    ("{name: m, expr: sum(customers.teir)}", "unknown_name", "no column `teir` in `customers`", "`tier`?"),
     ("{name: m, expr: sum(custmers.tier)}", "unknown_name", "`custmers`", "`customers`?"),
     ("{name: m, expr: sum(amount), filter: teir = 1}", "unknown_name", "`filter` of measure `m`", "there are"),
     ("{name: m, expr: amount}", "aggregate", "outside an aggregate", "sum(amount)"),
@@ -120,7 +120,7 @@ WRONG = [
     ("{name: m, expr: sum(amount), filter: sum(amount) > 1}", "aggregate", "about single rows", "measure"),
     ("{name: m, expr: sum(amount); count(id)}", "definition", "a second statement", "one expression"),
     ("{name: m, expr: \"sum('{{ param.known }}')\"}", "definition", "inside a text", "bare"),
-    ("{name: m, expr: 'sum({{ param.x }})'}", "unknown_name", "named `x`", "there are: known"),
+    ("{name: m, expr: 'sum({{ param.x }})'}", "unknown_name", "no parameter `x`", "there are: known"),
     ("{name: m, expr: 'sum({{ user.x }})'}", "definition", "in policies alone", "param.NAME"),
     ("{name: m, expr: 'sum({{ x }})'}", "definition", "cannot be read", "param.NAME"),
     ("{name: m, expr: sum(amount), segments: [piad]}", "unknown_segment", "`piad`", "`paid`?"),
