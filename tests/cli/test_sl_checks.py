@@ -197,3 +197,15 @@ def test_the_callers_attributes(ktx: Run, layer: Path) -> None:
 def test_tests_on_a_database_that_cannot_be_reached(ktx: Run, layer: Path) -> None:
     (layer / "shop.sqlite").unlink()
     assert ktx("sl", "test").code == 4
+
+
+def test_a_file_with_an_error_is_the_only_problem_of_the_joins_to_its_source(ktx: Run, layer: Path) -> None:
+    write(layer, "customers", CUSTOMERS + "measures:\n  - name: people\n   expr: count(*)\n")
+    found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
+    assert [(each["code"], each["path"]) for each in found if each["severity"] == "error"] == [
+        ("broken_source", "semantic-layer/warehouse/customers.yaml")
+    ]
+    write(layer, "customers", CUSTOMERS)
+    (layer / "semantic-layer" / "warehouse" / "customers.yaml").unlink()
+    found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
+    assert [each["code"] for each in found if each["severity"] == "error"] == ["unknown_source"]

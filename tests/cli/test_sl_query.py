@@ -312,16 +312,16 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "code", "exit_code", "says"),
     [
-        ([], "usage", 2, "nothing is asked for"),
-        (["{"], "usage", 2, "the query is no JSON"),
-        (["[1]"], "usage", 2, "no JSON object"),
+        ([], "usage", 2, "the query names no measure and no dimension"),
+        (["{"], "usage", 2, "the query is not valid JSON"),
+        (["[1]"], "usage", 2, "not a JSON object"),
         (["{}", "--query-file", "q.json"], "usage", 2, "both a query and --query-file"),
         (["--query-file", "missing.json"], "usage", 2, "cannot read missing.json"),
         (["--query-file", "latin.json"], "usage", 2, "not UTF-8"),
         (['{"measures": "sales.revenue"}', "-m", "x"], "usage", 2, "`measures` of the query must be a list"),
         (['{"via": []}', "--via", "a=b", *REVENUE], "usage", 2, "`via` of the query must be an object"),
         ([*REVENUE, "--via", "regions"], "usage", 2, "--via takes NAME=VALUE, not `regions`"),
-        ([*REVENUE, "--user-attribute", "a:=x"], "usage", 2, "no JSON behind `:=`"),
+        ([*REVENUE, "--user-attribute", "a:=x"], "usage", 2, "after `:=` is not valid JSON"),
         ([*REVENUE, "--limit", "-1"], "usage", 2, "at least 0"),
         ([*REVENUE, "-c", "nowhere"], "usage", 2, "no connection `nowhere`"),
         (["-m", "sales.revenu"], "unknown_name", 2, "no measure `sales.revenu`"),
@@ -431,7 +431,7 @@ def test_a_connection_that_is_no_database(ktx: Run, layer: Path, command: str) -
     other.mkdir()
     (other / "customers.yaml").write_text(CUSTOMERS)
     error = refused(ktx, "-d", "customers.country", "-c", "handbook", command=command)
-    assert error["message"] == "connection `handbook` is no database: its driver is documents"
+    assert error["message"] == "connection `handbook` is not a database: its driver is documents"
 
 
 def test_of_two_layers_one_must_be_named(ktx: Run, layer: Path) -> None:

@@ -195,3 +195,19 @@ def test_validate_refuses_a_backend_that_runs_nothing(ktx: Run, work: Path) -> N
     answer = ktx("config", "validate", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (2, "not_supported")
     assert "`codex`" in answer.envelope["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("llm", "missing"),
+    [
+        ("{provider: {backend: gateway, gateway: {api_key: 'env:KEY'}}, models: {default: m}}", "gateway.base_url"),
+        ("{provider: {backend: anthropic}, models: {default: m}}", "anthropic.api_key"),
+        ("{provider: {backend: vertex, vertex: {location: x}}}", "models.default"),
+    ],
+)
+def test_validate_refuses_a_backend_that_lacks_a_setting(llm: str, missing: str, ktx: Run, work: Path) -> None:
+    (work / "ktx.yaml").write_text(f"llm: {llm}\n")
+    answer = ktx("config", "validate", "--json")
+    assert answer.code == 2
+    assert f"{missing}` is not set" in answer.envelope["error"]["message"]
+    assert ktx("wiki").code == 0, "what needs no model works"

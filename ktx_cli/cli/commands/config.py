@@ -115,6 +115,7 @@ def _register_validate(commands: typer.Typer) -> None:
         loaded = _load(session, everything=True)
         loaded.require_valid()
         require_runnable(loaded.config)
+        loaded.require_complete()
         warnings = [w.to_json() for w in loaded.warnings()]
         blocks: list[Fields | Table] = [Fields((("ktx.yaml", "valid"), ("warnings", str(len(warnings)))))]
         return Result({"valid": True, "warnings": len(warnings)}, blocks)

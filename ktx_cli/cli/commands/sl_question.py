@@ -34,7 +34,7 @@ def question_of(values: Mapping[str, Any]) -> Question:
     if values["via"]:
         query["via"] = {**_object(query, "via"), **_pairs(values["via"], "--via", "regions=bill_to")}
     if not query:
-        raise UsageError("nothing is asked for", hint=EXAMPLE)
+        raise UsageError("the query names no measure and no dimension", hint=EXAMPLE)
     return Question(
         query,
         connection=values["connection"],
@@ -104,9 +104,9 @@ def _json_query(text: str | None, file: str | None) -> dict[str, Any]:
     try:
         query = json.loads(content or "")
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is no JSON: {error}", hint='{"measures": ["orders.revenue"]}') from error
+        raise UsageError(f"{where} is not valid JSON: {error}", hint='{"measures": ["orders.revenue"]}') from error
     if not isinstance(query, dict):
-        raise UsageError(f"{where} is no JSON object", hint='{"measures": ["orders.revenue"]}')
+        raise UsageError(f"{where} is not a JSON object", hint='{"measures": ["orders.revenue"]}')
     return query
 
 

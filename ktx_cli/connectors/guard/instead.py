@@ -48,7 +48,7 @@ def require_no_description(sql: str, dialect: str, connection: str) -> None:
     word, rest = found[1].upper(), found[2].strip().rstrip(";")
     if word == "EXPLAIN" and (dialect != "mysql" or not re.fullmatch(r"[\w`.]+", rest)):
         return  # with a table's name alone it describes the table on MySQL
-    raise refused("root", f"`{word}`", "is no query", hint=_answer(word, rest, dialect, connection))
+    raise refused("root", f"`{word}`", "is not a query", hint=_answer(word, rest, dialect, connection))
 
 
 def catalog_query(dialect: str, table: str | None = None) -> str:

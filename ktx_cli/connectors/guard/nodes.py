@@ -67,7 +67,7 @@ def require_root(tree: exp.Expr) -> None:
     name = type(tree).__name__
     if name not in ROOTS:
         words = tree.name if name in ("Command", "Column") else _CAPITAL.sub(" ", name)
-        raise refused("root", f"`{words.upper()}`", "is no query")
+        raise refused("root", f"`{words.upper()}`", "is not a query")
 
 
 def require_node(node: exp.Expr, dialect: str) -> None:
@@ -82,7 +82,7 @@ def require_node(node: exp.Expr, dialect: str) -> None:
         raise refused("construct", shown, "is not a part of a statement that only reads")
     _require_arguments(node, name)
     if name in _SETS and not {type(each).__name__ for each in (node.this, node.expression)} <= ROOTS:
-        raise refused("root", f"a side of {name.upper()}", "is no query")
+        raise refused("root", f"a side of {name.upper()}", "is not a query")
     if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
         raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
     if name in _NAMED:

@@ -25,7 +25,9 @@ _SUGGESTION: Final = re.compile(
     r"\s*(?:Candidate bindings: |(?:HINT:\s*)?Did you mean )\"(?P<name>[^\"]+)\".*", re.DOTALL
 )
 _MISSING: Final = re.compile(
-    r"no such|unknown|not found|does(?: not|n't) exist|invalid|unrecognized|cannot be (?:resolved|found)", re.IGNORECASE
+    r"no such|unknown|not found|does(?: not|n't) (?:exist|have a column)|invalid|unrecognized|"
+    r"cannot be (?:resolved|found)",
+    re.IGNORECASE,
 )
 
 
@@ -43,6 +45,11 @@ def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: 
     if near:
         error.message = _SUGGESTION.sub("", error.message).rstrip()
     return error
+
+
+def names_are_missing(error: SourceError) -> bool:
+    """Say whether a database's error is about a table or a column that it does not have."""
+    return _MISSING.search(error.message) is not None
 
 
 def _suggested(text: str) -> str | None:

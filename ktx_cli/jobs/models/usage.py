@@ -62,4 +62,4 @@ def _day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise UsageError(f"`{text}` is no day", hint="--since 2026-01-31") from None
+        raise UsageError(f"`{text}` is not a date", hint="use YYYY-MM-DD, for example: --since 2026-01-31") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ktx_cli.connectors.guard.unknown import names_are_missing
 from ktx_cli.connectors.remembering import Remembering
 from ktx_cli.context.semantic.query import DEFAULT_LIMIT
 from ktx_cli.core.clock import monotonic
@@ -153,12 +154,11 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        if error.code == "query":
-            changes = (
-                f"`{shell_words('ktx', 'diff', connection)}` shows what changed in the database since the last scan"
-            )
-            near = error.hint if error.hint and error.hint.startswith("did you mean") else None
-            error.hint = f"{near} {changes}" if near else f"{changes}; `ktx sl explain` shows the statement"
+        if error.code == "query" and names_are_missing(error):
+            diff = shell_words("ktx", "diff", connection)
+            error.hint = f"`{diff}` shows what changed in the database since the last scan"
+        elif error.code == "query":
+            error.hint = "`ktx sl explain` shows the statement that ktx wrote"
         raise
 
 

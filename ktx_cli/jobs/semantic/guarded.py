@@ -57,7 +57,7 @@ def database_of(config: KtxConfig, connection: str) -> Database:
     entry: Connection = connection_of(config, connection)
     if not isinstance(entry, Database):
         raise UsageError(
-            f"connection `{connection}` is no database: its driver is {entry.driver}",
+            f"connection `{connection}` is not a database: its driver is {entry.driver}",
             hint=f"databases: {listing(sorted(config.databases()))}",
         )
     return entry

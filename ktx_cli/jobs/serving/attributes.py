@@ -29,7 +29,8 @@ def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
             found[name[:-1]] = json.loads(value)
         except ValueError as error:
             raise UsageError(
-                f"`{name}={value}` is no JSON behind `:=`: {error}", hint=f"{OPTION} {name[:-1]}={value}"
+                f"the value after `:=` is not valid JSON: `{name}={value}` ({error})",
+                hint=f"{OPTION} {name[:-1]}={value}",
             ) from error
     return found
 

@@ -66,7 +66,7 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
             near = did_you_mean(connection, config.connections)
             hint = f"did you mean `{near}`?" if near else "ktx connection list"
             yield _warning(
-                "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is no connection", hint
+                "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is not a connection", hint
             )
         elif connection in config.sources():
             says = f"{named(keys[:2])} names `{connection}`, which is a context source, not a database"
@@ -117,12 +117,12 @@ def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
                 f"did you mean env:{name}?",
             )
         elif has_password(value):
-            says = f"the password in {path} stands in clear in ktx.yaml"
+            says = f"{path} contains a plaintext password"
             yield _warning(
                 "literal_secret", keys, says, "put the whole URL into a variable or a file: env:NAME, file:PATH"
             )
         elif is_literal_secret(declared, keys[-1], value):
-            says = f"the secret {path} stands in clear in ktx.yaml"
+            says = f"{path} contains a plaintext secret"
             yield _warning(
                 "literal_secret", keys, says, "put it into a variable, a file or the keyring: env:NAME, file:PATH"
             )
@@ -153,7 +153,7 @@ def _values(value: Any, declared: Setting | None, at: Keys) -> Iterator[tuple[Ke
 def _unknown(keys: Keys, known: Mapping[str, Any]) -> Issue:
     near = did_you_mean(keys[-1], known)
     hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
-    return _warning("unknown_key", keys, f"{named(keys)} is no setting ktx knows; it has no effect", hint)
+    return _warning("unknown_key", keys, f"{named(keys)} is not a setting that ktx knows; it has no effect", hint)
 
 
 def _without_effect(keys: Keys) -> Issue:

@@ -77,7 +77,7 @@ def parse_connection(value: Any) -> Connection:
         near = did_you_mean(driver, DRIVERS)
         known = f"known: {', '.join(DRIVERS)}"
         raise wrong(
-            f"is `{one_line(driver, 60)}`, which is no driver ktx knows",
+            f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows",
             hint=f"did you mean `{near}`? {known}" if near else known,
             key="driver",
         )

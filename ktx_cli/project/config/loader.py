@@ -39,6 +39,12 @@ class LoadedConfig:
         if any(issue.severity == "error" for issue in self.issues):
             raise _config_error(self.path, self.issues)
 
+    def require_complete(self) -> None:
+        """Raise `ConfigError` when the configured model backend cannot run because a setting of it is missing."""
+        missing = [each for each in self.issues if each.code == "incomplete" and each.keys[0] == "llm"]
+        if missing:
+            raise _config_error(self.path, [replace(each, severity="error") for each in missing])
+
     def notices(self) -> list[ResultWarning]:
         """Return the warnings for a command that is not about the file: nothing about settings without effect.
 

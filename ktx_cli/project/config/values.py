@@ -169,4 +169,4 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
         hint = f"did you mean `{'.'.join([*keys[:-1], near])}`?"
     else:
         hint = f"known here: {', '.join(choices)}" if choices else "ktx config show lists what is set"
-    return UsageError(f"`{'.'.join(keys)}` is no setting of ktx.yaml", hint=hint)
+    return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)

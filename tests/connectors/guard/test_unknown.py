@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.connectors.guard.unknown import with_hint
+from ktx_cli.connectors.guard.unknown import names_are_missing, with_hint
 from ktx_cli.core.errors import SourceError
 
 COLUMNS = ("customer_id", "employee_id", "full_name")
@@ -27,3 +27,16 @@ def test_a_column_of_another_table_leads_to_the_columns_of_this_one() -> None:
     error = SourceError(f"connection `shop` (x): {MISSING.format('customer_id')}", code="query")
     hint = with_hint(error, "duckdb", ("employees",), COLUMNS).hint
     assert hint is not None and hint.startswith("to see the columns of a table:")
+
+
+@pytest.mark.table(
+    ("text", "missing"),
+    [
+        (MISSING.format("total"), True),
+        ('Binder Error: Table "orders" does not have a column named "total"', True),
+        ("no such table: orders", True),
+        ("Binder Error: No function matches the given name and argument types 'sum(VARCHAR)'", False),
+    ],
+)
+def test_what_a_changed_database_says_is_told_from_a_wrong_statement(text: str, missing: bool) -> None:
+    assert names_are_missing(SourceError(f"connection `shop` (x): {text}", code="query")) is missing

@@ -94,7 +94,7 @@ ERRORS: list[tuple[str, str, int, str | None, str | None]] = [
         "connections:\n  a:\n    driver: postgre",
         "connections.a.driver",
         3,
-        "is `postgre`, which is no driver",
+        "is `postgre`, which is not a driver",
         "`postgres`?",
     ),
     ("connections:\n  a:\n    driver: [x]", "connections.a.driver", 3, "must be the name of a driver", None),

@@ -202,7 +202,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
 def test_unknown_keys_are_warned_about_at_every_level(text: str, path: str, hint: str) -> None:
     issue = next(issue for issue in load(text).issues if issue.path == path)
     assert (issue.code, issue.severity, issue.hint) == ("unknown_key", "warning", hint)
-    assert f"`{path}` is no setting ktx knows" in issue.message
+    assert f"`{path}` is not a setting that ktx knows" in issue.message
 
 
 def test_unknown_keys_are_kept() -> None:

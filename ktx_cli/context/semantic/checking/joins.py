@@ -19,7 +19,8 @@ def check_joins(model: Model, report: Report) -> None:
     """Check every join of a model, and whether joins connect all its sources."""
     for source in model.sources.values():
         for join in source.joins:
-            _check_join(source, join, model.sources, report)
+            if join.to in model.sources or join.to not in model.barred:  # whose own error says why it is not there
+                _check_join(source, join, model.sources, report)
         _check_aliases(source, model.sources, report)
     _check_connected(model, report)
 
@@ -27,7 +28,7 @@ def check_joins(model: Model, report: Report) -> None:
 def _check_join(source: Source, join: Join, sources: Mapping[str, Source], report: Report) -> None:
     target = sources.get(join.to)
     if target is None:
-        what = f"`{source.name}` is joined to `{join.to}`, which is no source"
+        what = f"`{source.name}` is joined to `{join.to}`, which is not a source"
         report.error("unknown_source", what, source, join.place, unknown_name(join.to, sources))
         return
     wanted = [(source, own) for own, _ in join.pairs] + [(target, other) for _, other in join.pairs]
@@ -35,7 +36,7 @@ def _check_join(source: Source, join: Join, sources: Mapping[str, Source], repor
     missing = [(side, name) for side, name in dict.fromkeys((side.name, name) for side, name in wanted)
                if sources[side].column(name) is None]  # fmt: skip
     for side, name in missing:
-        what = f"the join from `{source.name}` to `{join.to}` is on `{side}.{name}`, which is no column"
+        what = f"the join from `{source.name}` to `{join.to}` is on `{side}.{name}`, which is not a column"
         report.error("unknown_column", what, source, join.place, unknown_name(name, sources[side].columns))
     if not missing:
         _check_cardinality(source, target, join, report)

@@ -51,7 +51,7 @@ def parse_range_value(text: str) -> date | datetime:
             return datetime.fromisoformat(stripped)
     except ValueError as error:
         raise _wrong(f"`{text}` is not in the calendar: {error}", _END) from None
-    raise _wrong(f"`{text}` is no date and no timestamp of whole seconds without an offset", _END)
+    raise _wrong(f"`{text}` is neither a date nor a timestamp of whole seconds without an offset", _END)
 
 
 def require_grain(grain: str) -> None:

@@ -58,7 +58,7 @@ def check_databases(context: CheckContext) -> list[Finding]:
     findings = []
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
-            message = f"`setup.database_connection_ids` names `{name}`, which is no connection"
+            message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
             kept = [each for each in config.setup.database_connection_ids if each in config.connections]
             hint = shell_words("ktx", "config", "set", "setup.database_connection_ids", json.dumps(kept))
             findings.append(Finding("databases", Level.WARN, message, hint))

@@ -262,7 +262,7 @@ MISSING, UNPROVEN = ("error", "unknown_column"), ("warning", "unproven_cardinali
 @pytest.mark.parametrize(
     ("to", "on", "relationship", "found", "message", "hint"),
     [
-        ("regoins", "region_id = regoins.id", "many_to_one", ("error", "unknown_source"), "no source", "`regions`?"),
+        ("regoins", "region_id = regoins.id", "many_to_one", ("error", "unknown_source"), "not a source", "`regions`?"),
         ("regions", "regoin_id = regions.id", "many_to_one", MISSING, "`customers.regoin_id`", "`region_id`?"),
         ("regions", "region_id = regions.idd", "many_to_one", MISSING, "`regions.idd`", "`id`?"),
         ("regions", "region_id = regions.id and kind = 1", "many_to_one", MISSING, "`customers.kind`", ""),
