@@ -243,13 +243,19 @@ def _print_notes(session: Session, result: Result) -> None:
     settings = session.settings
     if not settings.quiet and not settings.json:
         for warning in session.warnings:
-            _note("warning", warning.message, warning.hint)
+            if not _says(result.error, warning):
+                _note("warning", warning.message, warning.hint)
     if result.error is not None:
         if not settings.json:
             _note("error", result.error.message, result.error.hint)
     elif result.next_steps and not settings.quiet and not settings.json:
         for step in result.next_steps:
             streams.write_err(f"next: {runnable(step)}\n")
+
+
+def _says(error: KtxError | None, warning: ResultWarning) -> bool:
+    """Say whether the error that follows has a warning's sentence and its way out."""
+    return error is not None and warning.message in error.message and (warning.hint or "") in (error.hint or "")
 
 
 def _note(kind: str, message: str, hint: str | None) -> None:

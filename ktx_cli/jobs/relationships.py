@@ -92,9 +92,9 @@ def require_some(
         return found
     what = listing((f"connection `{each}`" for each in typed), 3) or "no database"
     if any(shard_files(layout, each) for each in connections):
-        looked = "was scanned without a look at its rows" if typed else "was scanned with a look at its rows yet"
-        raise NotReadyError(f"{what} {looked}", hint=shell_words("ktx", "scan", *typed, "--depth", "profile"))
-    said = "was not scanned yet" if typed else "was scanned yet"
+        yet = "has not been profiled" if typed else "has been profiled yet"
+        raise NotReadyError(f"{what} {yet}", hint=shell_words("ktx", "scan", *typed, "--depth", "profile"))
+    said = "has not been scanned" if typed else "has been scanned yet"
     raise NotReadyError(f"{what} {said}", hint=shell_words("ktx", "scan", *typed))
 
 

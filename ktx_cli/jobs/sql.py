@@ -121,4 +121,7 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
         from ktx_cli.jobs.setup.suggesting import how_to_connect
 
         raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
-    raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=f"choose one: -c {known[0]}")
+    raise UsageError(
+        f"there are {len(known)} databases: {listing(known)}",
+        hint=f"choose one: {listing(f'-c {each}' for each in known)}",
+    )

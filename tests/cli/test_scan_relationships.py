@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import select
 import sqlite3
 import subprocess
@@ -270,7 +271,9 @@ def test_an_interrupted_review_keeps_what_was_said(ktx: Run, scanned: Path, git:
     tip = git(scanned, "rev-parse", "HEAD")
     code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="")
     assert (code, out, git(scanned, "rev-parse", "HEAD")) == (130, "", tip)
-    assert "error: the review was interrupted, nothing was changed\nhint: ktx scan relationships --review" in shown
+    assert re.search(
+        r"error: the review was interrupted, nothing was changed\nhint: (/\S+/)?ktx scan relationships --review", shown
+    )
     first = ktx(*COMMAND, *EVERY[1:], "--json").data["relationships"][0]["edge"]
     code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="r\n")
     assert (code, statuses(ktx)[first]) == (130, "disabled")

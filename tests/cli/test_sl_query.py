@@ -445,7 +445,7 @@ def test_of_two_layers_one_must_be_named(ktx: Run, layer: Path) -> None:
     error = refused(ktx, *REVENUE)
     assert (error["message"], error["hint"]) == (
         "there are 2 semantic layers: other, warehouse",
-        "choose one: -c other",
+        "choose one: -c other, -c warehouse",
     )
     assert rows(ktx, *REVENUE, "-c", "warehouse") == [[42.0]]
 

@@ -124,6 +124,13 @@ def test_a_mistyped_driver_is_an_error_where_the_settings_are_the_matter(ktx: Ru
     assert asked.envelope["error"]["hint"].startswith("did you mean `postgres`?")
 
 
+@pytest.mark.parametrize("command", [("status", "--fast"), ("config", "validate"), ("ingest", "--dry-run")])
+def test_what_is_wrong_is_said_once(command: tuple[str, ...], ktx: Run, work: Path) -> None:
+    a_project(work, "a_mistyped_driver")
+    lines = ktx(*command).err.splitlines()
+    assert len([line for line in lines if "is `postgre`, which is not a driver" in line]) == 1, lines
+
+
 @pytest.mark.parametrize("config", ["a_mistyped_driver", "drivers_of_its_own", "keys_of_a_newer_version"])
 def test_there_is_at_most_one_warning(config: str, ktx: Run, work: Path) -> None:
     a_project(work, config)

@@ -71,7 +71,7 @@ def test_of_two_databases_one_must_be_named(shop: Path) -> None:
 
 def test_a_source_of_documents_is_no_database(shop: Path) -> None:
     add(shop, "  docs:\n    driver: documents\n    path: docs\n")
-    with pytest.raises(UsageError, match="no database"):
+    with pytest.raises(UsageError, match="not a database"):
         ask(shop, "SELECT 1", "docs")
 
 

@@ -51,7 +51,7 @@ def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
         raise _no_layer(layout, config)
     raise UsageError(
         f"there are {len(found)} semantic layers: {listing(found)}",
-        hint=f"choose one: -c {found[0]}",
+        hint=f"choose one: {listing(f'-c {each}' for each in found)}",
         details={"candidates": found},
     )
 

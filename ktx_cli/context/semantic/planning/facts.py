@@ -24,8 +24,8 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     if not ends:
         example = names.example_count()
         raise SemanticError(
-            f"{what} does not say which rows it is about",
-            hint=f"name a column of theirs{f', as in {example}' if example else ''}, or ask for a measure",
+            f"{what} does not say which source's rows it counts",
+            hint=f"name a column{f', for example {example}' if example else ''}, or a measure of the source",
             code="query",
         )
     loose = from_anywhere(aggregate)
