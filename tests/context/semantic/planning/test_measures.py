@@ -249,8 +249,8 @@ def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
         ("profit", "no source has any", "aggregate a column: count(regions.id), sum(SOURCE.COLUMN)"),
         (
             "count(*)",
-            "does not say which rows",
-            "name a column of theirs, as in count(regions.id), or ask for a measure",
+            "does not say which source's rows",
+            "name a column, for example count(regions.id), or a measure of the source",
         ),
     ],
 )
