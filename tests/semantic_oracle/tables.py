@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from tests.semantic_oracle.cases.base import Definition, Table, World
+from tests.semantic_oracle.cases.base import Definition, Spelled, SpelledDay, Table, World
 
 ENGINES = ("duckdb", "sqlite", "postgres")
 _TYPES: Mapping[str, Mapping[str, str]] = {
@@ -43,6 +43,8 @@ def literal(engine: str, value: Any) -> str:
         return str(int(value)) if engine == "sqlite" else str(value).upper()
     if isinstance(value, int | float | Decimal):
         return str(value)
+    if engine == "sqlite" and isinstance(value, Spelled | SpelledDay):
+        return f"'{value.text}'"
     text = (
         value.isoformat(" ") if isinstance(value, datetime) else value.isoformat() if isinstance(value, date) else value
     )

@@ -446,7 +446,7 @@ class Lookups(Rows):
                 return self._looked_up(onward.edges, of.column, alias)
             return self._column_of(source, of.column, alias)
 
-        return exp.paren(inner.bound(value), copy=False)
+        return exp.paren(self.build.bound(inner, value), copy=False)
 
 
 def _of_column(name: Name) -> Expression:

@@ -16,8 +16,10 @@ from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.asking import Asked
 from ktx_cli.context.semantic.compiling.booleans import without_booleans
 from ktx_cli.context.semantic.compiling.build import Build, column, identifier
+from ktx_cli.context.semantic.compiling.comparisons import with_compared_times
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import in_range
+from ktx_cli.context.semantic.expressions.names import filled, placeholder
 from ktx_cli.context.semantic.model import Column, Source, Visibility
 from ktx_cli.context.semantic.planning.plan import Leaf, RowFilter
 
@@ -60,9 +62,16 @@ class Comparison:
         """The literal as a Python value, its text where it is neither a text, a number nor a boolean."""
         return _value(self.literal)
 
-    def condition(self, left: exp.Expr) -> exp.Expr:
+    def condition(self, left: exp.Expr, dialect: str) -> exp.Expr:
         """Return the condition that a row has the value, on the column `left`."""
-        return (self.like or exp.EQ)(this=left, expression=self.literal.copy())
+        return self.compared(self.like or exp.EQ, left, dialect)
+
+    def compared(self, kind: type[exp.Expr], left: exp.Expr, dialect: str) -> exp.Expr:
+        """Return another comparison of the column `left` with the literal, as a question has it."""
+        tree: exp.Expr = kind(this=placeholder(0), expression=self.literal.copy())
+        if dialect == "sqlite":
+            tree = with_compared_times(tree, lambda _: self.column)
+        return filled(tree, lambda _: left.copy())
 
     def text(self, dialect: str) -> str:
         """Return the comparison as SQL with the column's name as the question has it."""
@@ -286,7 +295,9 @@ def _leaf_of(formula: exp.Expr) -> int | None:
 def _has(build: Build, number: int, each: Comparison) -> exp.Select:
     """Return a query with one row where the source has the value."""
     query = _selected(number, _HAS, _no_text()).from_(build.relation(each.source, "source_rows"), copy=False)
-    return query.where(each.condition(column(each.column.name, "source_rows")), copy=False).limit(1, copy=False)
+    return query.where(each.condition(column(each.column.name, "source_rows"), build.dialect), copy=False).limit(
+        1, copy=False
+    )
 
 
 def _candidates(build: Build, number: int, each: Comparison) -> Iterator[exp.Select]:
@@ -296,7 +307,7 @@ def _candidates(build: Build, number: int, each: Comparison) -> Iterator[exp.Sel
         for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
             query = _selected(number, what, _text(most(this=of.copy())))
             query = query.from_(build.relation(each.source, "source_rows"), copy=False)
-            yield query.where(compare(this=of.copy(), expression=each.literal.copy()), copy=False)
+            yield query.where(each.compared(compare, of, build.dialect), copy=False)
     elif each.column.type is SemanticType.STRING:
         values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
         values = values.from_(build.relation(each.source, "source_rows"), copy=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 Definition = dict[str, Any]
@@ -77,6 +77,32 @@ class Case:
     def is_ordered(self) -> bool:
         """Whether the order of rows is asked for."""
         return bool(self.query.get("order_by"))
+
+
+class Spelled(datetime):
+    """A moment that SQLite has as a text of another spelling; `text` is it."""
+
+    text: str
+
+
+class SpelledDay(date):
+    """A date that SQLite has as a text of another spelling."""
+
+    text: str
+
+
+def spelled(moment: datetime, text: str) -> Spelled:
+    """Return a moment that is `text` in SQLite; an offset in the text says the same moment of UTC."""
+    made = Spelled.fromisoformat(moment.isoformat())
+    made.text = text
+    return made
+
+
+def on_day(day: date, text: str) -> SpelledDay:
+    """Return a date that is `text` in SQLite."""
+    made = SpelledDay.fromisoformat(day.isoformat())
+    made.text = text
+    return made
 
 
 def table(columns: str, *rows: Sequence[Any]) -> Table:

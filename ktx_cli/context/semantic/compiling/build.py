@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,9 +11,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from ktx_cli.context.semantic.compiling.comparisons import with_compared_times
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.fragments import marked
-from ktx_cli.context.semantic.expressions.names import Expression, Name
+from ktx_cli.context.semantic.expressions.names import Expression, Name, filled
 from ktx_cli.context.semantic.expressions.resolving import Names
 from ktx_cli.context.semantic.graph import Path
 from ktx_cli.context.semantic.model import Column, Source
@@ -149,7 +151,22 @@ class Build:
                 return exp.paren(self._own(source, self.names.computed(source, read)), copy=False)
             return column(name.column, source.name)
 
-        return condition.bound(value)
+        return self.bound(condition, value)
+
+    def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:
+        """Return an expression with what `value` gives for each name, its times compared as times.
+
+        `time`: the column that stands for metric_time.
+        """
+        if self.dialect != "sqlite":
+            return expression.bound(value)
+
+        def read(number: int) -> Column | None:
+            name = expression.names[number]
+            return time if name.is_metric_time else self.names.column_of(name, expression.home)
+
+        tree = with_compared_times(expression.tree, read)
+        return filled(tree, lambda number: value(expression.names[number]))
 
     def time_of(self, fact: Source, said: str | None) -> Name | None:
         """Return the column that is a fact's time: the one said, its default, or the only one."""

@@ -221,7 +221,7 @@ def _members(build: Build, group: Group) -> exp.Select:
             path = build.names.graph.path(fact, name.hops, expression.via) or root
             return rows.at(Path(root.end, path.edges[len(root.edges) :]), name.column)
 
-        return expression.bound(value)
+        return build.bound(expression, value)
 
     selected = []
     for number in group.numbers:

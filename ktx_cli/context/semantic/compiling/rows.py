@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,7 +58,12 @@ class Rows:
 
     def bind(self, expression: Expression) -> exp.Expr:
         """Return an expression over these rows, joining what it reads; `SemanticError` where that is not reached."""
-        return expression.bound(lambda name: self.value(name, expression))
+        return self.bound(expression, lambda name: self.value(name, expression))
+
+    def bound(self, expression: Expression, value: Callable[[Name], exp.Expr]) -> exp.Expr:
+        """Return an expression over these rows with what `value` gives for each name."""
+        time = None if self.time is None else self.names.column_of(self.time, self.fact.name)
+        return self.build.bound(expression, value, time)
 
     def value(self, name: Name, expression: Expression) -> exp.Expr:
         """Return the value of a name."""
@@ -197,7 +202,7 @@ class Rows:
                 raise unreachable(source.name, of, inner)
             return self._value(path.then(onward.edges), of.column)
 
-        bound = exp.paren(inner.bound(value), copy=False)
+        bound = exp.paren(self.build.bound(inner, value), copy=False)
         if not path.edges or not _can_be_known(inner.tree):
             return bound
         return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)])
@@ -247,7 +252,7 @@ class Rows:
         if found is None or found.expr is None:
             return column(name if found is None else found.name, alias)
         inner = self.names.computed(source, found)
-        return exp.paren(inner.bound(lambda of: self._key(source, of.column, alias)), copy=False)
+        return exp.paren(self.build.bound(inner, lambda of: self._key(source, of.column, alias)), copy=False)
 
 
 def _can_be_known(tree: exp.Expr) -> bool:

@@ -27,7 +27,7 @@ class Stage:
 
     def bind(self, expression: Expression) -> exp.Expr:
         """Return an expression over the outer query's columns; what it reads is selected inside."""
-        return expression.bound(lambda name: self._outer(self.rows.value(name, expression)))
+        return self.rows.bound(expression, lambda name: self._outer(self.rows.value(name, expression)))
 
     def select(self, name: str, value: exp.Expr) -> None:
         """Select one column more."""

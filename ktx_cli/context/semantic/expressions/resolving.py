@@ -124,10 +124,16 @@ class Names:
     def _is_time(self, name: Name, home: str | None) -> bool:
         if name.is_metric_time:
             return True
+        found = self.column_of(name, home)
+        return found is not None and found.type is SemanticType.TIME
+
+    def column_of(self, name: Name, home: str | None) -> Column | None:
+        """Return the column of an expression's name, looked for from its home; None for metric_time, a fact's own."""
+        if name.is_metric_time:
+            return None
         path = self.graph.path(home, name.hops) if home is not None else None
         source = self.model.sources[self.target_of(name.hops) if path is None else path.end]
-        found = source.column(name.column)
-        return found is not None and found.type is SemanticType.TIME
+        return source.column(name.column)
 
     def asked_name(self, parts: Sequence[str], *, grouped: bool = False) -> Name:
         """Return the column a question names; `SemanticError` where there is none, several, or it is hidden."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from ktx_cli.context.semantic.errors import SemanticError, unknown
 from ktx_cli.context.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, GRAINS, Span
@@ -15,9 +17,36 @@ MAX_COUNT: Final = 100_000
 UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, FISCAL_YEAR))
 """What a span may count."""
 
+_MOMENT: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2}:\d{2})\.(\d+))? ?([Zz]|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
+)
 _SPAN: Final = re.compile(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time as a literal says it: the clock as written, the clock of a zone, and the digits of the fraction."""
+
+    written: datetime
+    local: datetime
+    fraction: str = ""
+
+    def beside_dates(self) -> str:
+        """Return the text to compare with texts `YYYY-MM-DD`: the day, with the time where it is not midnight."""
+        day = self.written.date().isoformat()
+        is_day = not self.fraction and self.written.time() == datetime.min.time()
+        return day if is_day else f"{day} {self._clock(self.written)}"
+
+    def beside_timestamps(self) -> str:
+        """Return the text to compare with texts `YYYY-MM-DD HH:MM:SS`, with the fraction of the second if any."""
+        return f"{self.local.date().isoformat()} {self._clock(self.local)}"
+
+    def _clock(self, value: datetime) -> str:
+        fraction = f".{self.fraction}" if self.fraction else ""
+        return value.time().isoformat("seconds") + fraction
 
 
 def parse_span(text: str) -> Span:
@@ -52,6 +81,25 @@ def parse_range_value(text: str) -> date | datetime:
     except ValueError as error:
         raise _wrong(f"`{text}` is not in the calendar: {error}", _END) from None
     raise _wrong(f"`{text}` is neither a date nor a timestamp of whole seconds without an offset", _END)
+
+
+def parse_moment(text: str, zone: str) -> Moment | None:
+    """Return the time that a literal of a condition says, None for a text that is none.
+
+    Without an offset it is in the zone; with one (or `Z`) it is what the clocks of the zone show then.
+    """
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        return None
+    day, clock, fraction, offset = found.groups()
+    try:
+        written = datetime.fromisoformat(f"{day}T{clock or '00:00'}")
+        if offset is None:
+            return Moment(written, written, (fraction or "").rstrip("0"))
+        at = datetime.fromisoformat(f"{written.isoformat()}{offset.upper()}").astimezone(ZoneInfo(zone))
+    except (ValueError, OverflowError):  # not in the calendar
+        return None
+    return Moment(written, at.replace(tzinfo=None), (fraction or "").rstrip("0"))
 
 
 def require_grain(grain: str) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.context.semantic.time.clock import UTC, Clock, Kind
-from ktx_cli.context.semantic.time.expressions import as_date, as_timestamp, call, joined, number, text
+from ktx_cli.context.semantic.time.expressions import (
+    DateOrTimestamp,
+    as_date,
+    as_timestamp,
+    call,
+    joined,
+    minus,
+    number,
+    text,
+)
 from ktx_cli.context.semantic.time.zones import between_zones, of_instant, utc_of_instant
 
 if TYPE_CHECKING:
@@ -37,6 +46,29 @@ def localize(value: exp.Expr, kind: Kind, clock: Clock) -> exp.Expr:
     return between_zones(value.copy() if bare else as_timestamp(value, dialect), clock.source, clock.target, dialect)
 
 
+def compared(value: exp.Expr, kind: DateOrTimestamp, own_zone: str | None) -> exp.Expr:
+    """Return a value of SQLite as a text that is less, equal or greater as the time is.
+
+    It is what `localize` gives in the column's own zone, followed by the fraction of the second. A text that has that
+    form already, as most have, is taken as it is: reading the others takes several times as long.
+    """
+    from sqlglot import exp
+
+    found = localize(value, kind, Clock("sqlite", zone=own_zone, own_zone=own_zone))
+    if kind == "timestamp":
+        found = joined(found, _fraction(value))
+    plain = call("DATE" if kind == "date" else "DATETIME", value)
+    is_plain = exp.EQ(this=plain, expression=value.copy())
+    return exp.Case(ifs=[exp.If(this=is_plain, true=value.copy())], default=found)
+
+
+def is_number(value: exp.Expr) -> exp.Expr:
+    """Return the condition that a value of SQLite is no text: seconds since 1970, or missing."""
+    from sqlglot import exp
+
+    return exp.NEQ(this=call("TYPEOF", value), expression=text("text"))
+
+
 def _localized_in_sqlite(value: exp.Expr, kind: Kind, clock: Clock) -> exp.Expr:
     """A text with `Z` or an offset, and a number, say themselves what moment they mean."""
     from sqlglot import exp
@@ -46,7 +78,7 @@ def _localized_in_sqlite(value: exp.Expr, kind: Kind, clock: Clock) -> exp.Expr:
     of_source = between_zones(moment, clock.source, clock.target, "sqlite")
     if kind == "instant" or of_source == of_utc:
         return of_utc
-    known = exp.or_(_is_number(value), _is_like(value, "*Z"), _is_like(value, _OFFSET))
+    known = exp.or_(is_number(value), _is_like(value, "*Z"), _is_like(value, _OFFSET))
     return exp.Case(ifs=[exp.If(this=known, true=of_utc)], default=of_source)
 
 
@@ -57,7 +89,7 @@ def _whole_seconds(value: exp.Expr) -> exp.Expr:
     bare = call("SUBSTR", value, number(1), number(19))
     point = exp.NEQ(this=call("SUBSTR", value, number(20), number(1)), expression=text("."))
     ifs = [
-        exp.If(this=_is_number(value), true=call("DATETIME", value, text("unixepoch"))),
+        exp.If(this=is_number(value), true=call("DATETIME", value, text("unixepoch"))),
         exp.If(this=point, true=value.copy()),
         exp.If(this=_is_like(value, _OFFSET), true=joined(bare, call("SUBSTR", value, number(-6)))),
     ]
@@ -69,13 +101,21 @@ def _date_text(value: exp.Expr) -> exp.Expr:
 
     moment = call("DATE", value, text("unixepoch"))
     day = call("SUBSTR", value, number(1), number(10))
-    return exp.Case(ifs=[exp.If(this=_is_number(value), true=moment)], default=day)
+    return exp.Case(ifs=[exp.If(this=is_number(value), true=moment)], default=day)
 
 
-def _is_number(value: exp.Expr) -> exp.Expr:
+def _fraction(value: exp.Expr) -> exp.Expr:
+    """Return the fraction of a text's second with its point and without zeros at its end, empty where it has none."""
     from sqlglot import exp
 
-    return exp.NEQ(this=call("TYPEOF", value), expression=text("text"))
+    point = exp.NEQ(this=call("SUBSTR", value, number(20), number(1)), expression=text("."))
+    length = minus(call("LENGTH", value), number(25))
+    ifs = [
+        exp.If(this=point, true=text("")),
+        exp.If(this=_is_like(value, _OFFSET), true=call("SUBSTR", value, number(20), length)),
+    ]
+    digits = exp.Case(ifs=ifs, default=call("SUBSTR", value, number(20)))
+    return call("RTRIM", call("RTRIM", digits, text("0Z")), text("."))
 
 
 def _is_like(value: exp.Expr, pattern: str) -> exp.Expr:

@@ -71,7 +71,17 @@ WITH "stock__rows" AS (
     ON "stock"."product_id" = "products"."id"
   WHERE
     (
-      "stock"."day" < '2024-02-01'
+      CASE
+        WHEN DATE("stock"."day") = "stock"."day"
+        THEN "stock"."day"
+        ELSE DATE(
+          CASE
+            WHEN TYPEOF("stock"."day") <> 'text'
+            THEN DATE("stock"."day", 'unixepoch')
+            ELSE SUBSTR("stock"."day", 1, 10)
+          END
+        )
+      END < '2024-02-01'
     )
 ), "stock__1" AS (
   SELECT
