@@ -245,14 +245,14 @@ class Cells:
     def _ends_of(self, rows: Lookups, treatment: Treatment, axis: TimeAxis, condition: Expression) -> Ends | None:
         """Return the ends of `time >= '2025-01-01'`, of a year and the like, which count as a time range.
 
-        How planning reads a function of the time is held against the rows: the condition and the stretch must keep the
-        same ones. None for any other condition, which keeps rows as all others do.
+        How planning reads the condition is held against the rows: the condition and the stretch must keep the same
+        ones. None for any other condition, which keeps rows as all others do.
         """
         key = (rows.fact.name, str(axis.over), condition.text)
         if key not in self._ranges:
             times = reader(rows.names, rows.build.plan, rows.fact.name, axis.over, treatment.time)
             found = times.bounds(condition)
-            if found is not None and times.reads_only_own(condition) and not _is_plain(condition.tree):
+            if found is not None and times.reads_only_own(condition):
                 found = found if self._keeps_the_same(rows.fact.name, rows.time, axis, condition, found) else None
             self._ranges[key] = found
         return self._ranges[key]
@@ -324,13 +324,6 @@ def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
         if own is not None:
             times.append(Name((), own.column))
     return default if default in times or len(set(times)) != 1 else times[0]
-
-
-def _is_plain(condition: exp.Expr) -> bool:
-    """Say whether a condition compares the time itself: in SQLite as texts, which may be written in other ways."""
-    tree = condition.unnest()
-    sides = (tree.this, tree.expression) if isinstance(tree, exp.Binary) else (tree.this,)
-    return any(isinstance(each, exp.Placeholder) for each in sides)
 
 
 def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:

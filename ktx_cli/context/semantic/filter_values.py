@@ -16,7 +16,6 @@ from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.asking import Asked
 from ktx_cli.context.semantic.compiling.booleans import without_booleans
 from ktx_cli.context.semantic.compiling.build import Build, column, identifier
-from ktx_cli.context.semantic.compiling.comparisons import with_compared_times
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import in_range
 from ktx_cli.context.semantic.expressions.names import filled, placeholder
@@ -32,6 +31,7 @@ MOST_CANDIDATES: Final = 500
 LONGEST_VALUE: Final = 120
 """Longer values, in characters, are not suggested."""
 
+_ROWS: Final = "source_rows"
 _HAS, _CANDIDATE, _BELOW, _ABOVE, _IN_PERIOD, _NEWEST = range(6)
 _EQUAL: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 _LIKE: Final = (exp.Like, exp.ILike)
@@ -62,16 +62,11 @@ class Comparison:
         """The literal as a Python value, its text where it is neither a text, a number nor a boolean."""
         return _value(self.literal)
 
-    def condition(self, left: exp.Expr, dialect: str) -> exp.Expr:
-        """Return the condition that a row has the value, on the column `left`."""
-        return self.compared(self.like or exp.EQ, left, dialect)
-
-    def compared(self, kind: type[exp.Expr], left: exp.Expr, dialect: str) -> exp.Expr:
-        """Return another comparison of the column `left` with the literal, as a question has it."""
-        tree: exp.Expr = kind(this=placeholder(0), expression=self.literal.copy())
-        if dialect == "sqlite":
-            tree = with_compared_times(tree, lambda _: self.column)
-        return filled(tree, lambda _: left.copy())
+    def condition(self, build: Build, kind: type[exp.Expr] | None = None) -> exp.Expr:
+        """Return the condition that a row of the source has the value, or compares with it in another way."""
+        tree = (kind or self.like or exp.EQ)(this=placeholder(0), expression=self.literal.copy())
+        left = column(self.column.name, _ROWS)
+        return filled(build.with_compared_times(tree, lambda _: self.column), lambda _: left.copy())
 
     def text(self, dialect: str) -> str:
         """Return the comparison as SQL with the column's name as the question has it."""
@@ -294,23 +289,21 @@ def _leaf_of(formula: exp.Expr) -> int | None:
 
 def _has(build: Build, number: int, each: Comparison) -> exp.Select:
     """Return a query with one row where the source has the value."""
-    query = _selected(number, _HAS, _no_text()).from_(build.relation(each.source, "source_rows"), copy=False)
-    return query.where(each.condition(column(each.column.name, "source_rows"), build.dialect), copy=False).limit(
-        1, copy=False
-    )
+    query = _selected(number, _HAS, _no_text()).from_(build.relation(each.source, _ROWS), copy=False)
+    return query.where(each.condition(build), copy=False).limit(1, copy=False)
 
 
 def _candidates(build: Build, number: int, each: Comparison) -> Iterator[exp.Select]:
     """Yield the queries for other values: texts that may be meant, or the next number or time on either side."""
-    of = column(each.column.name, "source_rows")
+    of = column(each.column.name, _ROWS)
     if each.column.type in (SemanticType.NUMBER, SemanticType.TIME):
         for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
             query = _selected(number, what, _text(most(this=of.copy())))
-            query = query.from_(build.relation(each.source, "source_rows"), copy=False)
-            yield query.where(each.compared(compare, of, build.dialect), copy=False)
+            query = query.from_(build.relation(each.source, _ROWS), copy=False)
+            yield query.where(each.condition(build, compare), copy=False)
     elif each.column.type is SemanticType.STRING:
         values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
-        values = values.from_(build.relation(each.source, "source_rows"), copy=False)
+        values = values.from_(build.relation(each.source, _ROWS), copy=False)
         values = values.where(exp.Not(this=exp.Is(this=of.copy(), expression=exp.null())), copy=False)
         value = column("v", "source_values")
         query = _selected(number, _CANDIDATE, value).from_(_inner(values, "source_values"), copy=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -9,10 +11,14 @@ from typing import Any
 import pytest
 
 from ktx_cli.connectors.guard import EITHER, check
-from ktx_cli.connectors.port import Connector
+from ktx_cli.connectors.port import ConnectionSpec, Connector
+from ktx_cli.connectors.registry import connect
 from ktx_cli.context.semantic.asking import ask, compile_query
 from ktx_cli.context.semantic.filter_values import ValueFindings, comparisons, is_proven, periods, plan_check
+from ktx_cli.context.semantic.loading import load_model
+from ktx_cli.context.semantic.model import CalendarSettings, Model
 from ktx_cli.context.semantic.time import DIALECTS
+from ktx_cli.project.layout import Layout
 from tests.context.semantic.golden.engines import opened
 from tests.context.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
@@ -169,3 +175,43 @@ def test_the_guard_lets_the_statement_through(dialect: str) -> None:
     planned = plan_check(asked, wanted, since, [True] * len(wanted))
     found = check(planned.sql, dialect, max_rows=planned.max_rows, server=EITHER)
     assert not found.explains
+
+
+@pytest.fixture(scope="module")
+def spelled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Model, Connector]]:
+    folder = tmp_path_factory.mktemp("spelled")
+    with sqlite3.connect(folder / "data") as database:
+        database.execute("CREATE TABLE spelled (id INTEGER PRIMARY KEY, at TEXT)")
+        database.execute("INSERT INTO spelled VALUES (1, '2021-01-03 00:00:00'), (2, '2021-01-04T00:30:00+02:00')")
+    database.close()
+    columns = [{"name": "id", "type": "number"}, {"name": "at", "type": "time"}]
+    source = {"name": "spelled", "table": "spelled", "grain": ["id"], "columns": columns}
+    (folder / "semantic-layer" / "w").mkdir(parents=True)
+    (folder / "semantic-layer" / "w" / "spelled.yaml").write_text(json.dumps(source))
+    with connect(ConnectionSpec("w", "sqlite", {"path": str(folder / "data")})) as connector:
+        yield load_model(Layout(folder), "w", "sqlite", CalendarSettings()), connector
+
+
+@pytest.mark.table(
+    ("condition", "missing", "candidates"),
+    [
+        ("spelled.at = '2021-01-03'", [], []),
+        ("spelled.at = '2021-01-03 22:30:00'", [], []),
+        (
+            "spelled.at IN ('2021-01-02T00:00', '2021-01-03')",
+            ["spelled.at = '2021-01-02T00:00'"],
+            ["2021-01-03 00:00:00"],
+        ),
+        ("spelled.at <> '2021-01-05'", ["spelled.at = '2021-01-05'"], ["2021-01-04T00:30:00+02:00"]),
+    ],
+)
+def test_times_of_sqlite_are_looked_for_whatever_their_spelling(
+    condition: str, missing: list[str], candidates: list[str], spelled: tuple[Model, Connector]
+) -> None:
+    model, connector = spelled
+    asked = compile_query(model, {"measures": ["count(spelled.id)"], "filters": [condition]}, now=NOW)
+    wanted = comparisons(asked)
+    planned = plan_check(asked, wanted, [], [True] * len(wanted))
+    found = planned.read(connector.query(planned.sql, max_rows=planned.max_rows).rows)
+    assert [wanted[number].text("") for number in sorted(found.missing)] == missing
+    assert [value for number in sorted(found.missing) for value in found.candidates[number]] == candidates

@@ -69,6 +69,37 @@ RUNNING = SPELLINGS.having(
     _EVENTS | {"measures": [measure("bits = sum(n)"), measure("so_far = sum(n)", cumulative={})]},
     name="running_spellings",
 )
+DAYS = World(
+    "days_with_midnight",
+    {
+        "sales": table("day DATE, n INTEGER", *((date(2021, 1, day), 2 ** (day - 1)) for day in range(1, 7))),
+        "days": table("d DATE", *((date(2021, 1, day),) for day in range(1, 7))),
+    },
+    [
+        source(
+            "sales",
+            "n number",
+            "day",
+            more=[{"name": "day", "type": "time", "natural_granularity": "day"}],
+            joins=[many("days", "day = days.d")],
+            default_time_dimension="day",
+            measures=[measure("so_far = sum(n)", cumulative={})],
+        ),
+        {
+            "name": "days",
+            "table": "days",
+            "grain": ["d"],
+            "columns": [
+                {"name": "d", "type": "time", "natural_granularity": "day"},
+                {
+                    "name": "part",
+                    "type": "string",
+                    "expr": "CASE WHEN d <= '2021-01-03T00:00:00' THEN 'a' ELSE 'b' END",
+                },
+            ],
+        },
+    ],
+)
 
 
 def _of(*filters: str) -> dict[str, object]:
@@ -144,6 +175,23 @@ CASES = [
         _of("notes.m > 0", "at <= '2021-01-03'"),
         [(4,)],
         "only row 3 has a note until then",
+    ),
+    Case(
+        "spelling-calendar",
+        DAYS,
+        {
+            "measures": ["sales.so_far"],
+            "dimensions": [{"field": "sales.day", "granularity": "day"}, "days.part"],
+            "filters": ["sales.day > '2021-01-02T00:00:00'"],
+        },
+        [
+            (date(2021, 1, 3), "a", 7),
+            (date(2021, 1, 4), "b", 15),
+            (date(2021, 1, 5), "b", 31),
+            (date(2021, 1, 6), "b", 63),
+        ],
+        "a column of the calendar beside the axis; what lies before the filter counts",
+        columns=("day_day", "part", "so_far"),
     ),
     Case(
         "spelling-range",

@@ -158,15 +158,17 @@ class Build:
 
         `time`: the column that stands for metric_time.
         """
-        if self.dialect != "sqlite":
-            return expression.bound(value)
 
         def read(number: int) -> Column | None:
             name = expression.names[number]
             return time if name.is_metric_time else self.names.column_of(name, expression.home)
 
-        tree = with_compared_times(expression.tree, read)
+        tree = self.with_compared_times(expression.tree, read)
         return filled(tree, lambda number: value(expression.names[number]))
+
+    def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
+        """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""
+        return with_compared_times(tree, read) if self.dialect == "sqlite" else tree
 
     def time_of(self, fact: Source, said: str | None) -> Name | None:
         """Return the column that is a fact's time: the one said, its default, or the only one."""

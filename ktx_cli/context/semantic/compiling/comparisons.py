@@ -83,7 +83,7 @@ def _compared(node: exp.Expr, read: Read) -> exp.Expr:
     new = node.copy()
     for place, side in zip(list(_places(new)), sides, strict=True):
         place.replace(side.written(form))
-    if not all(each.column for each in sides):
+    if forms != {"timestamp"} or not all(each.column for each in sides):
         return new
     numbers = exp.and_(*(is_number(each.tree) for each in sides), copy=False)
     return exp.Case(ifs=[exp.If(this=numbers, true=node.copy())], default=new)

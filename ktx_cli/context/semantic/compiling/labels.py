@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ktx_cli.connectors.port import SemanticType
 from ktx_cli.context.semantic.compiling.build import Build, aliased, called, column, identifier, join, named
 from ktx_cli.context.semantic.compiling.rows import Rows
 from ktx_cli.context.semantic.compiling.times import counted_by, kind_of
 from ktx_cli.context.semantic.expressions.names import filled
 from ktx_cli.context.semantic.graph import Edge, Path
-from ktx_cli.context.semantic.model import DAY
+from ktx_cli.context.semantic.model import DAY, Column
 from ktx_cli.context.semantic.planning.axis import Reading
 from ktx_cli.context.semantic.time import DateOrTimestamp, truncate
 
@@ -30,13 +31,14 @@ def labelled(
     query = exp.select(called(column("period", periods), "period"), copy=False).from_(named(periods), copy=False)
     kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
     period = column("period", periods)
+    of_period = Column("period", SemanticType.TIME, natural_granularity=DAY if kind == "date" else None)
     looked_up: dict[Edge, dict[int, Reading]] = {}
     selected: dict[int, exp.Expr] = {}
     for index, reading in readings.items():
         if reading.calendar is not None:
             looked_up.setdefault(reading.calendar, {})[index] = reading
             continue
-        value = filled(reading.tree, lambda _: period.copy())
+        value = filled(build.with_compared_times(reading.tree, lambda _: of_period), lambda _: period.copy())
         if reading.grain is not None and reading.grain != grain:
             value = truncate(value, reading.grain, kind, build.clock(None))
         selected[index] = value
@@ -73,7 +75,12 @@ def _value(build: Build, fact: str, rows: Rows, edge: Edge, reading: Reading) ->
         build.use(fact).paths.setdefault(str(way), way)
         return rows.at(Path(edge.target, behind), read.column)
 
-    found = filled(reading.tree, value)
+    def column_of(number: int) -> Column | None:
+        read = reading.reads[number]
+        source, name = (edge.target, edge.pairs[0][1]) if read.is_time else (read.edges[-1].target, read.column)
+        return build.names.model.sources[source].column(name)
+
+    found = filled(build.with_compared_times(reading.tree, column_of), value)
     if reading.grain is None:
         return found
     last = next(each for each in reading.reads if not each.is_time)

@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.model import CalendarSettings, Span
-from ktx_cli.context.semantic.time import Clock, parse_range_value, parse_span
+from ktx_cli.context.semantic.time import Clock, parse_moment, parse_range_value, parse_span
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,46 @@ def test_the_zone_of_a_question_counts_more_than_the_project_s() -> None:
     assert Clock("duckdb", calendar).target == "Europe/Berlin"
     assert Clock("duckdb", calendar, zone="Asia/Kolkata").target == "Asia/Kolkata"
     assert (Clock("duckdb").target, Clock("duckdb").source) == ("UTC", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "beside_dates", "beside_timestamps"),
+    [
+        ("2024-01-31", "2024-01-31", "2024-01-31 00:00:00"),
+        (" 2024-01-31 ", "2024-01-31", "2024-01-31 00:00:00"),
+        ("2024-01-31T10:05", "2024-01-31 10:05:00", "2024-01-31 10:05:00"),
+        ("2024-01-31 00:00:00.000", "2024-01-31", "2024-01-31 00:00:00"),
+        ("2024-01-31 00:00:00.1234567890", "2024-01-31 00:00:00.123456789", "2024-01-31 00:00:00.123456789"),
+        ("2024-01-31T00:00:00Z", "2024-01-31", "2024-01-31 01:00:00"),
+        ("2024-07-31t00:00:00.5z", "2024-07-31 00:00:00.5", "2024-07-31 02:00:00.5"),
+        ("2024-01-31 00:30 +02:00", "2024-01-31 00:30:00", "2024-01-30 23:30:00"),
+        ("2024-01-31T00:30:00-0500", "2024-01-31 00:30:00", "2024-01-31 06:30:00"),
+    ],
+)
+def test_times_of_literals(text: str, beside_dates: str, beside_timestamps: str) -> None:
+    found = parse_moment(text, "Europe/Berlin")
+    assert found is not None
+    assert (found.beside_dates(), found.beside_timestamps()) == (beside_dates, beside_timestamps)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2024",
+        "2024-01",
+        "2024-02-30",
+        "2024-01-31T",
+        "2024-01-31 10",
+        "2024-01-31 10:00.5",
+        "2024-01-31Z",
+        "now",
+        "20240131",
+        "31.01.2024",
+        "2024-01-31 25:00",
+        "٢٠٢٤-01-31",
+        "9999-12-31T23:59:59-01:00",
+    ],
+)
+def test_texts_that_are_no_time(text: str) -> None:
+    assert parse_moment(text, "UTC") is None
