@@ -94,7 +94,7 @@ DAYS = World(
                 {
                     "name": "part",
                     "type": "string",
-                    "expr": "CASE WHEN d <= '2021-01-03T00:00:00' THEN 'a' ELSE 'b' END",
+                    "expr": "CASE WHEN d < '2021-01-04T00:00:00' THEN 'a' ELSE 'b' END",
                 },
             ],
         },
