@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.context.semantic.compiling.comparisons import with_compared_times
+from ktx_cli.context.semantic.compiling.comparisons import readable_times, with_compared_times
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.expressions.fragments import marked
 from ktx_cli.context.semantic.expressions.names import Expression, Name, filled
@@ -140,17 +140,27 @@ class Build:
                     hint="a policy is over the columns of its own source",
                     code="definition",
                 )
-            query = query.where(exp.paren(self._own(source, condition)), copy=False)
+            readable: dict[exp.Expr, None] = {}
+            query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
+            query = query.where(*(exp.paren(each) for each in readable), copy=False)
             self.policies[f"{source.name}.{policy.name}"] = None
         return named(self.add(f"{source.name}__allowed", _fenced(query, self.dialect)))
 
-    def _own(self, source: Source, condition: Expression) -> exp.Expr:
+    def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
+        """Return a policy's condition, or a column it reads; what its times must meet for it to hold is added.
+
+        A row whose time is none is not let through, whatever the condition says where a time is missing.
+        """
+
         def value(name: Name) -> exp.Expr:
             read = source.column(name.column)
             if read is not None and read.expr is not None:
-                return exp.paren(self._own(source, self.names.computed(source, read)), copy=False)
+                return exp.paren(self._own(source, self.names.computed(source, read), readable), copy=False)
             return column(name.column, source.name)
 
+        if self.dialect == "sqlite":
+            times = readable_times(condition.tree, lambda number: source.column(condition.names[number].column))
+            readable |= dict.fromkeys(filled(each, lambda number: value(condition.names[number])) for each in times)
         return self.bound(condition, value)
 
     def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:

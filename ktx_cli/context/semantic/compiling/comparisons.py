@@ -5,7 +5,7 @@ Both sides are brought into one form before they are compared. Databases with ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,28 +65,49 @@ def with_compared_times(tree: exp.Expr, read: Read) -> exp.Expr:
     return tree.transform(lambda node: _compared(node, read) if isinstance(node, _COMPARISONS) else node)
 
 
+def readable_times(tree: exp.Expr, read: Read) -> Iterator[exp.Expr]:
+    """Yield conditions that the times a tree compares are missing or can be read, so that it says something of them."""
+    for node in tree.walk():
+        sides = _sides(node, read) if isinstance(node, _COMPARISONS) else []
+        for side in sides:
+            if side.column is None or side.form is None:
+                continue
+            missing = exp.Is(this=side.tree.copy(), expression=exp.null())
+            value = compared(side.tree, side.form, side.column.timezone)
+            known = exp.Not(this=exp.Is(this=value, expression=exp.null()))
+            yield exp.or_(missing, known, *_both_numbers(sides), copy=False)
+
+
 def _compared(node: exp.Expr, read: Read) -> exp.Expr:
     """Return a comparison of times in one form, any other as it is: what is no time is compared as it was."""
-    if isinstance(node, exp.In) and not node.expressions:
+    sides = _sides(node, read)
+    if not sides:
         return node
-    places = list(_places(node))
-    trees = [each.unnest() for each in places]
+    form: DateOrTimestamp = "date" if all(each.form in ("date", None) for each in sides) else "timestamp"
+    new = node.copy()
+    for place, side in zip(list(_places(new)), sides, strict=True):
+        place.replace(side.written(form))
+    ifs = [exp.If(this=numbers, true=node.copy()) for numbers in _both_numbers(sides)]
+    return exp.Case(ifs=ifs, default=new) if ifs else new
+
+
+def _both_numbers(sides: Sequence[_Side]) -> Iterator[exp.Expr]:
+    """Yield for columns of timestamps the condition that all are numbers: these are compared as they are."""
+    if all(each.column is not None and each.form == "timestamp" for each in sides):
+        yield exp.and_(*(is_number(each.tree) for each in sides), copy=False)
+
+
+def _sides(node: exp.Expr, read: Read) -> list[_Side]:
+    """Return the sides of a comparison of times, none of any other."""
+    if isinstance(node, exp.In) and not node.expressions:
+        return []
+    trees = [each.unnest() for each in _places(node)]
     columns = {int(each.name): read(int(each.name)) for each in trees if isinstance(each, exp.Placeholder)}
     times = [each for each in columns.values() if each is not None and each.type is SemanticType.TIME]
     zone = next((each.timezone for each in times if each.timezone), UTC)
     found = [_side(each, columns, zone) for each in trees]
     sides = [each for each in found if each is not None]
-    forms = {each.form for each in sides} - {None}
-    if len(sides) < len(places) or not forms:
-        return node
-    form: DateOrTimestamp = "date" if forms == {"date"} else "timestamp"
-    new = node.copy()
-    for place, side in zip(list(_places(new)), sides, strict=True):
-        place.replace(side.written(form))
-    if forms != {"timestamp"} or not all(each.column for each in sides):
-        return new
-    numbers = exp.and_(*(is_number(each.tree) for each in sides), copy=False)
-    return exp.Case(ifs=[exp.If(this=numbers, true=node.copy())], default=new)
+    return sides if len(sides) == len(trees) and any(each.form for each in sides) else []
 
 
 def _places(node: exp.Expr) -> Iterator[exp.Expr]:

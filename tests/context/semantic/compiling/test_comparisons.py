@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from ktx_cli.connectors.port import SemanticType
+from ktx_cli.connectors.port import ConnectionSpec, SemanticType
+from ktx_cli.connectors.registry import connect
+from ktx_cli.context.semantic.asking import ask
 from ktx_cli.context.semantic.compiling.comparisons import with_compared_times
 from ktx_cli.context.semantic.expressions.fragments import parse
 from ktx_cli.context.semantic.expressions.names import Expression, Name, filled, with_names
-from ktx_cli.context.semantic.model import Column
+from ktx_cli.context.semantic.loading import load_model
+from ktx_cli.context.semantic.model import CalendarSettings, Column
+from ktx_cli.project.layout import Layout
 
 VALUES: dict[str, tuple[Any, Any]] = {
     "a": ("2021-01-02 23:59:59", 1609632000),  # epoch: 2021-01-03 00:00
@@ -130,3 +135,38 @@ def test_the_rows_that_meet_a_condition(condition: str, rows: str, database: sql
 def test_what_compares_no_times_stays(text: str) -> None:
     found = expression(text)
     assert with_compared_times(found.tree, lambda number: COLUMNS[found.names[number].column]) == found.tree
+
+
+AT = {"missing": None, "before": "2021-01-03 00:00:00", "after": "2021-01-03T00:00:01", "never": "never"}
+
+
+@pytest.mark.table(
+    ("policy", "rows"),
+    [
+        ("at <= '2021-01-03'", ["before"]),
+        ("at >= '2021-01-03'", ["after", "before"]),
+        ("NOT at > '2021-01-03'", ["before"]),
+        ("at IS NULL OR at <= '2021-01-03'", ["before", "missing"]),
+        ("CASE WHEN at > '2021-01-03' THEN FALSE ELSE TRUE END", ["before", "missing"]),
+        ("coalesce(at > '2021-01-03', FALSE) = FALSE", ["before", "missing"]),
+        ("NOT late", ["before", "missing"]),
+        ("at IS NOT '2021-01-03'", ["after", "missing"]),
+        ("at <> 'never'", ["after", "before"]),
+    ],
+)
+def test_a_policy_lets_no_row_through_whose_time_is_none(policy: str, rows: list[str], tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.mktemp("policy")
+    with sqlite3.connect(folder / "data") as database:
+        database.execute("CREATE TABLE notes (id TEXT, at TEXT)")
+        database.executemany("INSERT INTO notes VALUES (?, ?)", list(AT.items()))
+    database.close()
+    columns = [{"name": "id", "type": "string"}, {"name": "at", "type": "time"}]
+    late = {"name": "late", "type": "boolean", "expr": "coalesce(at > '2021-01-03', FALSE)"}
+    source = {"name": "notes", "table": "notes", "grain": ["id"], "columns": [*columns, late]}
+    (folder / "semantic-layer" / "w").mkdir(parents=True)
+    text = json.dumps(source | {"policies": [{"name": "only", "filter": policy}]})
+    (folder / "semantic-layer" / "w" / "notes.yaml").write_text(text)
+    model = load_model(Layout(folder), "w", "sqlite", CalendarSettings())
+    with connect(ConnectionSpec("w", "sqlite", {"path": str(folder / "data")})) as connector:
+        answer = ask(model, {"measures": [], "dimensions": ["notes.id"]}, connector)
+    assert sorted(row[0] for row in answer.rows) == rows
