@@ -65,7 +65,7 @@ def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> l
     values = [
         Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
         for connection, stamp in scans.items()
-        if connection in layers
+        if connection in layers and connection in config.connections  # of others, the files may be gone or moved
     ]
     return [*values, *passages_of(layout, config)]
 
@@ -174,14 +174,15 @@ def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     entry = config.connections.get(connection)
     dialect = (None if entry is None else dialect_of(entry.driver)) or ""
     parse = ParsedCopies(layout, connection).parse
-    layers = Layers({connection: dialect}, calendar_of(config))
+    configured = None if entry is None else config.connections.keys()
+    layers = Layers({connection: dialect}, calendar_of(config), {*config.connections, connection})
 
     def load(tree: Tree) -> Model:
         if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read
             return layers.model(tree, connection)
-        return load_tree(tree, connection, dialect, parse=parse)
+        return load_tree(tree, connection, dialect, parse=parse, configured=configured)
 
-    return Layer(layout.root, connection, dialect, load)
+    return Layer(layout.root, connection, dialect, load, configured)
 
 
 def _value_scans(database: sqlite3.Connection) -> dict[str, str]:

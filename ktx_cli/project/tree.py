@@ -126,6 +126,27 @@ class WorkingTree:
         paths = (path.relative_to(self._root).as_posix() for path in found)
         return [path for path in paths if path.startswith(prefix)]
 
+    def names(self, folder: str) -> list[str]:
+        """Return the names of everything directly in a folder, sorted; nothing where there is no such folder.
+
+        Raises `StorageError` where it cannot be listed.
+        """
+        place = self._root / folder
+        try:
+            with os.scandir(place) as entries:
+                return sorted(entry.name for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise storage_error(place, error, "read") from error
+
+
+def names_in(tree: Tree, folder: str) -> list[str]:
+    """Return the names of everything directly in a folder of a tree, sorted; on disk nothing below it is listed."""
+    if isinstance(tree, WorkingTree):
+        return tree.names(folder)
+    return sorted({path.removeprefix(f"{folder}/").split("/", 1)[0] for path in tree.paths(f"{folder}/")})
+
 
 def _leads_nowhere(path: Path) -> bool:
     return path.is_symlink() and not path.exists()

@@ -159,10 +159,10 @@ class Company:
                 (source, "files", "2024-01-01T00:00:00.000Z", None, json.dumps(hashes), ""),
             )
 
-    def lists(self, *columns: ColumnValues, privacy: Any = "local") -> None:
+    def lists(self, *columns: ColumnValues, privacy: Any = "local", connection: str = "shop") -> None:
         """Store value lists, as a scan does."""
         with open_for_writing(Layout(self.folder)) as database:
-            save_values(database, "shop", (), Dictionary(columns), privacy=privacy)
+            save_values(database, connection, (), Dictionary(columns), privacy=privacy)
 
     def served(self) -> ServedProject:
         """Return the project as a server keeps it."""

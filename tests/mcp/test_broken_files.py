@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from ktx_cli.context.tools.toolset import tools_for
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.search import search
 from ktx_cli.jobs.semantic.asking import ask_layer
+from ktx_cli.jobs.semantic.layers import stray_problems
 from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.jobs.semantic.validating import validate_layers
 from ktx_cli.jobs.sql import run_sql
 from ktx_cli.llm.tools import check_tools, invoke
 from ktx_cli.project.config import load_config
@@ -174,10 +177,59 @@ def _in_capitals(company: Company) -> None:
     (company.folder / OVERLAY).rename(company.folder / OVERLAY.replace(".yaml", ".YAML"))
 
 
+def _moved_to(path: str) -> Callable[[Company], None]:
+    def move(company: Company) -> None:
+        place = company.folder / "semantic-layer" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (company.folder / OVERLAY).rename(place)
+
+    return move
+
+
+def _connection_renamed(company: Company) -> None:
+    """Rename it as people do, and scan again: what the scan writes is under the new name, their own files are not."""
+    for folder in ("semantic-layer", "raw-sources"):
+        shutil.copytree(company.folder / folder / "shop", company.folder / folder / "store")
+    (company.folder / OVERLAY.replace("shop", "store")).unlink()
+    manifest = company.folder / "raw-sources/store/live-database/manifest.yaml"
+    manifest.write_text(manifest.read_text().replace("shop", "store"))
+    config = company.folder / "ktx.yaml"
+    config.write_text(config.read_text().replace("  shop:", "  store:"))
+    company.lists(*_lists(), privacy="off", connection="store")
+
+
+def _broken_in_no_folder(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    company.write("semantic-layer/old/rules.yaml", f"name: people\n{HIDING}{POLICY}measures: [\n")
+
+
+def _pipe_in_no_folder(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    (company.folder / "semantic-layer/old").mkdir()
+    os.mkfifo(company.folder / "semantic-layer/old/rules.yaml")
+
+
+def _shard_in_no_folder(company: Company) -> None:
+    (company.folder / OVERLAY).unlink()
+    text = SHARD.replace("{name: ssn, type: string}", "{name: ssn, type: string, visibility: hidden}")
+    company.write(
+        "semantic-layer/old/_schema/main.yaml", text.replace("    measures:", f"    {POLICY}    measures:", 1)
+    )
+
+
 def _shard(company: Company) -> None:
     company.write("semantic-layer/shop/_schema/main.yaml", SHARD.replace("tables:", "<<<<<<< HEAD\ntables:"))
 
 
+STRAYS: dict[str, Callable[[Company], None]] = {
+    "a renamed connection": _connection_renamed,
+    "moved beside the folders": _moved_to("rules.yaml"),
+    "moved to a folder of other letters": _moved_to("Shop/rules.yaml"),
+    "moved to a folder of no connection": _moved_to("old/deep/rules.YML"),
+    "a yaml error in a folder of no connection": _broken_in_no_folder,
+    "a pipe in a folder of no connection": _pipe_in_no_folder,
+    "a shard in a folder of no connection": _shard_in_no_folder,
+}
 KINDS: dict[str, Callable[[Company], None]] = {
     **{name: _put(text) for name, text in TEXTS.items()},
     "a second file of the name": _second_file,
@@ -191,6 +243,7 @@ KINDS: dict[str, Callable[[Company], None]] = {
     "moved among the shards": _among_the_shards,
     "renamed in capitals": _in_capitals,
     "a broken shard": _shard,
+    **STRAYS,
 }
 STATEMENTS = (
     "SELECT ssn FROM people",
@@ -284,7 +337,11 @@ def _loop(company: Company) -> Iterator[tuple[str, str]]:
         return {column: found for (table, column), found in lists.items() if source.table[-1] == table}
 
     session = ToolSession(
-        Workspace(WorkingTree(company.folder)), {"shop": "sqlite"}, {}, privacy="off", run_sql=run, values=values
+        Workspace(WorkingTree(company.folder)),
+        dict.fromkeys(config.databases(), "sqlite"),
+        privacy="off",
+        run_sql=run,
+        values=values,
     )
     tools = check_tools(tools_for(session, "unit"))
     for name, arguments in TOOLS:
@@ -418,3 +475,80 @@ def test_lists_of_values_follow_views_and_policies(guarded: Company) -> None:
     assert {f"{m['source']}.{m['column']}" for m in found[0]["matches"]} == {"people.ssn", "people.note", "pv.s"}
     assert "pv.s = " in guarded.call("discover_data", {"query": f"{CANARY} 1", "kinds": ["value"]}).text
     assert f"{CANARY}-1" in guarded.call("entity_details", {"targets": ["pv"]}).text
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_file_of_no_connection_closes_raw_sql_until_it_is_moved(guarded: Company, kind: str) -> None:
+    blue = {"sql": "SELECT colour FROM open"}
+    assert guarded.call("sql_execution", blue).data["rows"] == [["blue"]]
+    before = {path for path in (guarded.folder / "semantic-layer").rglob("*") if not path.is_dir()}
+    STRAYS[kind](guarded)
+    layout = Layout(guarded.folder)
+    config = load_config(layout.config).config
+    (problem,) = stray_problems(layout, config)
+    error = guarded.call("sql_execution", blue).error
+    assert error is not None and error["code"] == "hidden" and problem.place.path in error["message"]
+    (database,) = config.databases()
+    assert f"ktx sl validate -c {database}" in error["hint"]
+    told = validate_layers(layout, config, environ={}, connection=database, data=False)
+    assert [each.code for _, each in told.problems if each.severity == "error"] == ["no_connection"]
+    assert f"semantic-layer/{database}/" in (problem.hint or "")
+    asked = guarded.call("sl_query", {"measures": ["open.things"]})
+    assert (asked.error is None) == (kind != "a pipe in a folder of no connection"), "only what it may be about"
+    file = guarded.folder / problem.place.path
+    assert file not in before or kind == "a renamed connection"
+    file.unlink()
+    guarded.write(f"semantic-layer/{database}/rules.yaml", SOUND)
+    assert guarded.call("sql_execution", blue).data["rows"] == [["blue"]]
+    assert _state(guarded) == (True, True)
+    assert _leaks(guarded) == []
+
+
+@pytest.mark.table(
+    ("path", "text"),
+    [
+        ("notes.md", POLICY),
+        ("old/README", POLICY),
+        ("rules.yaml", "name: people\nmeasures: [{name: m, expr: count(*)}]\n"),
+        ("old/_schema/main.yaml", SHARD),
+        ("off/rules.yaml", SOUND),
+    ],
+)
+def test_what_protects_nothing_or_belongs_to_a_connection_closes_nothing(
+    guarded: Company, path: str, text: str
+) -> None:
+    config = (guarded.folder / "ktx.yaml").read_text().partition("scan:")[0]
+    guarded.write(
+        "ktx.yaml", f"{config.partition('  off:')[0]}  off: {{driver: unheard_of}}\nscan: {{privacy: 'off'}}\n"
+    )
+    guarded.write(f"semantic-layer/{path}", text)
+    assert list(load_config(guarded.folder / "ktx.yaml").config.disabled()) == ["off"]
+    assert _state(guarded) == (True, True)
+
+
+def test_a_link_to_a_folder_elsewhere_closes_raw_sql(guarded: Company) -> None:
+    place = guarded.folder / "away/rules.yaml"
+    place.parent.mkdir()
+    (guarded.folder / OVERLAY).rename(place)
+    (guarded.folder / "semantic-layer/old").symlink_to("../away")
+    error = guarded.call("sql_execution", {"sql": "SELECT ssn FROM people"}).error
+    assert error is not None and "semantic-layer/old/rules.yaml" in error["message"]
+    place.unlink()
+    place.parent.rmdir()
+    error = guarded.call("sql_execution", {"sql": "SELECT ssn FROM people"}).error
+    assert error is not None and "semantic-layer/old is a link to a folder that is not there" in error["message"]
+
+
+def test_every_database_is_closed(guarded: Company) -> None:
+    config = (guarded.folder / "ktx.yaml").read_text()
+    second = "connections:\n  other: {driver: sqlite, path: shop.sqlite}\n"
+    guarded.write("ktx.yaml", config.replace("connections:\n", second))
+    ask = {"sql": "SELECT ssn FROM people", "connection": "other"}
+    assert CANARY in guarded.call("sql_execution", ask).text, "it has no layer, and nothing says that it is protected"
+    (guarded.folder / OVERLAY).rename(guarded.folder / "semantic-layer/rules.yaml")
+    for connection in ("shop", "other"):
+        error = guarded.call("sql_execution", {**ask, "connection": connection}).error
+        assert error is not None and "semantic-layer/rules.yaml" in error["message"]
+    layout = Layout(guarded.folder)
+    found = validate_layers(layout, load_config(layout.config).config, environ={}, data=False)
+    assert [each.code for _, each in found.problems if each.severity == "error"] == ["no_connection"], "named once"

@@ -175,7 +175,9 @@ def _register_remove(commands: typer.Typer) -> None:
         id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)],
     ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
+        from ktx_cli.core.errors import ResultWarning
         from ktx_cli.jobs.connections import remove_connection
+        from ktx_cli.jobs.semantic.layers import stray_problems
         from ktx_cli.project.config import known_connection, load_config
         from ktx_cli.project.layout import Layout
 
@@ -183,5 +185,8 @@ def _register_remove(commands: typer.Typer) -> None:
         known_connection(load_config(layout.config).config, id)
         session.confirm(f"Take connection `{id}` out of ktx.yaml?")
         kept = remove_connection(layout, id)
+        for each in stray_problems(layout, load_config(layout.config).config):
+            message = f"{each.place}: {each.message}, so agents cannot run SQL on any database"
+            session.warn(ResultWarning(each.code, message, hint=each.hint, path=each.place.path))
         rows = [("removed", id), *(("kept", path) for path in kept)]
         return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

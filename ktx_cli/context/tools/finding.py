@@ -36,7 +36,7 @@ def layer_part(layers: Layers, connection: str) -> Layer:
     def load(tree: Tree) -> Model:
         return layers.model(tree, connection)
 
-    return Layer(None, connection, layers.dialects[connection], load)
+    return Layer(None, connection, layers.dialects[connection], load, layers.configured)
 
 
 def find_in(

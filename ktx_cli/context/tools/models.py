@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ktx_cli.context.scan.shards import Shard, parse_shard
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.loading import load_tree
+from ktx_cli.context.semantic.loading.strays import stray_paths
 from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.recent import Recent
@@ -29,10 +30,16 @@ _PROBLEMS: Final[Recent[tuple[Problem, ...]]] = Recent(MOST_KEPT)
 
 
 class Layers:
-    """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model."""
+    """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model.
 
-    def __init__(self, dialects: Mapping[str, str], calendar: CalendarSettings) -> None:
+    `configured`: the ids of all connections in `ktx.yaml`, None where they are those of `dialects`.
+    """
+
+    def __init__(
+        self, dialects: Mapping[str, str], calendar: CalendarSettings, configured: Collection[str] | None = None
+    ) -> None:
         self.dialects = dialects
+        self.configured = frozenset(dialects if configured is None else configured)
         self._calendar = calendar
 
     def model(self, tree: Tree, connection: str) -> Model:
@@ -50,11 +57,14 @@ class Layers:
         return _PROBLEMS.get(key, check)
 
     def _key(self, tree: Tree, connection: str) -> _Key:
-        return connection, self.dialects[connection], self._calendar, digest(tree, connection)
+        return connection, self.dialects[connection], self._calendar, digest(tree, connection, self.configured)
 
     def _model(self, tree: Tree, key: _Key) -> Model:
         connection, dialect, calendar, _ = key
-        return _MODELS.get(key, lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once))
+        return _MODELS.get(
+            key,
+            lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured),
+        )
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -63,10 +73,15 @@ def parse_once(content: bytes, where: str) -> Shard:
     return parse_shard(content, where)
 
 
-def digest(tree: Tree, connection: str) -> str:
-    """Return what tells the files of a connection's semantic layer from any others."""
+def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
+    """Return what tells the files of a connection's semantic layer, and those of no connection, from any others."""
     found = hashlib.sha256()
-    for path in sorted(tree.paths(f"{Layout.context_paths(connection)[0]}/")):
+    try:
+        strays = stray_paths(tree, configured)
+    except KtxError as error:
+        strays = []
+        found.update(f"{error.message}\0".encode("utf-8", "surrogateescape"))
+    for path in (*sorted(tree.paths(f"{Layout.context_paths(connection)[0]}/")), *strays):
         try:
             content = tree.read(path) or b""
         except KtxError as error:  # a problem of the model, which names the file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,18 +50,20 @@ class ToolSession:
     """What the tools of one loop share.
 
     `workspace`: the loop's own overlay, a child of the run's: a rollback goes back to what it was made from.
-    `connections`: ids of the databases it may read and write the semantic layer of -> their dialects. `raw`: the raw
-    files that may be read, by path; `files`: those of them that are to be worked through, which a write may name as
-    where it comes from. `origin`: what people call their source. `semantic` False: wiki pages alone, for `why_not`.
-    `history`: the files are of a query history, of which evidence is given and nothing written. `run_sql` None: there
-    is no database to ask. `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads
-    the whole overlay. `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents
-    for example. `written`: path of each file a tool wrote -> the artifact it is. `scope`: whose pages are written, and
-    seen before everybody's. `accepted`: what no write may drop or change, None where everything may be changed.
+    `connections`: ids of the databases it may read and write the semantic layer of -> their dialects.
+    `configured`: those of all in `ktx.yaml`, None where there are no others. `raw`: the raw files that may be read, by
+    path; `files`: those of them that are to be worked through, which a write may name as where it comes from. `origin`:
+    what people call their source. `semantic` False: wiki pages alone, for `why_not`. `history`: the files are of a
+    query history, of which evidence is given and nothing written. `run_sql` None: there is no database to ask.
+    `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads the whole overlay.
+    `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents for example.
+    `written`: path of each file a tool wrote -> the artifact it is. `scope`: whose pages are written, and seen before
+    everybody's. `accepted`: what no write may drop or change, None where everything may be changed.
     """
 
     workspace: Workspace
     connections: Mapping[str, str]
+    configured: Collection[str] | None = None
     raw: Mapping[str, RawFile] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     origin: str = "this project"
@@ -90,7 +92,7 @@ class ToolSession:
     _memory: Find = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.layers = Layers(self.connections, self.calendar)
+        self.layers = Layers(self.connections, self.calendar, self.configured)
         self._memory = in_memory(self.layers)
 
     def connection(self, name: str | None) -> str:

@@ -105,6 +105,7 @@ class Interview:
         session = ToolSession(
             Workspace(WorkingTree(self.layout.root)),
             connections=self._connections(),
+            configured=self.config.connections.keys(),
             calendar=calendar_of(self.config),
             privacy=self.config.scan.privacy,
         )

@@ -99,7 +99,7 @@ class Run:
     def layers(self) -> Layers:
         """The semantic layers of all databases, as a tree has them."""
         dialects = {each: dialect_of(entry.driver) or "" for each, entry in self.config.databases().items()}
-        return Layers(dialects, calendar_of(self.config))
+        return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
 
     @property
     def asks_model(self) -> bool:

@@ -113,6 +113,7 @@ RULES: Final = (
     Rule("KTX336", _E, "A column the `sql` of its source does not give.", "not_projected"),
     Rule("KTX337", _W, "A source in place of one of the manifest.", "shadows_manifest"),
     Rule("KTX338", _I, "Sources that no join connects with the others.", "disconnected"),
+    Rule("KTX339", _E, "A file outside the folder of every connection that may hide something.", "no_connection"),
     Rule(TO_REVIEW, _I, "Found joins that wait for a person."),
     Rule(NO_CONNECTION, _W, "A semantic layer of a connection that `ktx.yaml` does not have."),
     Rule(LAYER_OTHER, _E, "Anything else `ktx sl validate --no-data` says."),

@@ -18,6 +18,7 @@ from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.shards import SUFFIXES
 from ktx_cli.context.search.index.signatures import hash_of, signatures_below
 from ktx_cli.context.semantic.checking import check_model
+from ktx_cli.context.semantic.loading.strays import NO_CONNECTION
 from ktx_cli.context.semantic.model import Model, Place, Problem, Source
 from ktx_cli.context.tools.models import Layers
 from ktx_cli.core.errors import KtxError
@@ -81,7 +82,7 @@ def way_out(broken: Sequence[BrokenDefinition]) -> str:
 
 def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[BrokenDefinition, ...]:
     """Return the definitions with an error, and those that are computed from them; measures first, then by place."""
-    errors = [each for each in problems if each.severity == "error"]
+    errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
     if not errors:
         return ()
     from ktx_cli.jobs.drift.layer_uses import LayerUses

@@ -10,11 +10,13 @@ from ktx_cli.connectors.registry import dialect_of
 from ktx_cli.context.scan.shards import SUFFIXES
 from ktx_cli.context.semantic.errors import SemanticError
 from ktx_cli.context.semantic.loading import load_model
-from ktx_cli.context.semantic.model import CalendarSettings, Model
+from ktx_cli.context.semantic.loading.strays import read_strays
+from ktx_cli.context.semantic.model import CalendarSettings, Model, Problem
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.core.text import is_utf8, listing, shell_words
 from ktx_cli.project.config import KtxConfig, connection_of
 from ktx_cli.project.layout import SEMANTIC_NAME, Layout
+from ktx_cli.project.tree import WorkingTree
 
 LoadLayer = Callable[[Layout, KtxConfig, str], Model]
 """Takes layout, settings and connection; returns its semantic layer: `load_layer`, or one that remembers."""
@@ -70,12 +72,20 @@ def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
     """Return the semantic layer of a connection, as its files have it now."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
-    return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config))
+    configured = None if entry is None else config.connections.keys()
+    return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config), configured=configured)
 
 
 def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:
     """Return the semantic layers of several connections."""
     return [load_layer(layout, config, connection) for connection in connections]
+
+
+def stray_problems(layout: Layout, config: KtxConfig) -> list[Problem]:
+    """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
+    if not config.databases():
+        return []
+    return [each.problem for each in read_strays(WorkingTree(layout.root), config.connections.keys())]
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ from typing import Any, Final
 from ktx_cli.connectors.opening import Opener, open_connection
 from ktx_cli.context.semantic.checking import check_model
 from ktx_cli.context.semantic.errors import unknown
+from ktx_cli.context.semantic.loading.strays import NO_CONNECTION
 from ktx_cli.context.semantic.model import Model, Problem
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import CancelledError, KtxError, ResultWarning
 from ktx_cli.core.text import plural
 from ktx_cli.jobs.semantic.guarded import guard_of
-from ktx_cli.jobs.semantic.layers import LoadLayer, load_layer, some_layers
+from ktx_cli.jobs.semantic.layers import LoadLayer, layer_ids, load_layer, some_layers
 from ktx_cli.jobs.semantic.physical import USED_UP, Check, DataChecks
 from ktx_cli.project.config import KtxConfig
 from ktx_cli.project.layout import Layout
@@ -93,18 +94,32 @@ def validate_layers(
     layer, `SemanticError` for a name no source has.
     """
     found = Validation()
-    models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    models = _models(layout, config, connection, load)
     problems = {model.connection: [*model.problems, *check_model(model)] for model in models}
     _require_known(names, models, problems)
+    of_none: set[Problem] = set()
     until = monotonic() + seconds
     for model in models:
         mine = [name for name in model.sources if not names or name in names]
         found.sources += [(model.connection, name) for name in mine]
         kept = [each for each in problems[model.connection] if not names or each.source in names]
+        kept = [each for each in kept if each not in of_none]
+        of_none |= {each for each in kept if each.code == NO_CONNECTION}
         found.problems += [(model.connection, each) for each in kept]
         if data and mine and model.connection in config.databases():
             _check_data(found, layout, config, model, mine, environ, until, opener)
     return found
+
+
+def _models(layout: Layout, config: KtxConfig, connection: str | None, load: LoadLayer) -> list[Model]:
+    """Return the layers to look at; files of no connection close a database too that has no layer of its own."""
+    known = layer_ids(layout)
+    candidates = [each for each in config.databases() if connection in (None, each) and each not in known]
+    bare = [model for each in candidates if (model := load(layout, config, each)).sealed is not None]
+    if connection is not None and bare:
+        return bare
+    found = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    return found if any(model.connection in config.connections for model in found) else [*found, *bare[:1]]
 
 
 def _check_data(

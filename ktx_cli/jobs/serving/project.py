@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -77,7 +77,7 @@ class ServedProject:
         from ktx_cli.jobs.semantic.layers import load_layer
 
         with self._lock:
-            stamp = _stamp(_files(layout.root / SEMANTIC_NAME / connection))
+            stamp = _stamp(_files(layout.root / SEMANTIC_NAME, connection, config.connections))
             kept = self._models.get(connection)
             if kept is None or kept[0] != stamp or kept[1] is not config:
                 kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
@@ -157,7 +157,15 @@ def _stamp(paths: list[Path]) -> Stamp:
     return tuple(sorted(found))
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return a folder with everything in it; a folder too, for who may list it counts."""
-    below = [Path(place) / name for place, folders, names in os.walk(folder) for name in (*folders, *names)]
-    return [folder.parent, folder, *below]
+def _files(folder: Path, connection: str, configured: Collection[str]) -> list[Path]:
+    """Return what in the folder of all layers counts for a connection: its own folder, and what is of no connection.
+
+    A folder is among them too, for who may list it counts.
+    """
+    try:
+        others = [path for path in folder.iterdir() if path.name not in {*configured, connection}]
+    except OSError:
+        others = []
+    tops = [folder / connection, *others]
+    below = [Path(at) / name for top in tops for at, folders, names in os.walk(top) for name in (*folders, *names)]
+    return [folder, *tops, *below]

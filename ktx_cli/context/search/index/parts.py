@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,6 +21,7 @@ from ktx_cli.context.search.index.signatures import (
     layer_signature,
     scan_signature,
     signatures_below,
+    stray_signatures,
     values_signature,
     values_unit,
 )
@@ -31,6 +32,7 @@ from ktx_cli.context.search.passages import Passage, passage_documents
 from ktx_cli.context.search.semantic_layer import all_documents
 from ktx_cli.context.search.shown import Shown
 from ktx_cli.context.search.values import value_documents
+from ktx_cli.context.semantic.loading.strays import is_stray, stray_paths
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.tools.relations import read_relations
 from ktx_cli.context.wiki.keys import FOLDER
@@ -116,11 +118,19 @@ class Pages:
 class Layer:
     """The semantic layer of one connection: one unit, because its files speak of each other.
 
-    `stamp`: what else its documents come from (dialect, calendar). `load` reads it from a tree.
+    `stamp`: what else its documents come from (dialect, calendar). `load` reads it from a tree. `configured`: the ids
+    of all connections in `ktx.yaml`; what lies outside of their folders may hide something of it. None: it is of none.
     """
 
-    def __init__(self, root: Path | None, connection: str, stamp: str, load: LoadModel) -> None:
-        self._root, self._stamp, self._load = root, stamp, load
+    def __init__(
+        self,
+        root: Path | None,
+        connection: str,
+        stamp: str,
+        load: LoadModel,
+        configured: Collection[str] | None = None,
+    ) -> None:
+        self._root, self._stamp, self._load, self._configured = root, stamp, load, configured
         self.connection = connection
         self.folder = Layout.context_paths(connection)[0]
         self._models: Recent[Model] = Recent(_KEPT)
@@ -134,6 +144,8 @@ class Layer:
     def signature(self) -> str:
         """Return the sizes and times of all files together, empty where there are none."""
         found = signatures_below(self._root, self.folder, SUFFIXES, irregular=True)
+        if found and self._root is not None and self._configured is not None:
+            found |= stray_signatures(self._root, self._configured)
         return layer_signature(found, self._stamp)
 
     def scan_signature(self) -> str:
@@ -149,12 +161,15 @@ class Layer:
         return unit == self.folder
 
     def units_of(self, path: str) -> Sequence[str]:
-        """Return the unit for each of its files."""
+        """Return the unit for each of its files, and for those of no connection."""
+        if self._configured is not None and is_stray(path, self._configured):
+            return (self.folder,)
         return (self.folder,) if path.startswith(f"{self.folder}/") and path.endswith(SUFFIXES) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of all files."""
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
+        paths += () if self._configured is None else stray_paths(tree, self._configured)
         digests = (f"{path} {_digest_at(tree, path)}" for path in paths)
         return hash_of((RULES, self._stamp, *digests))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from ktx_cli.context.scan.snapshot import snapshot_path
+from ktx_cli.context.semantic.loading.strays import stray_paths
 from ktx_cli.core.text import is_utf8
 from ktx_cli.project.files import storage_error
+from ktx_cli.project.tree import WorkingTree
 
 RULES: Final = "2"
 """By which rules is said what is shown: another number where an index that was written before shows more."""
@@ -40,6 +42,22 @@ def scan_signature(root: Path | None, connection: str) -> str:
 def hash_of(parts: Iterable[str]) -> str:
     """Return one hash of several texts."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:
+    """Return path -> `size mtime_ns` of the files in `semantic-layer/` outside the folders of all connections.
+
+    `configured`: the ids of these. Raises `StorageError` for a folder that cannot be listed.
+    """
+    found = {}
+    for path in stray_paths(WorkingTree(root), configured):
+        try:
+            stat = (root / path).stat()
+        except OSError:  # a link that leads nowhere
+            found[path] = "0 0"
+        else:
+            found[path] = f"{stat.st_size} {stat.st_mtime_ns}"
+    return found
 
 
 def signatures_below(

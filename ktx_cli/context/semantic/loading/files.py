@@ -76,7 +76,7 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
         files.unlisted = Problem("error", "broken_source", what, Place(folder), f"correct or remove {folder}")
         files.problems.append(files.unlisted)
     for path in shards:
-        if _is_yaml(path) and "/" not in path.removeprefix(schema):
+        if is_yaml(path) and "/" not in path.removeprefix(schema):
             _read_shard(tree, path, parse, files)
     for path in own:
         _read_own(tree, path, files)
@@ -86,10 +86,10 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
 def own_files(tree: Tree, connection: str) -> list[str]:
     """Return people's files: all below the connection's folder but the manifest."""
     folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
-    return [path for path in tree.paths(folder) if _is_yaml(path) and not path.startswith(schema)]
+    return [path for path in tree.paths(folder) if is_yaml(path) and not path.startswith(schema)]
 
 
-def _is_yaml(path: str) -> bool:
+def is_yaml(path: str) -> bool:
     """Whether a file is read, by its name; on some systems `rules.YAML` and `rules.yaml` are one file."""
     return path.lower().endswith(SUFFIXES)
 
@@ -115,11 +115,9 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
         document = yaml.load(content, where=where)
     except KtxError as error:
         text = text_of(content)
-        said = _lines(text)
+        said, (names, own) = _lines(text), subject_of_text(text)
         shown = said["name"][0] if said["name"] else PurePosixPath(where).stem
         problem = _problem("broken_source", error, where, shown)
-        own = bool(said["table"] or said["sql"])
-        names = tuple(filter(None, said["name"]))
         files.broken[where] = BrokenFile(problem, names, tuple(said["table"]), own, text_may_protect(text))
         files.problems.append(problem)
         return
@@ -141,6 +139,12 @@ def _content(tree: Tree, where: str) -> bytes:
     if content is None:
         raise StorageError(f"{where} is a link to a file that is not there", hint=f"correct or remove {where}")
     return content
+
+
+def subject_of_text(text: str) -> tuple[tuple[str, ...], bool]:
+    """Return what a text that cannot be parsed seems to be about: names, and whether it is a source of its own."""
+    said = _lines(text)
+    return tuple(filter(None, said["name"])), bool(said["table"] or said["sql"])
 
 
 def _lines(text: str) -> dict[str, list[str]]:

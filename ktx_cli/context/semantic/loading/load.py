@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ktx_cli.context.semantic.loading.overlays import apply_overlay
 from ktx_cli.context.semantic.loading.places import SourceFile
 from ktx_cli.context.semantic.loading.protection import may_protect
 from ktx_cli.context.semantic.loading.sources import SourceDraft, read_source_entry
+from ktx_cli.context.semantic.loading.strays import Stray, read_strays
 from ktx_cli.context.semantic.model import Barred, CalendarSettings, Join, Model, Place, Problem, Source
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import listing
@@ -23,11 +24,17 @@ from ktx_cli.project.layout import SCHEMA_NAME, Layout
 from ktx_cli.project.tree import Tree, WorkingTree
 
 
-def load_model(layout: Layout, connection: str, dialect: str, calendar: CalendarSettings | None = None) -> Model:
+def load_model(
+    layout: Layout,
+    connection: str,
+    dialect: str,
+    calendar: CalendarSettings | None = None,
+    *,
+    configured: Collection[str] | None = None,
+) -> Model:
     """Return the semantic layer of a connection as its files on disk have it now; see `load_tree`."""
-    return load_tree(
-        WorkingTree(layout.root), connection, dialect, calendar, parse=ParsedCopies(layout, connection).parse
-    )
+    parse = ParsedCopies(layout, connection).parse
+    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
 
 
 def load_tree(
@@ -37,16 +44,20 @@ def load_tree(
     calendar: CalendarSettings | None = None,
     *,
     parse: ParseShard = parse_shard,
+    configured: Collection[str] | None = None,
 ) -> Model:
     """Return the semantic layer of a connection as the files of a tree have it; `parse` reads a shard.
 
-    `dialect` is sqlglot's name for the connection's SQL. Whatever is wrong in a file is a problem of the model, with
-    its line; it keeps out the part it is in, the whole source where leaving out the part could show more than was
-    meant (a policy that cannot be used, two files for one name, a broken overlay). A source is barred where a file that
-    may say who sees what of it has an error; all of the manifest are where nobody can tell which one such a file is
-    about. It never raises for what a file holds.
+    `dialect` is sqlglot's name for the connection's SQL. `configured`: the ids of all connections in `ktx.yaml`; what
+    protects something outside of their folders may be about this connection. None: only its own folder is read.
+
+    Whatever is wrong in a file is a problem of the model, with its line; it keeps out the part it is in, the whole
+    source where leaving out the part could show more than was meant (a policy that cannot be used, two files for one
+    name, a broken overlay). A source is barred where a file that may say who sees what of it has an error; all of the
+    manifest are where nobody can tell which one such a file is about. It never raises for what a file holds.
     """
-    loader = _Loader(read_files(tree, connection, parse), dialect)
+    strays = [] if configured is None else read_strays(tree, {*configured, connection})
+    loader = _Loader(read_files(tree, connection, parse), dialect, strays)
     sources = loader.sources()
     problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
     found = (sources, tuple(problems), calendar or CalendarSettings(), loader.barred, loader.sealed)
@@ -59,9 +70,9 @@ class _Loader:
     `barred`, `sealed`: as of the model.
     """
 
-    def __init__(self, files: Files, dialect: str) -> None:
-        self.files, self.dialect = files, dialect
-        self.problems: list[Problem] = list(files.problems)
+    def __init__(self, files: Files, dialect: str, strays: Sequence[Stray] = ()) -> None:
+        self.files, self.dialect, self.strays = files, dialect, strays
+        self.problems: list[Problem] = [*files.problems, *(each.problem for each in strays)]
         self.drafts: dict[str, SourceDraft] = {}
         self.manifest: dict[str, SourceDraft] = {}
         self.barred: dict[str, Barred] = {}
@@ -138,6 +149,16 @@ class _Loader:
                 self._seal(problem, blind=True)
         for broken in self.files.broken.values():
             self._bar_broken(broken)
+        for stray in self.strays:
+            self._bar_stray(stray)
+
+    def _bar_stray(self, stray: Stray) -> None:
+        """Keep raw SQL from the whole connection, and bar what the file would be about if it lay in its folder."""
+        drafts = [self._find(name) for name in stray.names]
+        self._seal(stray.problem, blind=not drafts or (None in drafts and not stray.own))
+        for draft in drafts:
+            if draft is not None:
+                draft.bar(stray.problem)
 
     def _bar_broken(self, broken: BrokenFile) -> None:
         if not broken.names:
@@ -220,6 +241,9 @@ class _Loader:
             entry.warn("shadows_manifest", what, "name", hint=hint)
         draft = read_source_entry(entry, name, self.dialect, generated=False)
         inherit(entry, draft, self.manifest)
+        for stray in self.strays:
+            if name.casefold() in map(str.casefold, stray.names):
+                draft.bar(stray.problem)
         self.drafts[name] = draft
 
     def _read_overlay(self, name: str, entry: Entry) -> None:

@@ -89,6 +89,7 @@ class Opener:
         return ToolSession(
             workspace,
             connections=dialects(self.run) if connections is None else connections,
+            configured=config.connections.keys(),
             calendar=self._calendar(),
             privacy=config.scan.privacy,
             run_sql=self._run_sql,

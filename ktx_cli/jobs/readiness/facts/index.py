@@ -15,6 +15,7 @@ from ktx_cli.context.search.index.signatures import (
     layer_signature,
     scan_signature,
     signatures_below,
+    stray_signatures,
     values_signature,
     values_unit,
 )
@@ -91,14 +92,16 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():
         if path.count("/") > 1:
             layers[path.split("/")[1]][path] = signature
+    strays = stray_signatures(layout.root, config.connections.keys()) if layers else {}
     for connection, files in layers.items():
         entry = config.connections.get(connection)
         folder, _ = layout.context_paths(connection)
-        found[folder] = layer_signature(files, (None if entry is None else dialect_of(entry.driver)) or "")
+        about = files if entry is None else {**files, **strays}
+        found[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
     scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
     for connection, stamp in scans.items():
         folder, _ = layout.context_paths(connection)
-        if folder in found:
+        if folder in found and connection in config.connections:
             found[values_unit(folder)] = values_signature(stamp, found[folder], scan_signature(layout.root, connection))
     if config.sources():
         from ktx_cli.jobs.passages import passages_of
