@@ -108,6 +108,15 @@ TEXTS = {
     ),
     "masked: true": f"name: people\n{HIDING.replace('visibility: hidden', 'masked: true')}{POLICY}",
     "rls": f"name: people\n{HIDING}{POLICY.replace('policies', 'rls')}",
+    "policies without a value": f"name: people\n{HIDING}policies:\n",
+    "policies without a value, and a comment": f"name: people\n{HIDING}policies: # below\n#  - name: own\n",
+    "policies of null": f"name: people\n{HIDING}policies: null\n",
+    "policy without a value": f"name: people\n{HIDING}policy:\n",
+    "visibility without a value": f"name: people\n{HIDING.replace('hidden', '')}{POLICY}",
+    "visibility of the source without a value": f"name: people\nvisibility: ~\n{POLICY}",
+    "visibility without a value, and another": (
+        "name: people\ncolumn_overrides: [{name: ssn, visibility: }, {name: ssn, visibility: public}]\n" + POLICY
+    ),
     "policies no list": f"name: people\n{HIDING}policies: {{name: own, filter: \"region = 'EU'\"}}\n",
     "policies a text": f"name: people\n{HIDING}policies: region = 'EU'\n",
     "unknown key in a policy": f"name: people\n{HIDING}{POLICY.replace('filter', 'fitler')}",

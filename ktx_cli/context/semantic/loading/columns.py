@@ -98,9 +98,12 @@ _COMMON = frozenset(("name", "type", "expr", "pk", "nullable", "description", "d
 
 
 def read_visibility(entry: Entry, otherwise: Visibility | None = None) -> Visibility | None:
-    """Return the visibility; `hidden` where it is not understood, so that a misspelt word shows nothing."""
-    if entry.values.get("visibility") is None:
+    """Return the visibility; `hidden` where it has no value or is not understood, so that a slip shows nothing."""
+    if "visibility" not in entry.values:
         return otherwise
+    if entry.values["visibility"] is None:
+        hint = "write visibility: hidden, internal or public, or remove the key"
+        entry.error("value", f"`visibility` of {entry.what} has no value", "visibility", hint=hint, shows_nothing=True)
     word = entry.word("visibility", VISIBILITIES, shows_nothing=True)
     return Visibility(word) if word else Visibility.HIDDEN
 

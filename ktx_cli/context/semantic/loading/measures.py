@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ktx_cli.context.semantic.loading.columns import NATURAL, VISIBILITIES
+from ktx_cli.context.semantic.loading.columns import NATURAL, read_visibility
 from ktx_cli.context.semantic.loading.entry import Entry
 from ktx_cli.context.semantic.loading.texts import best, read_descriptions
 from ktx_cli.context.semantic.model import (
@@ -43,7 +43,7 @@ def read_measure(entry: Entry) -> Measure | None:
         filter=entry.text("filter"),
         segments=entry.names("segments") or (),
         description=best(read_descriptions(entry)),
-        visibility=Visibility(entry.word("visibility", VISIBILITIES, shows_nothing=True) or Visibility.PUBLIC),
+        visibility=read_visibility(entry) or Visibility.PUBLIC,
         unit=entry.text("unit"),
         format=entry.text("format"),
         time=entry.text("time"),

@@ -72,16 +72,19 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
                 f"{item.what} is for a column that `{EXCLUDED}` takes out",
                 hint="remove one of the two",
             )
-        elif not _agrees(visibilities, column.name, item.values.get(VISIBILITY)):
+        elif not _agrees(visibilities, column.name, item):
             what = f"{item.what} is there twice, with another `{VISIBILITY}` each time"
             item.error("duplicate", what, hint="remove one of the two")
         else:
             _override_one(item, column)
 
 
-def _agrees(visibilities: dict[str, Any], name: str, visibility: Any) -> bool:
+def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
     """Note the visibility of a column, and return whether no override before said another one."""
-    return visibility is None or visibilities.setdefault(name, visibility) == visibility
+    if VISIBILITY not in item.values:
+        return True
+    visibility = item.values[VISIBILITY]
+    return bool(visibilities.setdefault(name, visibility) == visibility)
 
 
 def _override_one(item: Entry, column: ColumnDraft) -> None:

@@ -57,7 +57,7 @@ def may_protect(document: Any) -> bool:
             stack += [(each, free) for each in value]
         elif isinstance(value, dict):
             for key, below in value.items():
-                if below is not None and _limits(str(key), below, free):
+                if _limits(str(key), below, free):
                     return True
                 stack.append((below, free or key in _FREE))
     return False
@@ -72,7 +72,7 @@ def text_may_protect(text: str) -> bool:
 
 def misplaced(values: dict[Any, Any]) -> list[str]:
     """Return the keys of a mapping of free words that say who sees what, and have no effect there."""
-    return [str(key) for key, below in values.items() if below is not None and _is_exact(str(key), below)]
+    return [str(key) for key, below in values.items() if _is_exact(str(key), below)]
 
 
 def _limits(key: str, value: Any, free: bool) -> bool:

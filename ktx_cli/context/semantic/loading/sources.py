@@ -9,6 +9,7 @@ from ktx_cli.context.semantic.loading.entry import Entry
 from ktx_cli.context.semantic.loading.joins import Key, join_key, read_join
 from ktx_cli.context.semantic.loading.measures import read_measure, read_segment
 from ktx_cli.context.semantic.loading.names import table_parts
+from ktx_cli.context.semantic.loading.protection import POLICIES
 from ktx_cli.context.semantic.loading.rules import read_parameter, read_policy, read_test
 from ktx_cli.context.semantic.loading.texts import best, read_descriptions, texts_in, unique
 from ktx_cli.context.semantic.model import (
@@ -211,7 +212,11 @@ def _read_joins(entry: Entry, draft: SourceDraft, dialect: str) -> None:
 
 def _read_rules(entry: Entry, draft: SourceDraft) -> None:
     """Read policies, parameters and tests; a source with a policy that cannot be used is not read at all."""
-    stated = entry.values.get("policies")
+    stated = entry.values.get(POLICIES)
+    if stated is None and POLICIES in entry.values:
+        hint = "write below it for each policy: - name: ..., or remove the key"
+        entry.error("shape", f"`policies` of {entry.what} has no value", "policies", hint=hint)
+        draft.lost = True
     policies = entry.read_all("policies", "policy", read_policy)
     draft.policies |= policies
     if stated is not None and (not isinstance(stated, list) or len(policies) != len(stated)):
