@@ -20,6 +20,7 @@ from ktx_cli.connectors.port import (
     TableRef,
     UniqueKey,
 )
+from ktx_cli.connectors.sizes import row_memory
 from ktx_cli.connectors.sizes import row_size as row_size
 from ktx_cli.connectors.sizes import value_size as value_size
 from ktx_cli.core.errors import SourceError
@@ -203,14 +204,14 @@ def has_bytes(path: Path) -> bool:
 
 
 def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    """Return at most `max_rows` rows and `MAX_RESULT_BYTES` of values, and whether there were more.
+    """Return at most `max_rows` rows in `MAX_RESULT_BYTES` of memory, and whether there were more.
 
     One row more than wanted is taken from `rows`, none when `max_rows` is 0 or the bytes are used up.
     """
     kept: list[tuple[Any, ...]] = []
     left = MAX_RESULT_BYTES
     for row in rows:
-        left -= row_size(row)
+        left -= row_memory(row)
         if len(kept) >= max_rows or left < 0:
             return tuple(kept), True
         kept.append(tuple(row))

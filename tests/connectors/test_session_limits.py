@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
+import tracemalloc
 import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from ktx_cli.connectors import base
 from ktx_cli.connectors.port import Connector, Scope
+from ktx_cli.connectors.sizes import row_memory
+from ktx_cli.connectors.worker import wire
 from ktx_cli.core.errors import SourceError
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 
@@ -22,13 +27,13 @@ def test_a_result_of_too_many_bytes_is_cut(engine: Any, opened: Open, monkeypatc
     connector = opened(
         engine.driver, **engine.make("CREATE TABLE t (a int, b varchar(200))", f"INSERT INTO t VALUES {rows}")
     )
-    monkeypatch.setattr(base, "MAX_RESULT_BYTES", 1000)
+    monkeypatch.setattr(base, "MAX_RESULT_BYTES", 2700)  # a row of a number and 100 letters takes 285 in memory
     cut = connector.query(engine.at("SELECT a, b FROM t ORDER BY a"))
     assert [row[0] for row in cut.rows] == list(range(9))
     assert cut.truncated
     assert cut.columns == ("a", "b")
-    none = connector.query(engine.at("SELECT b, b, b, b, b, b, b, b, b, b, b FROM t"))
-    assert (none.rows, none.truncated, len(none.columns)) == ((), True, 11)
+    none = connector.query(engine.at(f"SELECT {', '.join(16 * 'b')} FROM t"))
+    assert (none.rows, none.truncated, len(none.columns)) == ((), True, 16)
     whole = connector.query(engine.at("SELECT a FROM t ORDER BY a"))
     assert (len(whole.rows), whole.truncated) == (20, False)
 
@@ -46,6 +51,57 @@ def test_capped_takes_one_row_more_than_wanted_and_no_further() -> None:
 )
 def test_the_size_of_a_value(value: Any, size: int) -> None:
     assert base.value_size(value) == size
+
+
+@pytest.mark.table(
+    "row",
+    [
+        (1, "name", 0.5, None, True),
+        ("",),
+        ("\u732b" * 1000,),
+        ("\U0001f408" * 1000,),
+        (b"x" * 1000, bytearray(1000)),
+        ([""] * 1000,),
+        (list(range(1000, 2000)),),
+        ([uuid.UUID(int=2**127 + each) for each in range(1000)],),
+        ([Decimal(each) / 7 for each in range(1000)],),
+        ([dt.datetime(2024, 1, 1) + dt.timedelta(each) for each in range(1000)],),
+        ([{"a": each, "b": [str(each)]} for each in range(1000)],),
+        ({f"key {each}": (each,) for each in range(1000)},),
+        ([[[[each]]] for each in range(1000)],),
+    ],
+)
+def test_the_memory_of_a_row_is_what_its_objects_cost(row: tuple[Any, ...]) -> None:
+    message = wire.packed(row)[4:]
+    wire.unpacked(message)  # so that nothing is imported below
+    tracemalloc.start()
+    kept = wire.unpacked(message)
+    cost = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept == row
+    counted = row_memory(row)
+    assert 0.75 * cost <= counted
+    assert counted <= 4 * cost + 200 or row == ([""] * 1000,)  # the empty text is there once, JSON of it is not
+    nested = [each for each in row if isinstance(each, list | dict)]
+    assert counted >= 50 * sum(map(len, nested))
+
+
+@pytest.mark.table(
+    "sql",
+    [
+        "SELECT list_transform(range(20000), lambda x: uuid())",
+        "SELECT list_transform(range(20000), lambda x: '')",
+        "SELECT [range(20000)]",
+        "SELECT list_transform(range(8000), lambda x: {'a': x, 'b': [x]})",
+        "SELECT map(range(10000), range(10000))",
+    ],
+)
+def test_many_small_values_in_one_are_too_large(
+    duckdb_engine: Any, opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    monkeypatch.setattr(base, "MAX_RESULT_BYTES", 1_000_000)
+    found = opened("duckdb", **duckdb_engine.make()).query(sql)
+    assert (found.rows, found.truncated) == ((), True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, Protocol
 
-from ktx_cli.connectors.sizes import row_size
+from ktx_cli.connectors.sizes import row_memory
 
 
 class Send(Protocol):
@@ -28,7 +28,7 @@ _SIMPLE: Final = frozenset(
     | {"FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "BLOB"}
 )
 _BATCH_ROWS: Final = 1024
-_BATCH_BYTES: Final = 256 * 1024
+_BATCH_BYTES: Final = 1024 * 1024
 
 
 class NotReadingError(Exception):
@@ -253,7 +253,7 @@ def _send_rows(
     """
     most, most_bytes, kept, spent, size = statement["max_rows"], statement["max_bytes"], 0, 0, 1
     while batch := fetch(size):
-        sizes = list(map(row_size, batch))
+        sizes = list(map(row_memory, batch))
         if (most is not None and kept + len(batch) > most) or spent + sum(sizes) > most_bytes:
             ends = list(accumulate(sizes, initial=spent))[1:]
             fitting = bisect_right(ends, most_bytes)

@@ -219,8 +219,8 @@ class Session:
         rows: list[tuple[Any, ...]] = []
         truncated = False
         most = statement["max_rows"]
-        # Messages are longer than the values they hold: 40 bytes for a decimal that counts as 8.
-        longest = _MESSAGES_BYTES + 8 * statement["max_bytes"]
+        # Messages are shorter than the memory their values take, by which a worker counts.
+        longest = _MESSAGES_BYTES + statement["max_bytes"]
         for kind, value in process.request("execute", statement, seconds, max_bytes=longest):
             if kind == "columns":
                 columns, rows = value, []

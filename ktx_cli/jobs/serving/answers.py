@@ -12,8 +12,8 @@ from ktx_cli.core.clock import monotonic
 
 SECONDS: Final = 300.0
 MOST: Final = 32
-MOST_BYTES: Final = 16_000_000
-"""Of all kept answers together, as `row_size` counts: what is used least goes first."""
+MOST_BYTES: Final = 64_000_000
+"""Of all kept answers together, as `row_memory` counts: what is used least goes first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ktx_cli.connectors.base import row_size
+from ktx_cli.connectors.sizes import row_memory
 from ktx_cli.context.semantic.model import Model
 from ktx_cli.context.tools.failures import Refused
 from ktx_cli.context.tools.relations import read_relations
@@ -182,7 +182,7 @@ def _counts_alone(told: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
 
 
 def _size(rows: Sequence[Sequence[Any]]) -> int:
-    return sum(map(row_size, rows))
+    return sum(map(row_memory, rows))
 
 
 def _key(*parts: Any) -> str:

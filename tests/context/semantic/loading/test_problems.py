@@ -33,7 +33,7 @@ ERRORS = [
     (HEAD + "visibility:", 5, "value", "`visibility` of source `a` has no value", "hidden, internal or public"),
     (HEAD + "policies:", 5, "shape", "`policies` of source `a` has no value", "or remove the key"),
     (HEAD + "policies: # below", 5, "shape", "`policies` of source `a` has no value", "- name: ..."),
-    (MEASURE + "visibility: null", 8, "value", "`visibility` of measure `m` has no value", "hidden, internal or public"),
+    (MEASURE + "visibility: null", 8, "value", "`visibility` of measure `m` has no value", "hidden, internal"),
     (HEAD + "measures: 5", 5, "shape", "a list of mappings", "- name:"),
     (HEAD + "measures: [5]", 5, "shape", "must be a mapping", "- name:"),
     (HEAD + "measures:\n- {name: m}", 6, "missing", "measure `m` has no `expr`", "add `expr:`"),
