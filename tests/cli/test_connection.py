@@ -87,6 +87,20 @@ def test_remove_keeps_the_context_and_says_so(ktx: Run, project: Path) -> None:
     assert ktx("connection", "list", "--json").data["connections"] == []
 
 
+def test_remove_says_that_what_stays_closes_the_other_databases(ktx: Run, project: Path) -> None:
+    ktx("ingest")
+    ktx("connection", "add", "other", "--driver", "sqlite", "--path", "shop.sqlite")
+    overlay = project / "semantic-layer" / "warehouse" / "orders.yaml"
+    overlay.write_text("name: orders\npolicies: [{name: own, filter: \"status = 'paid'\"}]\n")
+    answer = ktx("connection", "remove", "warehouse", "--yes", "--json")
+    (warning,) = answer.envelope["warnings"]
+    assert (answer.code, warning["code"]) == (0, "no_connection")
+    assert "agents cannot run SQL on any database" in warning["message"] and overlay.name in warning["message"]
+    assert "or remove it" in warning["hint"]
+    told = ktx("sl", "validate", "-c", "other", "--no-data", "--json")
+    assert (told.code, [each["code"] for each in told.data["problems"]]) == (1, ["no_connection"])
+
+
 def test_many_at_once_are_all_saved(project: Path) -> None:
     program = str(Path(sys.executable).with_name("ktx"))
     running = [

@@ -22,7 +22,8 @@ from ktx_cli.context.search.model import Scope
 from ktx_cli.context.tools.session import ToolSession
 from ktx_cli.context.tools.toolset import tools_for
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.search import search
+from ktx_cli.jobs.readiness.facts.index import index_facts, quick_signatures
+from ktx_cli.jobs.search import contents_of, index_project, search
 from ktx_cli.jobs.semantic.asking import ask_layer
 from ktx_cli.jobs.semantic.layers import stray_problems
 from ktx_cli.jobs.semantic.questions import Question
@@ -511,6 +512,20 @@ def test_a_file_of_no_connection_closes_raw_sql_until_it_is_moved(guarded: Compa
     assert guarded.call("sql_execution", blue).data["rows"] == [["blue"]]
     assert _state(guarded) == (True, True)
     assert _leaks(guarded) == []
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_an_index_that_was_written_before_shows_nothing_more(guarded: Company, kind: str) -> None:
+    layout = Layout(guarded.folder)
+    index_project(layout, load_config(layout.config).config, {}, warn=lambda _: None)
+    assert _leaks(guarded) == []
+    STRAYS[kind](guarded)
+    assert _leaks(guarded) == []
+    config = load_config(layout.config).config
+    index_project(layout, config, {}, warn=lambda _: None)
+    assert _leaks(guarded) == []
+    assert index_facts(layout, config).state == "current"
+    assert quick_signatures(layout, config, {}) == contents_of(layout, config).signatures()
 
 
 @pytest.mark.table(

@@ -24,7 +24,7 @@ from ktx_cli.jobs.models.probing import ProbeResult
 from ktx_cli.jobs.privileges import reader_role
 from ktx_cli.jobs.readiness.checks import backends, live, machine, references, serving, storage
 from ktx_cli.jobs.readiness.doctor import diagnose, examine
-from ktx_cli.jobs.readiness.model import Concern, Finding, Level
+from ktx_cli.jobs.readiness.model import CheckContext, Concern, Finding, Level
 from ktx_cli.jobs.readiness.registry import CHECKS
 from ktx_cli.jobs.readiness.running import Work, side_by_side
 from ktx_cli.jobs.serving.lifecycle import ServerStatus
@@ -201,6 +201,23 @@ def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None
     assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/shop/orders.yaml")
     assert finding.message.startswith(f"{finding.file}:{finding.line}: ")
     assert f"{finding.file} line {finding.line}" in (finding.hint or "")
+
+
+def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> None:
+    ingest(IngestRequest(shop_project, {}))
+    (shop_project / "semantic-layer" / "Shop").mkdir()
+    (shop_project / "semantic-layer" / "Shop" / "orders.yaml").write_text("name: orders\nvisibility: hidden\n")
+    found = [each for each in diagnose(shop_project, {}, only=["semantic"]) if "may hide" in each.message]
+    (finding,) = found
+    assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/Shop/orders.yaml")
+    assert "is in the folder of `Shop`, which is not a connection in ktx.yaml" in finding.message
+    assert (finding.hint or "").endswith("move it to semantic-layer/shop/, or remove it")
+    (short,) = references.check_compiled(
+        CheckContext(Layout(shop_project), load_config(Layout(shop_project).config), {})
+    )
+    assert (short.level, short.file, short.message) == (Level.WARN, finding.file, finding.message)
+    (shop_project / "semantic-layer" / "Shop" / "orders.yaml").rename(shop_project / "semantic-layer/shop/orders.yaml")
+    assert [each.level for each in diagnose(shop_project, {}, only=["semantic"])] == [Level.OK]
 
 
 # -- models and roles ------------------------------------------------------------------------------------------
