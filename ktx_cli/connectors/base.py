@@ -39,7 +39,7 @@ LOCK_SECONDS = 5
 """How long a statement may wait for a lock that another session holds."""
 
 MAX_RESULT_BYTES = 128 * 1024 * 1024
-"""About how many bytes of memory the values of a result may take; the rows behind are left out, and the result says so."""
+"""About how many bytes of memory a result may take; the rows behind are left out, and the result says so."""
 
 REASON_LENGTH = 200
 """How long the reason of an object that cannot be read may be."""
