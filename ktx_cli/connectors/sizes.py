@@ -15,6 +15,9 @@ _VALUE: Final = 34
 
 None is the smallest value with 16 bytes, so that none counts less than 50.
 """
+_NUMBER: Final = 28 + _VALUE
+_TEXT: Final = 49 + _VALUE
+"""A text of ASCII characters without these; others take up to four bytes for each."""
 
 
 def row_size(row: Sequence[Any]) -> int:
@@ -33,20 +36,29 @@ def value_size(value: Any) -> int:
 
 
 def row_memory(row: Sequence[Any]) -> int:
-    """Return about how many bytes of memory a row and its values take, rather more than less."""
-    # Every value of every result comes by here: both passes run without a step of the interpreter for each value.
-    if _NESTED.isdisjoint(map(type, row)):
-        return sum(map(getsizeof, row), _ROW + _VALUE * len(row))
-    return _ROW + _items_memory(row)
+    """Return about how many bytes of memory a row and its values take."""
+    # Every value of every result comes by here: plain ones must not cost a call, and `getsizeof` is one.
+    return sum(
+        [
+            len(each) + _TEXT
+            if type(each) is str and each.isascii()
+            else _NUMBER
+            if type(each) in _PLAIN
+            else _value_memory(each)
+            for each in row
+        ],
+        _ROW,
+    )
 
 
-def _items_memory(items: Any) -> int:
-    """Return the memory of the items of a row, list, set or mapping, and of all that they hold."""
-    total, stack = 0, [items]
+def _value_memory(value: Any) -> int:
+    """Return the memory of a value and of all that it holds."""
+    total = getsizeof(value) + _VALUE
+    stack = [value] if type(value) in _NESTED else []
     while stack:
         found = stack.pop()
         if isinstance(found, dict):
-            stack.append(found.values())
+            stack.append(list(found.values()))
         total += sum(map(getsizeof, found), _VALUE * len(found))
         if not _NESTED.isdisjoint(map(type, found)):
             stack += [each for each in found if type(each) in _NESTED]
