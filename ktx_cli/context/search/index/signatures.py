@@ -10,7 +10,7 @@ from typing import Final
 
 from ktx_cli.context.scan.snapshot import snapshot_path
 from ktx_cli.context.semantic.loading.strays import stray_paths
-from ktx_cli.core.text import is_utf8
+from ktx_cli.core.text import escaped, is_utf8
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.tree import WorkingTree
 
@@ -54,9 +54,9 @@ def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:
         try:
             stat = (root / path).stat()
         except OSError:  # a link that leads nowhere
-            found[path] = "0 0"
+            found[escaped(path)] = "0 0"
         else:
-            found[path] = f"{stat.st_size} {stat.st_mtime_ns}"
+            found[escaped(path)] = f"{stat.st_size} {stat.st_mtime_ns}"
     return found
 
 
