@@ -85,7 +85,7 @@ def test_notes_hold_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str])
     session = Session("x", Settings())
     session.warn(ResultWarning("w", NASTY, hint=NASTY))
     assert finish(session, Result(next_steps=[NASTY])) == 0
-    assert finish(session, Result(error=KtxError(NASTY, hint=NASTY))) == 1
+    assert finish(session, Result(error=KtxError(f"again {NASTY}", hint=NASTY))) == 1
     err = capsys.readouterr().err
     assert clean(err)
     assert [line.partition(":")[0] for line in err.splitlines()] == [
