@@ -220,6 +220,8 @@ def test_what_cannot_be_read(ktx: Run, layer: Path, words: list[str], code: str,
 
 
 def test_a_source_of_two_connections_needs_one_named(ktx: Run, layer: Path) -> None:
+    with (layer / "ktx.yaml").open("a") as file:
+        file.write("  other:\n    driver: sqlite\n    path: shop.sqlite\n")
     other = layer / "semantic-layer" / "other"
     other.mkdir()
     (other / "orders.yaml").write_text(ORDERS)

@@ -52,7 +52,12 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class EngineError(Exception):
-    """What an engine raised in a worker: `kind` is the name of its class, `code` SQLite's name of the error."""
+    """What an engine raised in a worker: `kind` is the name of its class, `code` SQLite's name of the error.
+
+    `used_before`: the worker had run other statements, whose memory it may still have held.
+    """
+
+    used_before = False
 
     def __init__(self, engine: str, kind: str, message: str, code: str = "", *, interrupted: bool = False) -> None:
         super().__init__(message)

@@ -67,6 +67,7 @@ class Session:
         self._prepare = prepare
         self._has_opened = False
         self._is_prepared = False
+        self._is_used = False
         self._process: WorkerProcess | None = None
         self._lock = threading.RLock()
         self._alone = threading.Lock()
@@ -143,14 +144,20 @@ class Session:
             "max_rows": max_rows,
             "max_bytes": max_bytes,
         }
+        until = monotonic() + seconds
         try:
             return self._run(statement, seconds)
-        except WorkerEndedError as error:
-            if error.alone:
+        except EngineError as error:
+            if isinstance(error, WorkerEndedError) and not error.alone:
+                # Another statement may have ended the worker; those that were under way take turns in the next one.
+                left = seconds
+            elif error.is_out_of_memory and error.used_before and not error.interrupted:
+                # Engines do not give back all the memory of earlier statements: a new worker has all of it.
+                left = until - monotonic()
+            else:
                 raise
-            # Another statement may have ended the worker; those that were under way take turns in the next one.
-            with self._alone:
-                return self._run(statement, seconds)
+        with self._alone:
+            return self._run(statement, left)
 
     def interrupt(self) -> None:
         """Have the statement under way fail; harmless where there is none."""
@@ -172,7 +179,7 @@ class Session:
                 self._lose()
                 return
             process, self._process = self._process, None
-            self._has_opened = self._is_prepared = False
+            self._has_opened = self._is_prepared = self._is_used = False
             SPARES.keep(self._key, process)
 
     def _started(self) -> bool:
@@ -205,11 +212,13 @@ class Session:
                 self.prepare()
             else:
                 self.open()
-            process = self._process
+            process, used = self._process, self._is_used
+            self._is_used = used or bool(statement["reading"])
         assert process is not None
         try:
             return self._answer(process, statement, max(0.0, seconds))
         except EngineError as error:
+            error.used_before = used
             if error.leaves_damage:
                 self._lose(process)
             raise
@@ -238,7 +247,7 @@ class Session:
             if process is not None and process is not self._process:
                 return
             gone, self._process = self._process, None
-            self._has_opened = self._is_prepared = False
+            self._has_opened = self._is_prepared = self._is_used = False
         if gone is not None:
             gone.retire()
 

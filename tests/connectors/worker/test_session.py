@@ -367,3 +367,30 @@ def test_what_ktx_itself_holds_does_not_count_for_a_worker(make: Callable[[str],
     pid = pid_of(connector)
     connector.close()
     assert is_alive(pid)
+
+
+@pytest.mark.parametrize(("before", "runs"), [(0, 1), (1, 2)])
+def test_a_statement_without_memory_gets_a_new_worker_where_others_ran_in_its_own(
+    before: int, runs: int, make: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector = make("duckdb")
+    for _ in range(before):
+        connector.query("SELECT a FROM t")
+    pids: list[int] = []
+    answer = Session._answer
+
+    def without_memory(this: Session, worker: WorkerProcess, statement: Any, seconds: float) -> Any:
+        if "41" not in statement["sql"]:
+            return answer(this, worker, statement, seconds)
+        pids.append(worker.pid)
+        if len(pids) == 1:
+            raise EngineError("duckdb", "OutOfMemoryException", "Allocation failure")
+        return answer(this, worker, statement, seconds)
+
+    monkeypatch.setattr(Session, "_answer", without_memory)
+    if runs == 1:
+        with pytest.raises(SourceError, match="needs more memory"):
+            connector.query("SELECT a + 41 FROM t")
+    else:
+        assert connector.query("SELECT a + 41 FROM t").rows == ((48,),)
+    assert len(pids) == len(set(pids)) == runs
