@@ -47,7 +47,11 @@ class Spine:
         return {self._key({k: v for part in parts for k, v in part.items()}) for parts in product(*groups)}
 
     def _times(self, found: set[Key], place: int) -> list[Any]:
-        return self.measuring.spread({key[place] for key in found} - {None}, place)
+        """Return the periods of a time that have values, or rows that no value counts (of an earlier month, say)."""
+        every = self.question.range is None
+        rows = (each for frame in self.frames for each in frame.members() if every or self._in_range(each.moment))
+        own = {group[place].value for each in rows for group in each.groups}
+        return self.measuring.spread(({key[place] for key in found} | own) - {None}, place)
 
     def _places(self) -> list[int]:
         return list(range(len(self.question.dimensions)))
