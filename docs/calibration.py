@@ -21,8 +21,8 @@ def table(ranker: dict[str, Any]) -> str:
     """Return what a ranker was learned from, and how often its probabilities were right."""
     learned = ranker["learned_from"]
     lines = [
-        f"Learned from {learned['databases']:,} generated databases: {learned['pairs']:,} pairs of columns, of which "
-        f"{learned['references']:,} are references.",
+        f"Learned from {learned['databases']:,} generated databases: {learned['pairs']:,} pairs of columns, "
+        f"{learned['references']:,} of them references.",
         "",
         "| said | columns | mean of what was said | true |",
         "|---|---:|---:|---:|",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ class World:
     setenv: Callable[[str, str], None]
 
 
-class Row:
+class Row(ABC):
     """A source of a project.
 
     `kind`: its name in the registry of sources. `connection`: where the report has it. `files`, `units`: of the first
@@ -54,21 +55,21 @@ class Row:
         self.world, self.folder, self.site = world, world.folder, world.site
         self.edition = 0
 
+    @abstractmethod
     def connections(self) -> dict[str, Any]:
         """Return what the row adds to the connections of `ktx.yaml`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change(self) -> set[str]:
         """Change one thing, and return the raw files that are of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change_more(self) -> set[str]:
         """Change several things, so that a fetch can fail in the middle of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trouble(self, how: str | None) -> None:
         """Let what is asked for fail in the middle (`error`: 500, `cut`: the connection ends), or be well again."""
-        raise NotImplementedError
 
     def requests(self) -> Counter[str]:
         """Return the requests since the last call by what they ask, ids left out."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from ktx_cli.core.errors import UsageError
 from ktx_cli.core.text import did_you_mean, listing
-from ktx_cli.project.config.base import Block, setting
+from ktx_cli.project.config.base import Block, setting, wrong
 from ktx_cli.project.config.connections import (
     Connection,
     ConnectionId,
@@ -20,9 +21,32 @@ from ktx_cli.project.config.connections import (
 from ktx_cli.project.config.drivers import parse_connection
 from ktx_cli.project.config.ingest import Ingest
 from ktx_cli.project.config.llm import Llm
-from ktx_cli.project.config.mcp import Mcp
 from ktx_cli.project.config.scan import Scan
 from ktx_cli.project.config.semantic import Semantic
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise wrong("must be a text, a number or a boolean")
+
+
+Attribute = Annotated[
+    str | int | float | bool,
+    PlainValidator(_attribute),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+
+
+class Mcp(Block):
+    """The server for agents."""
+
+    user_attributes: dict[str, Attribute] = setting(
+        {},
+        "Attributes of the caller, used by row policies, for every question of an agent. A server that was started with"
+        " `--user-attribute` uses its own value of the attributes it names.",
+        example={"region": "EU"},
+    )
 
 
 class Setup(Block):

@@ -150,7 +150,7 @@ class Ring(keyring.backend.KeyringBackend):
         self.kept[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
-        raise NotImplementedError
+        del self.kept[service, username]
 
 
 @pytest.fixture
