@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ktx_cli.project.repository import Repository
+from ktx_cli.project.repository.store import Repository
 
 
 def git(folder: Path, *args: str) -> None:

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.ingest_bare import bare_sessions
 from benchmarks.ingest_model import STEPS, serving
 from benchmarks.ingest_project import LONG, Project, Run
-from ktx_cli.context.documents.reading import SUFFIXES
-from ktx_cli.context.sources.folder import read_folder
-from ktx_cli.context.sources.manifest import FileState, Manifest, compare, parse_manifest, render_manifest
-from ktx_cli.context.sources.model import Snapshot
+from ktx_cli.documents.raw import Snapshot
+from ktx_cli.documents.reader import SUFFIXES
+from ktx_cli.sources.folder import read_folder
+from ktx_cli.sources.manifest import FileState, Manifest, compare, parse_manifest, render_manifest
 
 LATENCY, AT_ONCE, UNITS = 0.2, 8, 64
 PROBE, RECONCILE = 1, 1

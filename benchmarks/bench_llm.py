@@ -16,11 +16,11 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from ktx_cli.llm.backends.claude.host import Host, claude_host
-from ktx_cli.llm.backends.claude_code.options import ProcessSpec
+from ktx_cli.llm.backends.claude.binary import Host, claude_host
+from ktx_cli.llm.backends.claude_code.isolation import ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Pool, Process, sdk_client
 from ktx_cli.llm.factory import create_runtime
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer

@@ -29,8 +29,8 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from ktx_cli.jobs.demo.questions import QUESTIONS
-from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.jobs.demo.demo import QUESTIONS
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.tool import Call, Options
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.project.layout import Layout

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.connectors.identifiers import quote, table_path
-from ktx_cli.connectors.port import ConnectionSpec, Connector, Scope, Table
-from ktx_cli.connectors.registry import connect
-from ktx_cli.context.scan.profiling.profiler import Budget, Profiled, profile_tables
+from ktx_cli.scan.profile.profiler import Budget, Profiled, profile_tables
 from ktx_cli.testing.servers import PostgresServer, ServerMissingError
+from ktx_cli.warehouses.base import quote, table_path
+from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
+from ktx_cli.warehouses.registry import connect
 
 ROWS = 2_000_000
 COLUMNS = 30

@@ -20,14 +20,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.relationship_fixtures.scale import write_scale
-from ktx_cli.connectors.identifiers import quote
-from ktx_cli.connectors.port import ConnectionSpec, Connector, Scope, Table
-from ktx_cli.connectors.registry import connect
-from ktx_cli.context.scan.profiling.profiler import Budget, profile_tables
-from ktx_cli.context.scan.relationships.discover import discover
-from ktx_cli.context.scan.relationships.ranker import load_ranker
-from ktx_cli.project.config.scan import Relationships
+from ktx_cli.project.config.blocks import Relationships
+from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.relationships.ranker import load_ranker
+from ktx_cli.scan.relationships.search import discover
 from ktx_cli.testing.kills import installed_ktx
+from ktx_cli.warehouses.base import quote
+from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
+from ktx_cli.warehouses.registry import connect
 
 SIZES = (20, 100, 400)
 COLUMNS = 50

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.connectors.port import ConnectionSpec, Scope
-from ktx_cli.connectors.registry import connect
-from ktx_cli.context.scan.catalog import load_manifest
 from ktx_cli.project.layout import Layout
+from ktx_cli.semantic.manifest import load_manifest
 from ktx_cli.testing.kills import installed_ktx
+from ktx_cli.warehouses.port import ConnectionSpec, Scope
+from ktx_cli.warehouses.registry import connect
 
 SIZES = ((20, 50), (100, 50), (400, 50))
 

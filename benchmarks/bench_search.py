@@ -37,16 +37,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.search_rivals import PlainBm25, PlainFts5, average_precision, ndcg, recall, train_vectors
 from benchmarks.search_sets import Collection, Words, collection, handbook, mean, some_queries, write_project
-from ktx_cli.context.search.index.refresh import refresh
-from ktx_cli.context.search.index.searching import Searcher
-from ktx_cli.jobs.search import contents_of, open_searcher, refresh_index
-from ktx_cli.llm.embeddings import create_embedder
-from ktx_cli.llm.embeddings.model2vec import Model2VecEmbedder
+from ktx_cli.agent_tools.searcher import contents_of, open_searcher
+from ktx_cli.jobs.index import refresh_index
+from ktx_cli.llm.embeddings.local import Model2VecEmbedder, create_embedder
 from ktx_cli.llm.embeddings.port import Embedder
-from ktx_cli.project.config import KtxConfig, load_config
-from ktx_cli.project.layout import Layout
-from ktx_cli.project.tree import WorkingTree
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.search.searcher import Searcher, refresh
 
 PAGES, COLUMNS = (1_000, 3_000, 10_000), 20_000
 QUERIES = 1_000
@@ -154,9 +153,9 @@ class Scattered:
 def own_process(folder: Path) -> float:
     """Return the CPU seconds of a query in a process of its own: imports, opening, looking at the files, searching."""
     code = (
-        "import sys; from pathlib import Path; from ktx_cli.jobs.search import search;"
+        "import sys; from pathlib import Path; from ktx_cli.agent_tools.searcher import search;"
         "from ktx_cli.project.config import load_config; from ktx_cli.project.layout import Layout;"
-        "from ktx_cli.context.search.model import Scope; layout = Layout(Path(sys.argv[1]));"
+        "from ktx_cli.search.corpus import Scope; layout = Layout(Path(sys.argv[1]));"
         "search(layout, load_config(layout.config).config, 'bakor', environ={}, scope=Scope())"
     )
     command = [sys.executable, "-c", code, str(folder)]

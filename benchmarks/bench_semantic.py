@@ -24,12 +24,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.semantic_models import CONNECTION, Made, layer, questions, write_layer
-from ktx_cli.context.semantic.asking import ask, compile_query
-from ktx_cli.context.semantic.checking import check_model
-from ktx_cli.context.semantic.graph import Graph
-from ktx_cli.context.semantic.loading import load_model
-from ktx_cli.context.semantic.model import Model
 from ktx_cli.project.layout import Layout
+from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.check.check import check_model
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.model import Model
 
 SIZES = (20, 89, 400, 1000)
 THE_SIZE = 89
@@ -49,7 +49,7 @@ def cpu(call: Callable[[], Any]) -> float:
 def forget() -> None:
     """Drop what functions of the semantic layer remember."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("ktx_cli.context.semantic"):
+        if name.startswith("ktx_cli.semantic"):
             for each in vars(module).values():
                 if hasattr(each, "cache_clear"):
                     each.cache_clear()
@@ -122,8 +122,8 @@ def asking() -> None:
     """Print what probing adds to a question over a million rows."""
     import duckdb
 
-    from ktx_cli.connectors.port import ConnectionSpec
-    from ktx_cli.connectors.registry import connect
+    from ktx_cli.warehouses.port import ConnectionSpec
+    from ktx_cli.warehouses.registry import connect
 
     sources = layer(20)
     fact = next(each for each in sources if each.is_fact and len(each.joins) > 2)

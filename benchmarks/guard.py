@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ktx_cli.connectors import base, duckdb
-from ktx_cli.connectors.guard import EITHER, check
 from ktx_cli.core.errors import KtxError
 from ktx_cli.testing.guard_corpus import Case, read_corpus
 from ktx_cli.testing.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.duckdb import connector as duckdb
+from ktx_cli.warehouses.guard.check import check
+from ktx_cli.warehouses.guard.functions import EITHER
 
 CORPUS = Path(__file__).parents[1] / "tests" / "connectors" / "guard" / "corpus"
 TOO_LARGE_TO_RUN = {"h191"}

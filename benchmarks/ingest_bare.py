@@ -14,16 +14,15 @@ from typing import Any
 
 from benchmarks.ingest_model import Model
 from benchmarks.ingest_project import LONG
-from ktx_cli.context.tools.prompting import load_prompts
-from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.toolset import tools_for
-from ktx_cli.llm.backends.claude.host import claude_host
-from ktx_cli.llm.backends.claude_code.options import ProcessSpec
-from ktx_cli.llm.backends.claude_code.pool import Process, sdk_client
-from ktx_cli.llm.backends.claude_code.server import describe_tools
+from ktx_cli.agent_tools.prompts import load_prompts
+from ktx_cli.agent_tools.session import ToolSession
+from ktx_cli.agent_tools.toolset import tools_for
+from ktx_cli.llm.backends.claude.binary import claude_host
+from ktx_cli.llm.backends.claude_code.isolation import ProcessSpec
+from ktx_cli.llm.backends.claude_code.pool import Process, describe_tools, sdk_client
 from ktx_cli.llm.types import ToolInvocation
-from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.tree import EmptyTree
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
 
 

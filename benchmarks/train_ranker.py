@@ -1,7 +1,7 @@
 """Learns the ranker of relationships from generated databases alone, and shows how well its probabilities hold.
 
     pip install scikit-learn
-    python benchmarks/train_ranker.py --count 500 --output ktx_cli/context/scan/relationships/ranker.json
+    python benchmarks/train_ranker.py --count 500 --output ktx_cli/scan/relationships/ranker.json
 
 Boosted trees with monotonic constraints: a first look at each pair of columns, a second one that knows what the first
 says of its neighbours, and one for pairs without rows. What the second learns from, and the calibration, come from
@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.relationship_fixtures.examples import Example, Row, examples_of
 from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS
-from ktx_cli.context.scan.relationships.collective import SECOND_FEATURES, Scene, likely, neighbours_of
-from ktx_cli.context.scan.relationships.features import FEATURES, without_rows
-from ktx_cli.context.scan.relationships.ranker import Ranker, read_look
+from ktx_cli.scan.relationships.collective import SECOND_FEATURES, Scene, likely, neighbours_of
+from ktx_cli.scan.relationships.features import FEATURES, without_rows
+from ktx_cli.scan.relationships.ranker import Ranker, read_look
 
 RISING = {"name_table", "name_key", "name_meaning", "clear_name", "coverage", "span", "chance", "parent_first"}
 RISING |= {"odds", "margin", "namesakes_mean", "namesakes_best", "last_word_share", "first_word_share"}

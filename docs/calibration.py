@@ -33,5 +33,5 @@ def table(ranker: dict[str, Any]) -> str:
 
 
 def _ranker() -> dict[str, Any]:
-    text = files("ktx_cli.context.scan.relationships").joinpath("ranker.json").read_text("utf-8")
+    text = files("ktx_cli.scan.relationships").joinpath("ranker.json").read_text("utf-8")
     return dict(json.loads(text))

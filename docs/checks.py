@@ -26,8 +26,8 @@ a project is ready.
 
 def doctor_page() -> str:
     """Return the page: every check with what it looks at, its time, and who runs it."""
-    from ktx_cli.jobs.readiness.registry import CHECKS
-    from ktx_cli.jobs.readiness.status import READINESS
+    from ktx_cli.jobs.health.doctor import CHECKS
+    from ktx_cli.jobs.health.status import READINESS
 
     ready = {getattr(each, "id", each) for each in READINESS}
     lines = [TOP, "| check | looks at | seconds | |", "|---|---|---|---|"]

@@ -18,7 +18,9 @@ NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n
 def pages() -> dict[str, str]:
     """Return path -> text of every generated file."""
     from docs import calibration, checks, mcp_tools, recording
-    from ktx_cli.project.config import docs, example, schema
+    from ktx_cli.project.config import reference as docs
+    from ktx_cli.project.config import reference as example
+    from ktx_cli.project.config import reference as schema
 
     return {
         "docs/reference/cli.md": NOTE + cli_page(),
@@ -130,7 +132,7 @@ def events_page() -> str:
 
 def lint_page() -> str:
     """Return the rules of `ktx lint`."""
-    from ktx_cli.jobs.linting.registry import COVERAGE, LAYER, RULES, WIKI
+    from ktx_cli.jobs.check.lint.registry import COVERAGE, LAYER, RULES, WIKI
 
     groups = {
         COVERAGE: ("Coverage of descriptions", ""),

@@ -8,7 +8,7 @@ from typing import Any
 
 def page() -> str:
     """Return the page: every tool with its arguments and its answer, resources, prompts."""
-    from ktx_cli.mcp.paging import LONGEST
+    from ktx_cli.mcp.tool import LONGEST
     from ktx_cli.mcp.tools import TOOLS
 
     lines = ["# Tools, resources and prompts of the MCP server", ""]
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
 
 
 def _resources() -> Iterator[str]:
-    from ktx_cli.mcp.resources import TEMPLATES
+    from ktx_cli.mcp.prompts import TEMPLATES
 
     yield from ("## Resources", "", "| address | what | kind |", "|---|---|---|")
     for each in TEMPLATES:

@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
-from ktx_cli.connectors.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table
-from ktx_cli.connectors.registry import connect
+from ktx_cli.warehouses.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table
+from ktx_cli.warehouses.registry import connect
 
 
 def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
@@ -19,8 +19,8 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
 
     `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead.
     """
-    from ktx_cli.context.scan.relationships.discover import discover_database
-    from ktx_cli.project.config.scan import Scan
+    from ktx_cli.project.config.blocks import Scan
+    from ktx_cli.scan.relationships.search import discover_database
 
     with _connected(fixture) as connector:
         schema = connector.introspect(Scope())

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.truth import read_truth
-from ktx_cli.connectors.port import ConnectionSpec, Scope, Table
-from ktx_cli.connectors.registry import connect
-from ktx_cli.connectors.sampling import Sample, SampleMethod
-from ktx_cli.context.scan.profiling.counting import count_sample
-from ktx_cli.context.scan.profiling.profiler import Budget, profile_tables
-from ktx_cli.context.scan.relationships.collective import Scene, scene_of
-from ktx_cli.context.scan.relationships.discover import candidate_pairs
-from ktx_cli.context.scan.relationships.pairs import Pair
-from ktx_cli.project.config.scan import Relationships
+from ktx_cli.project.config.blocks import Relationships
+from ktx_cli.scan.profile.counts import count_sample
+from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.relationships.collective import Scene, scene_of
+from ktx_cli.scan.relationships.features import Pair
+from ktx_cli.scan.relationships.search import candidate_pairs
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table
+from ktx_cli.warehouses.registry import connect
+from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
 
 End = tuple[str, str]
 """A table and one of its columns."""

@@ -1,9 +1,14 @@
-"""The command tree: the root, and every command's registration."""
+"""The root of the command tree, with its common options; `ktx_cli.cli.app` puts all commands under it."""
 
 from __future__ import annotations
 
-from typing import Final
+import inspect
+from typing import Annotated, Any, Final
 
+import typer
+
+from ktx_cli import __version__
+from ktx_cli.cli import streams
 from ktx_cli.cli.commands import (
     agents,
     completion,
@@ -29,7 +34,58 @@ from ktx_cli.cli.commands import (
     usage,
     wiki,
 )
-from ktx_cli.cli.root import new_app
+from ktx_cli.cli.contract import ContractGroup, show_group
+from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
+
+
+def new_app() -> typer.Typer:
+    """Return the root without a command."""
+    app = typer.Typer(
+        name="ktx",
+        cls=ContractGroup,
+        help="The context layer for data agents: a semantic layer and a wiki, kept up to date in git.",
+        no_args_is_help=False,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    return app
+
+
+def _version(value: bool) -> None:
+    if value:
+        streams.write_out(f"ktx {__version__}\n")
+        raise typer.Exit
+
+
+def _root(ctx: typer.Context, **values: Any) -> None:
+    """Keep the common options given before the command's name for the command."""
+    values.pop("version")
+    ctx.obj = Settings(**values)
+    if ctx.invoked_subcommand is None:
+        show_group(ctx, as_json=ctx.obj.json)
+
+
+def _root_signature() -> inspect.Signature:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    version = Annotated[
+        bool, typer.Option("--version", "-v", help="Print the version.", callback=_version, is_eager=True)
+    ]
+    parameters = [
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        inspect.Parameter("version", keyword, annotation=version, default=False),
+        *(
+            inspect.Parameter(name, keyword, annotation=annotation, default=default)
+            for name, (annotation, default) in COMMON_OPTIONS.items()
+        ),
+    ]
+    return inspect.Signature(parameters)
+
+
+_root.__signature__ = _root_signature()  # type: ignore[attr-defined]
+
 
 app = new_app()
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.cli.attempt_keys import declared_of, flat, placeholder, renamed, required, setting_at
-from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import KtxError, did_you_mean, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.project.config.base import Setting
+    from ktx_cli.project import Block, Setting
+
 
 _SETTING = re.compile(r"connections\.[A-Za-z0-9_-]+\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)")
 _CONFIG_SET = re.compile(r"ktx config set " + _SETTING.pattern + r" (?P<value>\S+)")
@@ -112,8 +111,7 @@ class Attempt:
         return [self.other_flag, f"{key}={text}"] if self.other_flag else []
 
     def _shown(self, key: str, value: Any) -> Any:
-        from ktx_cli.project.config.masking import is_literal_secret
-        from ktx_cli.project.secrets import has_password
+        from ktx_cli.project import has_password, is_literal_secret
 
         declared, text = declared_of(self.fields.get("driver")).get(key), str(value)
         leaf = key.rpartition(".")[2]
@@ -133,3 +131,86 @@ def _other_id(connection: str) -> str:
     """Return an id that may be one, near to one that may not."""
     usable = re.sub(r"[^A-Za-z0-9_-]+", "-", connection).strip("-_")[:60].rstrip("-_")
     return f"{usable}-db" if usable == connection else usable or "warehouse"
+
+
+def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return dotted key -> value; what has keys that cannot be written with dots stays one value."""
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        inner = isinstance(value, dict) and value and all(re.fullmatch(r"[^.=\s]+", str(name)) for name in value)
+        found |= flat(value, f"{above}{key}.") if inner else {f"{above}{key}": value}
+    return found
+
+
+def declared_of(driver: Any) -> dict[str, Setting]:
+    """Return the settings of a driver by dotted key, blocks too; none for a driver there is none of."""
+    from ktx_cli.project import DRIVERS, model_of
+
+    return _declared(model_of(driver)) if driver in DRIVERS else {}
+
+
+def _declared(model: type[Block], above: str = "") -> dict[str, Setting]:
+    from ktx_cli.project import settings_of
+
+    found: dict[str, Setting] = {}
+    for key, setting in settings_of(model).items():
+        found[f"{above}{key}"] = setting
+        found |= {} if setting.block is None else _declared(setting.block, f"{above}{key}.")
+    return found
+
+
+def setting_at(path: str, declared: Mapping[str, Setting]) -> str:
+    """Return the dotted key of the setting in which a path (`include.0`, `metricflow.repoUrl`) lies."""
+    keys = path.split(".")
+    found = [".".join(keys[:count]) for count in range(len(keys), 0, -1)]
+    return next((key for key in found if key in declared), keys[0])
+
+
+def required(key: str, declared: Mapping[str, Setting], given: Mapping[str, Any]) -> list[str]:
+    """Return a key, or where a block is wanted of which nothing is given, the keys in it that must be."""
+    if any(name == key or name.startswith(f"{key}.") for name in given):
+        return [key]
+    return [each for each, one in declared.items() if each.startswith(f"{key}.") and one.field.is_required()] or [key]
+
+
+def renamed(given: Mapping[str, Any], wanted: list[str], declared: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return what was given, under the keys the driver has: `repo_url` as `repoUrl`, `url` as `base_url`.
+
+    `wanted`: the keys one of which is missing. What fits no key stays under its own.
+    """
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        taken = {*given, *found}
+        free = [each for each in declared if each not in taken and declared[each].block is None]
+        found[_meant(key, free, wanted, declared) or key] = value
+    return found
+
+
+def _meant(key: str, free: list[str], wanted: list[str], declared: Mapping[str, Setting]) -> str | None:
+    open_ = [each for each in wanted if each in free]
+    if key == "path":  # of a repository it is a folder in it; where no repository is named it is the project's own
+        folder = next((each for each in open_ if _leaf(each).endswith("_dir")), None)
+        if folder is not None:
+            return folder
+    if key in declared:
+        return None
+    same = [each for each in free if _folded(_leaf(each)) == _folded(_leaf(key))]
+    if same or not open_:
+        return same[0] if same else None
+    if key == "url":
+        return next((each for each in open_ if _leaf(each).lower().endswith("url")), None)
+    near = did_you_mean(_leaf(key), [_leaf(each) for each in open_])
+    return next((each for each in open_ if _leaf(each) == near), None)
+
+
+def placeholder(key: str) -> str:
+    """Return the word that stands for a value: `REPO_URL` for `metricflow.repoUrl`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", _leaf(key)).upper()
+
+
+def _leaf(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -6,11 +6,12 @@ import contextlib
 import functools
 import inspect
 import json
+import logging
 import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,21 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, render_plain, render_pretty
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.cli.retyping import Place, runnable
+from ktx_cli.cli.hints import Place, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
-from ktx_cli.core.errors import (
+from ktx_cli.core import (
     EXIT_OK,
     EXIT_READER_GONE,
     CancelledError,
+    Emit,
+    Event,
     KtxError,
     ResultWarning,
     UsageError,
+    did_you_mean,
+    one_line,
 )
-from ktx_cli.core.events import Emit, Event
-from ktx_cli.core.text import did_you_mean, one_line
+from ktx_cli.project import mask
 
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """What a terminal obeys or a reader takes for the end of a line, and JSON does not demand to be escaped."""
@@ -102,13 +106,13 @@ class Session:
 
     def find_project(self) -> Path | None:
         """Return the project's folder, or None where there is none."""
-        from ktx_cli.project.resolve import find_project
+        from ktx_cli.project import find_project
 
         return find_project(self.settings.project_dir, os.environ, current_folder())
 
     def require_project(self) -> Path:
         """Return the project's folder; `NoProjectError` where there is none."""
-        from ktx_cli.project.resolve import require_project
+        from ktx_cli.project import require_project
 
         self.project = require_project(self.settings.project_dir, os.environ, current_folder())
         return self.project
@@ -270,15 +274,12 @@ def _note(kind: str, message: str, hint: str | None) -> None:
 def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:
     if not session.settings.debug:
         return contextlib.nullcontext()
-    from ktx_cli.cli.debugging import shown_log
 
     return shown_log()
 
 
 def _debug(session: Session) -> None:
     if session.settings.debug:
-        from ktx_cli.cli.debugging import shown
-
         streams.write_err(shown(traceback.format_exc()))
 
 
@@ -306,7 +307,7 @@ class ContractGroup(HelpGroup):
         argv = _with_wait_values(list(args) if args is not None else sys.argv[1:])
         name = prog_name or "ktx"
         if f"_{name.upper()}_COMPLETE" in os.environ:
-            from ktx_cli.cli.completing import prepare
+            from ktx_cli.cli.help import prepare
 
             prepare()
         self._main_shell_completion(extra, name, complete_var)
@@ -397,3 +398,35 @@ def _help_hint(ctx: Any) -> str:
 
 def _options_of(ctx: Any) -> list[str]:
     return [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name.startswith("--")]
+
+
+class _StandardError(logging.Handler):
+    """Writes records to stderr, secrets masked and control characters made harmless."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        streams.write_err(shown(self.format(record)) + "\n")
+
+
+def shown(text: str) -> str:
+    """Return text that may be printed: no secret that ktx resolved stands in it, nothing that steers a terminal."""
+    return harmless(mask(text))
+
+
+def harmless(text: str) -> str:
+    """Return text in which no character can steer a terminal."""
+    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+
+
+@contextlib.contextmanager
+def shown_log() -> Iterator[None]:
+    """Show what ktx logs while a command runs, from the lowest level on."""
+    logger, handler = logging.getLogger("ktx_cli"), _StandardError()
+    handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

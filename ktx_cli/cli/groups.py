@@ -13,7 +13,7 @@ import typer
 
 from ktx_cli.cli.contract import Result, command
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.core.text import one_line
+from ktx_cli.core import one_line
 
 OWN = "(own)"
 """Under which name the group's own command is registered; nobody can reach it by this name."""

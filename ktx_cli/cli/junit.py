@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal
 from xml.etree import ElementTree
 
-from ktx_cli.core.errors import UsageError
-from ktx_cli.project.files import storage_error
+from ktx_cli.core import UsageError
+from ktx_cli.project import storage_error
 
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 """What a document of XML 1.0 cannot hold, or is asked not to: control characters, lone surrogates, no characters."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.cli.streams import guard_standard_streams
+
+if TYPE_CHECKING:
+    import typer
+
 
 _COLLECT_EVERY: Final = (100_000, 20, 50)
 """How rarely unreachable cycles are looked for: nearly all a command makes lives as long as it does, and with Python's
@@ -25,7 +33,6 @@ def main() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` has it ignored, and so it stays
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
-    from ktx_cli.cli.quick import command_line
 
     try:
         command_line(sys.argv[1:])(prog_name="ktx")
@@ -45,3 +52,29 @@ def _leave_cycles() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Treat SIGTERM, and the end of the terminal, as Ctrl-C, so that a run ends in order."""
     raise KeyboardInterrupt
+
+
+_COMMANDS = Path(__file__).with_name("commands")
+
+
+def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
+    """Return the app for a command line: with the one command it begins with, or with all.
+
+    All are needed to complete words, to say which command was meant, and to put `--project-dir` into hints.
+    """
+    first = argv[0] if argv else ""
+    whole = "_KTX_COMPLETE" in environ or any(word.startswith("--project-dir") for word in argv)
+    if whole or not (first.isascii() and first.isalpha()) or not (_COMMANDS / f"{first}.py").is_file():
+        from ktx_cli.cli.app import app
+
+        return app
+    return of_one(first)
+
+
+def of_one(name: str) -> typer.Typer:
+    """Return the root with the one command of a name: each has a module of its name."""
+    from ktx_cli.cli.app import new_app
+
+    app = new_app()
+    import_module(f"ktx_cli.cli.commands.{name}").register(app)
+    return app

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
+from ktx_cli.core import KtxError, ResultWarning, UsageError
 
 BACKENDS = "none, anthropic, vertex, gateway, claude-code or claude-cli"
 FLAGS = {
@@ -41,7 +41,7 @@ def given_flags(values: Mapping[str, str | None]) -> dict[str, str]:
 
 def shown_words(given: Mapping[str, str]) -> list[str]:
     """Return the flags as words of a command; a key given in clear is not shown again."""
-    from ktx_cli.project.secrets import is_reference, redact_url
+    from ktx_cli.project import is_reference, redact_url
 
     words: list[str] = []
     for flag, value in given.items():

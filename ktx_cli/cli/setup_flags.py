@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.model_flags import BACKENDS, given_flags
-from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.agents.targets import Scope, Target
+from ktx_cli.core import UsageError, plural
+from ktx_cli.jobs.clients.targets import Scope, Target
 from ktx_cli.jobs.setup.answers import (
+    DATABASE_WORDS,
+    SOURCE_WORDS,
     AgentsAnswer,
     Answers,
     Build,
@@ -21,8 +24,15 @@ from ktx_cli.jobs.setup.answers import (
     Keeping,
     ModelAnswer,
     Step,
+    Word,
 )
-from ktx_cli.jobs.setup.words import DATABASE_WORDS, SOURCE_WORDS, Word
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.connections import SourceCheck
+    from ktx_cli.jobs.setup.preview import Preview
+    from ktx_cli.jobs.setup.request import SetupReport
+    from ktx_cli.warehouses import ConnectionTest
+
 
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "How"
@@ -202,7 +212,7 @@ _OTHERS: Final = (
 
 
 def _is_reference(value: str) -> bool:
-    from ktx_cli.project.secrets import is_reference
+    from ktx_cli.project import is_reference
 
     return is_reference(value)
 
@@ -227,7 +237,7 @@ _EMBEDDING_KEYS: Final = ("model", "dimensions", "api_key", "base_url")
 
 
 def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[ConnectionAnswer, ...]:
-    from ktx_cli.jobs.setup.fields import fields_of
+    from ktx_cli.jobs.setup.answers_file import fields_of
 
     driver, connection = values[prefix], values[f"{prefix}_connection_id"]
     given = {word.name: value for word in words if (value := values[f"{prefix}_{_name(word)}"])}
@@ -247,8 +257,8 @@ _EXAMPLES: Final = {"database": "--database sqlite", "source": "--source dbt --s
 
 
 def _require_driver(driver: str, prefix: str) -> None:
-    from ktx_cli.core.text import did_you_mean
-    from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
+    from ktx_cli.core import did_you_mean
+    from ktx_cli.project import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
 
     known, other = DATABASE_DRIVERS, "source"
     if prefix == "source":
@@ -272,7 +282,7 @@ def _scope(values: Values) -> dict[str, Any]:
 
 
 def _merge(fields: dict[str, Any], other: Mapping[str, str], prefix: str) -> None:
-    from ktx_cli.jobs.setup.fields import put, read_value
+    from ktx_cli.jobs.setup.answers_file import put, read_value
 
     for key, text in other.items():
         if key == "driver":
@@ -294,3 +304,37 @@ def _agents(values: Values) -> AgentsAnswer | None:
             raise UsageError("--agents-scope goes with --agents", hint="--agents claude-code")
         return None
     return AgentsAnswer(tuple(values["agents"]), values["agents_scope"])
+
+
+def report_blocks(report: SetupReport) -> list[Block]:
+    """Draw what setup did."""
+    rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
+    rows += [(connection, tested(test)) for connection, test in report.tests.items() if test is not None]
+    for result in report.probes.results:
+        if result.report is not None:
+            rows.append((str(result.ref), f"answers: {result.report.account}"))
+    if report.embeddings is not None:
+        rows.append(("embeddings", f"{report.embeddings.model}, {report.embeddings.dimensions} numbers a vector"))
+    rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
+    if report.build is not None:
+        rows += [(part.connection, part.result) for part in report.build.connections]
+        rows += [(work.name, work.result) for work in report.build.sources]
+    if report.agents is not None:
+        rows += [
+            (str(each.target), str(each.path or "printed by ktx agents install")) for each in report.agents.outcomes
+        ]
+    return [Fields(tuple(rows))]
+
+
+def tested(test: ConnectionTest | SourceCheck) -> str:
+    """Say in one line what the test of a connection found."""
+    origin = getattr(test, "origin", None)
+    if origin is not None:
+        return str(origin)
+    return f"{test.server_version}, {plural(test.tables, 'table or view', 'tables and views')}"  # type: ignore[union-attr]
+
+
+def plan_blocks(plan: Preview) -> list[Block]:
+    """Draw what setup would do."""
+    steps = Fields(tuple(plan.steps) or (("ktx.yaml", "nothing would change"),))
+    return [steps, Lines(plan.diff)] if plan.diff else [steps]

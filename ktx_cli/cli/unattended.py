@@ -1,21 +1,69 @@
-"""The options of commands that run where nobody looks on: a log file, and a command that is told of a failure."""
+"""Findings as workflow commands of GitHub Actions, which shows them beside the lines they name."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ktx_cli.cli.contract import Result, Session, envelope
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
-from ktx_cli.core.events import CommandFinished, Event, RunFinished, RunStarted
+from ktx_cli.core import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    CommandFinished,
+    Event,
+    KtxError,
+    RunFinished,
+    RunStarted,
+    UsageError,
+    monotonic,
+)
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.unattended.log import CommandLog
+    from ktx_cli.jobs.unattended import CommandLog
+
+
+LEVELS: Final = ("error", "warning", "notice")
+"""What GitHub knows. It shows only the first ten of each level from one step."""
+
+
+def annotation(level: str, title: str, message: str, file: str | None = None, line: int | None = None) -> str:
+    """Return the line to print, without its end. `file` counts from the top of the repository, `line` from 1.
+
+    `level` is one of `LEVELS`, or `info`, `warn` and `fail`, which findings and checks of ktx have.
+    """
+    known = {"info": "notice", "warn": "warning", "fail": "error"}.get(level, level)
+    if known not in LEVELS:
+        raise ValueError(f"GitHub has no level `{level}`")
+    properties = {"file": file, "line": line if file else None, "title": title}
+    given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
+    return f"::{known} {given}::{_data(message)}" if given else f"::{known}::{_data(message)}"
+
+
+def repository_prefix(project: Path) -> str:
+    """Return the way from the top of the repository to the project, with `/` at its end; empty where there is none."""
+    from ktx_cli.project import discover_layout
+
+    try:
+        found = discover_layout(project)
+    except KtxError:  # the annotations name the files from the project then
+        return ""
+    return "" if found is None else found[1].prefix
+
+
+def _data(text: str) -> str:
+    """Return a message that stays one command: GitHub decodes exactly these three. What does not show is blanked."""
+    encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "".join(character if character.isprintable() else " " for character in encoded)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 LOG_FILE = Annotated[
     str | None,
@@ -51,7 +99,7 @@ class _Unattended:
         error = result.error
         if self.command is None or error is None or error.exit_code in (EXIT_OK, EXIT_INTERRUPTED):
             return
-        from ktx_cli.jobs.unattended.notifying import Failure, notify
+        from ktx_cli.jobs.unattended import Failure, notify
 
         report: dict[str, Any] = envelope(self.session.name, result, self.session.warnings)
         failure = Failure(error.exit_code, error.code, error.message, report, self.run_id, self.session.project)
@@ -89,7 +137,7 @@ def watch(session: Session, log_file: str | None, notify: str | None) -> None:
     session.listeners.append(known.heard)
     session.concluding.append(known.told)
     if log_file is not None:
-        from ktx_cli.jobs.unattended.log import CommandLog
+        from ktx_cli.jobs.unattended import CommandLog
 
         log = CommandLog(current_folder() / log_file)
         session.listeners.append(log.emit)

@@ -1,1 +1,109 @@
-"""Floor 0: what every other floor uses and what imports nothing of ours."""
+"""What every floor needs: errors, events, text, YAML, time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.core.clock import RUN_ID, Recent, isoformat, monotonic, new_run_id, now
+    from ktx_cli.core.errors import (
+        EXIT_FAILED,
+        EXIT_INTERRUPTED,
+        EXIT_LIMIT,
+        EXIT_NOT_READY,
+        EXIT_OK,
+        EXIT_READER_GONE,
+        EXIT_UNREACHABLE,
+        EXIT_USAGE,
+        BusyError,
+        CancelledError,
+        ConfigError,
+        GitError,
+        GitMissingError,
+        KtxError,
+        NoProjectError,
+        NotReadyError,
+        NotSupportedError,
+        PartialError,
+        ResultWarning,
+        RunStopped,
+        SecretError,
+        SourceError,
+        StorageError,
+        UsageError,
+        exit_code_for,
+    )
+    from ktx_cli.core.events import (
+        CommandFinished,
+        Emit,
+        Event,
+        Notice,
+        ReconcileStep,
+        RunFinished,
+        RunStarted,
+        StepFinished,
+        StepProgress,
+        StepStarted,
+        UnitsPlanned,
+        UsageSoFar,
+        Waiting,
+        WorkUnitFinished,
+        WorkUnitResumed,
+        WorkUnitStarted,
+        WorkUnitStep,
+        WorkUnitUsage,
+        event_of,
+        ignore_events,
+    )
+    from ktx_cli.core.text import (
+        Spot,
+        counted,
+        did_you_mean,
+        escaped,
+        file_stem,
+        is_device_name,
+        is_utf8,
+        line_start,
+        listing,
+        nearest_values,
+        one_line,
+        one_line_typed,
+        plural,
+        shell_words,
+    )
+    from ktx_cli.core.values import (
+        NumberFormat,
+        NumberStyle,
+        column_format,
+        json_value,
+        plain_number,
+        plain_value,
+        row_formats,
+        without_noise,
+    )
+    from ktx_cli.core.yaml import Layout, Node, load
+
+_HOMES = {
+    "clock": "RUN_ID Recent isoformat monotonic new_run_id now",
+    "errors": (
+        "BusyError CancelledError ConfigError EXIT_FAILED EXIT_INTERRUPTED EXIT_LIMIT EXIT_NOT_READY EXIT_OK "
+        "EXIT_READER_GONE EXIT_UNREACHABLE EXIT_USAGE GitError GitMissingError KtxError NoProjectError "
+        "NotReadyError NotSupportedError PartialError ResultWarning RunStopped SecretError SourceError "
+        "StorageError UsageError exit_code_for"
+    ),
+    "events": (
+        "CommandFinished Emit Event Notice ReconcileStep RunFinished RunStarted StepFinished StepProgress "
+        "StepStarted UnitsPlanned UsageSoFar Waiting WorkUnitFinished WorkUnitResumed WorkUnitStarted "
+        "WorkUnitStep WorkUnitUsage event_of ignore_events"
+    ),
+    "text": (
+        "Spot counted did_you_mean escaped file_stem is_device_name is_utf8 line_start listing nearest_values "
+        "one_line one_line_typed plural shell_words"
+    ),
+    "values": "NumberFormat NumberStyle column_format json_value plain_number plain_value row_formats without_noise",
+    "yaml": "Layout Node load",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

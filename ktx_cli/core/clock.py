@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 RUN_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 """The form of a run's id."""
@@ -31,3 +34,28 @@ def monotonic() -> float:
 def new_run_id() -> str:
     """Return a run id that sorts by start: `20260131T093000-5f3a9c`."""
     return f"{now():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+_Kept = TypeVar("_Kept")
+
+
+class Recent(Generic[_Kept]):
+    """The values that were used last, by key. Two that ask for the same at once may both make it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
+        """Return the value of a key, made where it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        made = make()
+        with self._lock:
+            self._values[key] = made
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return made

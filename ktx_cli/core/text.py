@@ -7,6 +7,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 _PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 _DEVICE_NAME = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
@@ -153,3 +154,21 @@ def file_stem(name: str) -> str:
         return name
     slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:48] or "x"
     return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Something suspicious at a character of a text."""
+
+    at: int
+    code: str
+    message: str
+    hint: str
+
+
+def line_start(text: str, line: int) -> int:
+    """Return the character a line begins with, counted from 0."""
+    place = 0
+    for _ in range(line):
+        place = text.find("\n", place) + 1
+    return place

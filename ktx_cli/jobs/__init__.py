@@ -1,1 +1,1 @@
-"""Floor 4: the jobs a person or a cron job starts; they compose the rooms of floor 3."""
+"""One package for each thing that a user starts. They compose what is below and build a report."""

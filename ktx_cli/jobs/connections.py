@@ -7,19 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import ConnectionTest
-from ktx_cli.context.sources.port import FetchContext
-from ktx_cli.context.sources.raw_store import RawStore
-from ktx_cli.context.sources.registry import checked_source
-from ktx_cli.core.clock import monotonic
-from ktx_cli.core.errors import ResultWarning, UsageError
-from ktx_cli.project import edit
-from ktx_cli.project.config import Database, KtxConfig, connection_of, known_connection, load_config
-from ktx_cli.project.config.loader import check_connection
-from ktx_cli.project.config.saving import change_config
-from ktx_cli.project.files import read_bytes
-from ktx_cli.project.layout import CONFIG_NAME, Layout
+from ktx_cli.core import ResultWarning, UsageError, monotonic
+from ktx_cli.project import (
+    CONFIG_NAME,
+    WITHOUT_EFFECT,
+    Database,
+    KtxConfig,
+    Layout,
+    change_config,
+    check_connection,
+    connection_of,
+    edit,
+    example_connection,
+    known_connection,
+    load_config,
+    parse_cli_value,
+    read_bytes,
+)
+from ktx_cli.sources import FetchContext, RawStore, checked_source
+from ktx_cli.warehouses import ConnectionTest, open_connection
 
 
 def probe_connection(
@@ -113,3 +119,24 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
 
     change_config(layout, without)
     return [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
+
+
+def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[ResultWarning]]:
+    """Set a dotted key to the value a person typed; say whether the file changed, and what to know.
+
+    Raises `UsageError` for an unknown key, `ConfigError` when the file would no longer be valid; it stays as it was
+    then.
+    """
+
+    def changed(text: bytes) -> bytes:
+        config = load_config(layout.config, data=text).config
+        keys = tuple(key.split("."))
+        connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
+        if keys[0] == "connections" and connection is None:
+            raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint=example_connection(*keys[1:2]))
+        parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
+        return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
+
+    saved, loaded = change_config(layout, changed)
+    without_effect = [issue for issue in loaded.issues if issue.code in WITHOUT_EFFECT and issue.path == key]
+    return saved, [*loaded.notices(), *(issue.to_warning() for issue in without_effect)]

@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ktx_cli.connectors.base import row_size
-from ktx_cli.connectors.guard.written import CHECKED
-from ktx_cli.connectors.opening import Opener, open_connection
-from ktx_cli.connectors.port import QueryResult
-from ktx_cli.context.scan.names import quoted
-from ktx_cli.context.scan.profiling.plain import json_value
-from ktx_cli.core.errors import SourceError, UsageError
-from ktx_cli.core.numbers import NumberFormat, row_formats
-from ktx_cli.core.text import listing
-from ktx_cli.jobs.semantic.guarded import DEFAULT_BYTES, Guard, json_rows
-from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.layout import Layout
+from ktx_cli.core import NumberFormat, SourceError, UsageError, json_value, listing, row_formats
+from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.semantic import DEFAULT_BYTES, Guard, json_rows, quoted
+from ktx_cli.warehouses import CHECKED, Opener, QueryResult, open_connection, row_size
 
 DEFAULT_ROWS: Final = 1000
 """How many rows an answer has at most, unless it is asked for more."""
@@ -118,7 +110,7 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
     for entry in () if known else config.disabled().values():
         raise entry.error()
     if not known:
-        from ktx_cli.jobs.setup.suggesting import how_to_connect
+        from ktx_cli.jobs.setup.request import how_to_connect
 
         raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
     raise UsageError(

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.context.semantic.model import Model
-from ktx_cli.context.wiki.checking import Checker
-from ktx_cli.context.wiki.graph import backlinks
-from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of, user_scope
-from ktx_cli.context.wiki.lint import NOTES, lint_page
-from ktx_cli.context.wiki.loading import Wiki, case_twins, load_wiki, no_such_page, read_page
-from ktx_cli.context.wiki.model import Finding, Page
-from ktx_cli.context.wiki.page import parse, render
-from ktx_cli.context.wiki.writing import Revision, problems_of, refused, revised
-from ktx_cli.core.errors import ConfigError, KtxError, ResultWarning
-from ktx_cli.core.text import plural
-from ktx_cli.jobs.semantic.layers import layer_ids, load_layers
-from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.files import write_atomic
-from ktx_cli.project.layout import Layout
-from ktx_cli.project.tree import WorkingTree
+from ktx_cli.core import ConfigError, KtxError, ResultWarning, plural
+from ktx_cli.documents import RawFile
+from ktx_cli.engine import SourceWork, Target, choose_sources
+from ktx_cli.project import DocumentsSource, KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
+from ktx_cli.semantic import Model, layer_ids, load_layers
+from ktx_cli.sources import RawStore
+from ktx_cli.wiki import (
+    GLOBAL,
+    NOTES,
+    Checker,
+    Finding,
+    NamedHosts,
+    Page,
+    Revision,
+    Wiki,
+    backlinks,
+    case_twins,
+    hosts_of,
+    lint_page,
+    load_wiki,
+    no_such_page,
+    page_path,
+    parse,
+    place_of,
+    problems_of,
+    read_page,
+    refused,
+    render,
+    revised,
+    user_scope,
+    warnings_of,
+)
 
 if TYPE_CHECKING:
-    from ktx_cli.context.search.index.searching import Answer
+    from ktx_cli.search import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +109,6 @@ def broken_pages(wiki: Wiki) -> list[ResultWarning]:
     return warnings_of(wiki.problems.values())
 
 
-def warnings_of(found: Iterable[Finding]) -> list[ResultWarning]:
-    """Return findings as warnings of a command."""
-    return [
-        ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line, finding=each.code)
-        for each in found
-    ]
-
-
 def search_pages(
     layout: Layout,
     config: KtxConfig,
@@ -111,8 +120,8 @@ def search_pages(
     limit: int = 20,
 ) -> Answer:
     """Return the pages that fit a query, best first, as `search` finds them; `tag`: only those that have it."""
-    from ktx_cli.context.search.model import Scope
-    from ktx_cli.jobs.search import search
+    from ktx_cli.agent_tools import search
+    from ktx_cli.search import Scope
 
     return search(layout, config, query, environ=environ, scope=Scope(("page",), user=user, tag=tag), limit=limit)
 
@@ -174,7 +183,6 @@ def lint_wiki(
 
     `wiki` and `models`: the pages and the semantic layers, where somebody has read them already.
     """
-    from ktx_cli.jobs.wiki_hosts import hosts_known
 
     named_hosts = hosts_known(layout, config)
     tree = WorkingTree(layout.root)
@@ -206,3 +214,42 @@ def _wanted(wiki: Wiki, keys: Sequence[str]) -> list[str]:
 def _models(layout: Layout, config: KtxConfig) -> Mapping[str, Model]:
     ids = layer_ids(layout)
     return dict(zip(ids, load_layers(layout, config, ids), strict=True))
+
+
+def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
+    """Return who tells which hosts the sources of a page name; None where they are not known.
+
+    A page that manifests say came of raw files: the hosts those name, if all can be read. Any other page: none where it
+    says what its `source` is (whose host is always named), else they are not known.
+    """
+    made = dict[str, list[RawFile | None]]()
+    targets = [Target(connection, entry.driver) for connection, entry in config.usable().items()]
+    for work in choose_sources(config, targets, WorkingTree(layout.root), model=False):
+        for artifact, file in _artifacts(layout, work):
+            made.setdefault(artifact, []).append(file)
+    return lambda page: _hosts(page, made)
+
+
+def _hosts(page: Page, made: Mapping[str, list[RawFile | None]]) -> Collection[str] | None:
+    files = made.get(f"wiki:{page.key}")
+    if files is None:
+        return () if page.fields.get("source") else None
+    there = [file for file in files if file is not None]
+    return hosts_of(there) if len(there) == len(files) else None
+
+
+def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile | None]]:
+    """Yield every artifact of a source with a raw file it came of, None for one that is not on this disk."""
+    store = RawStore(layout.raw_store)
+    for path, state in work.manifest.files.items():
+        if state.artifacts:
+            file = _local(layout.root, work.entry, path) or store.find(path, state.sha256)
+            yield from ((artifact, file) for artifact in state.artifacts)
+
+
+def _local(root: Path, entry: object, path: str) -> RawFile | None:
+    """Return a file of a folder of documents, as it is now; None where it is none, or not there."""
+    if not isinstance(entry, DocumentsSource) or entry.repo_url is not None:
+        return None
+    content = read_bytes(root / Path(entry.path).expanduser() / path)
+    return None if content is None else RawFile(path, "", len(content), lambda: content)

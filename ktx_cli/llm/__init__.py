@@ -1,1 +1,105 @@
 """Models: one port for every call, and the backends behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep
+    from ktx_cli.llm.backends.anthropic_api.backend import missing_google_auth
+    from ktx_cli.llm.backends.claude.binary import candidates, claude_host, find_claude, secret_names
+    from ktx_cli.llm.backends.claude.environment import dropped_names
+    from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
+    from ktx_cli.llm.embeddings.local import create_embedder, missing_package, model_folder
+    from ktx_cli.llm.embeddings.port import Embedder
+    from ktx_cli.llm.errors import LlmError, llm_error
+    from ktx_cli.llm.executor import RunHandle
+    from ktx_cli.llm.factory import create_runtime
+    from ktx_cli.llm.port import Abort, LlmRuntime
+    from ktx_cli.llm.probe import (
+        LastProbe,
+        ProbeResult,
+        ProbeRun,
+        Warn,
+        credentials_of,
+        distinct_models,
+        forget_probes,
+        last_probes,
+        probe_models,
+        probe_through,
+        project_runtime,
+        require_models,
+        run_async,
+        to_probe,
+    )
+    from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime
+    from ktx_cli.llm.schemas import schema_model
+    from ktx_cli.llm.settings import (
+        CHOOSABLE,
+        CLAUDE_BACKENDS,
+        NO_BACKEND,
+        OWN_DEFAULT,
+        PROVIDER_KEYS,
+        ModelRef,
+        ProviderQuestion,
+        bindings,
+        divergence,
+        missing_setting,
+        model_for,
+        no_backend,
+        parse_model_ref,
+        require_runnable,
+        resolved_keys,
+        resolved_place,
+    )
+    from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
+    from ktx_cli.llm.types import (
+        CallFacts,
+        Done,
+        EmitLlm,
+        LoopResult,
+        ObjectResult,
+        Resumed,
+        Step,
+        TextDelta,
+        TextResult,
+        ToolInvocation,
+        Usage,
+        UsageReported,
+    )
+    from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
+
+_HOMES = {
+    "agent_loop": "CallSpec OBJECT_ATTEMPTS REPAIR_PROMPT StoredStep",
+    "backends.anthropic_api.backend": "missing_google_auth",
+    "backends.claude.binary": "candidates claude_host find_claude secret_names",
+    "backends.claude.environment": "dropped_names",
+    "backends.claude.session": "local_session managed_error managed_files",
+    "embeddings.local": "create_embedder missing_package model_folder",
+    "embeddings.port": "Embedder",
+    "errors": "LlmError llm_error",
+    "executor": "RunHandle",
+    "factory": "create_runtime",
+    "port": "Abort LlmRuntime",
+    "probe": (
+        "LastProbe ProbeResult ProbeRun Warn credentials_of distinct_models forget_probes last_probes "
+        "probe_models probe_through project_runtime require_models run_async to_probe"
+    ),
+    "routing": "PROBE_PROMPT RoutedRuntime",
+    "schemas": "schema_model",
+    "settings": (
+        "CHOOSABLE CLAUDE_BACKENDS ModelRef NO_BACKEND OWN_DEFAULT PROVIDER_KEYS ProviderQuestion bindings "
+        "divergence missing_setting model_for no_backend parse_model_ref require_runnable resolved_keys "
+        "resolved_place"
+    ),
+    "tools": "MAX_RESULT RuntimeTool ToolError ToolOutput check_tools",
+    "types": (
+        "CallFacts Done EmitLlm LoopResult ObjectResult Resumed Step TextDelta TextResult ToolInvocation "
+        "Usage UsageReported"
+    ),
+    "usage": "DIMENSIONS ORIGINS PRICES UsageFact UsageRow UsageSink record_usage usage_by",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core import KtxError
 
 AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
 AUTH_HINT: Final = "authenticate Claude Code locally: run `claude` and sign in with /login; then rerun this command"

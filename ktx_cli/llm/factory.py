@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ktx_cli.core.clock import new_run_id
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backend import Backend, Watch, watch_nothing
+from ktx_cli.core import ResultWarning, new_run_id
+from ktx_cli.llm.agent_loop import Backend, Watch, watch_nothing
 from ktx_cli.llm.governor import Governor, OnWait, tell_nobody
-from ktx_cli.llm.roles import unsupported
 from ktx_cli.llm.routing import RoutedRuntime, Shared
+from ktx_cli.llm.settings import unsupported
 from ktx_cli.llm.usage import UsageSink, ignore_usage
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project import KtxConfig
 
 Maker = Callable[[str, Shared], Backend]
 
@@ -72,7 +71,7 @@ def _messages_api(name: str, shared: Shared) -> Backend:
 
 
 def _claude_code(name: str, shared: Shared) -> Backend:
-    from ktx_cli.llm.backends.claude.host import claude_host
+    from ktx_cli.llm.backends.claude.binary import claude_host
     from ktx_cli.llm.backends.claude_code.backend import ClaudeCodeBackend
 
     host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
@@ -90,7 +89,7 @@ def _claude_code(name: str, shared: Shared) -> Backend:
 
 
 def _claude_cli(name: str, shared: Shared) -> Backend:
-    from ktx_cli.llm.backends.claude.host import claude_host
+    from ktx_cli.llm.backends.claude.binary import claude_host
     from ktx_cli.llm.backends.claude_cli.backend import ClaudeCliBackend
 
     host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)

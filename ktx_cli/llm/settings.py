@@ -1,17 +1,131 @@
-"""What a backend cannot do without, told from the configuration alone."""
+"""Which backend and which model serve a role: `llm.models`, and the backend a model may name itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
-from ktx_cli.core.errors import ConfigError, SecretError
-from ktx_cli.core.text import one_line
-from ktx_cli.project.config import KtxConfig
-from ktx_cli.project.secrets import SecretRef, is_variable, redact_url, resolve, resolve_plain
+from ktx_cli.core import ConfigError, ResultWarning, SecretError, UsageError, did_you_mean, one_line
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.project import (
+    ROLES,
+    SUPPORTED_BACKENDS,
+    KtxConfig,
+    PromptCaching,
+    SecretRef,
+    is_variable,
+    redact_url,
+    resolve,
+    resolve_plain,
+)
+
+NO_BACKEND: Final = "none"
+CLAUDE_BACKENDS: Final = ("claude-code", "claude-cli")
+OWN_DEFAULT: Final[Mapping[str, str]] = {"claude-code": "sonnet", "claude-cli": "sonnet"}
+"""The model of a backend that can do without `llm.models.default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """A backend and the bare model id it gets."""
+
+    backend: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.model}"
+
+
+def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> ModelRef:
+    """Return what a model string means where `backend` is the configured one.
+
+    Only the text before the first colon routes, and only when it is a backend's name. Any other prefix is part of
+    the model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that names the backends. `/` never routes.
+    """
+    value = text.strip()
+    prefix, colon, rest = value.partition(":")
+    route = prefix.strip().lower()
+    if colon and route in SUPPORTED_BACKENDS:
+        backend, value = route, rest.strip()
+    elif colon and backend != "gateway":
+        near = did_you_mean(route, SUPPORTED_BACKENDS)
+        hint = f"did you mean `{near}:{rest}`?" if near else f"backends: {', '.join(SUPPORTED_BACKENDS)}"
+        raise ConfigError(f"`{where}` is `{text}`, and `{prefix}` is no backend", hint=hint)
+    if not value:
+        wanted = f"{route}:MODEL" if colon and route in SUPPORTED_BACKENDS else "MODEL"
+        hint = f"{where} {wanted}" if where.startswith("--") else f"ktx config set {where} {wanted}"
+        raise ConfigError(f"`{where}` is `{text}`, which names no model", hint=hint)
+    return ModelRef(backend, value)
+
+
+def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> ModelRef:
+    """Return backend and model of a role; `model` replaces what `llm.models` says.
+
+    Raises `LlmError` (`no_backend`) when none is configured, `ConfigError` for a role without a model,
+    `UsageError` for an empty `model`.
+    """
+    if role not in ROLES:
+        raise ValueError(f"there is no role {role!r}")
+    if model is not None and not model.strip():
+        raise UsageError("`--model` is empty", hint="--model MODEL, or without it for the role's own")
+    backend = config.llm.provider.backend
+    configured = model or config.llm.models.get(role) or config.llm.models.get("default")
+    where = f"llm.models.{role if config.llm.models.get(role) else 'default'}"
+    if not configured:
+        configured = OWN_DEFAULT.get(backend)
+    if not configured and backend == NO_BACKEND:
+        raise no_backend()
+    if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
+        raise unsupported(backend)
+    if not configured:
+        raise ConfigError(f"the backend `{backend}` needs `llm.models.default`", hint=f"ktx config set {where} MODEL")
+    found = parse_model_ref(configured, backend, where="--model" if model else where)
+    if found.backend == NO_BACKEND:
+        raise no_backend()
+    if found.backend not in SUPPORTED_BACKENDS:
+        raise unsupported(found.backend)
+    return found
+
+
+def bindings(config: KtxConfig) -> dict[str, ModelRef]:
+    """Return backend and model of every role; {} when no backend is configured for the default role."""
+    if config.llm.provider.backend == NO_BACKEND and not config.llm.models:
+        return {}
+    found: dict[str, ModelRef] = {}
+    for role in ROLES:
+        try:
+            found[role] = model_for(config, role)
+        except LlmError as error:
+            if error.code != "no_backend":
+                raise
+    return found
+
+
+def require_runnable(config: KtxConfig) -> None:
+    """Raise `ConfigError` when `ktx.yaml` names a backend, for all roles or for one, that no version here can run."""
+    backend = config.llm.provider.backend
+    if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
+        raise unsupported(backend)
+    for role, text in config.llm.models.items():
+        parse_model_ref(text, backend, where=f"llm.models.{role}")
+
+
+def no_backend() -> LlmError:
+    """Return the error for a call where nothing is configured."""
+    return llm_error("no_backend", backend=NO_BACKEND)
+
+
+def unsupported(backend: str) -> ConfigError:
+    """Return the error for a backend that is no backend, or that this version has no code for."""
+    return ConfigError(
+        f"the backend `{backend}` is not supported",
+        hint=f"ktx config set llm.provider.backend claude-code; supported: {', '.join(SUPPORTED_BACKENDS)}",
+        code="not_supported",
+    )
+
 
 PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "anthropic": {"api_key": "api_key", "base_url": "base_url"},
@@ -133,3 +247,122 @@ def _sendable(key: str, configured: str, where: str) -> str:
 def _missing(backend: str, key: str, example: str) -> ConfigError:
     where = f"llm.provider.{key}"
     return ConfigError(f"the backend `{backend}` needs `{where}`", hint=f"ktx config set {where} {example}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderQuestion:
+    """One field of a provider. `optional`: an empty answer is one. `secret`: typed unseen."""
+
+    field: str
+    question: str
+    default: str = ""
+    optional: bool = False
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choosable:
+    """A backend as it is offered. `by_hand`: it can be set up though the machine shows nothing of it.
+
+    `models`: proposed by role, a cheap one for the roles that sort and pick; {}: they have to be named.
+    """
+
+    label: str
+    questions: tuple[ProviderQuestion, ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+    by_hand: bool = True
+
+
+_KEY: Final = ProviderQuestion("api_key", "Key", secret=True)
+_ALIASES: Final = {"default": "sonnet", "triage": "haiku", "candidateExtraction": "haiku"}
+_IDS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-5-5", "candidateExtraction": "claude-haiku-5-5"}
+
+CHOOSABLE: Final[Mapping[str, Choosable]] = {
+    "claude-code": Choosable("Your own local Claude Code session", models=_ALIASES, by_hand=False),
+    "claude-cli": Choosable("The same session through `claude --print`", models=_ALIASES, by_hand=False),
+    "anthropic": Choosable("The Anthropic API, with a key", (_KEY,), _IDS),
+    "vertex": Choosable(
+        "Claude on Google Vertex AI",
+        (
+            ProviderQuestion("location", "Region", "europe-west1"),
+            ProviderQuestion("project", "Google Cloud project (empty: the credentials' own)", optional=True),
+        ),
+        {"default": "claude-sonnet-5-5"},
+    ),
+    "gateway": Choosable(
+        "A gateway that speaks the Anthropic API",
+        (ProviderQuestion("base_url", "Address of the gateway", "http://127.0.0.1:4000"), _KEY),
+    ),
+}
+"""The backends by name, in the order in which they are offered."""
+
+
+Part = Literal["system", "tools", "history"]
+
+
+def ttl(prompt_caching: PromptCaching, part: Part, *, backend: str) -> str | None:
+    """Return the lifetime of the cache mark on a part of a request, None for no mark."""
+    wanted, lifetime = _parts(prompt_caching)[part]
+    if not prompt_caching.enabled or not wanted:
+        return None
+    return "5m" if backend == "vertex" and prompt_caching.vertex_fallback_to_5m else lifetime
+
+
+def _parts(prompt_caching: PromptCaching) -> dict[Part, tuple[bool, str]]:
+    """Return by part whether it is cached, and for how long."""
+    return {
+        "system": (prompt_caching.cache_system, prompt_caching.system_ttl),
+        "tools": (prompt_caching.cache_tools, prompt_caching.tools_ttl),
+        "history": (prompt_caching.cache_history, prompt_caching.history_ttl),
+    }
+
+
+def claude_environment(caching: PromptCaching) -> dict[str, str]:
+    """Return the variables that carry to Claude Code what it can honour: caching off, or one lifetime for all."""
+    if _is_off(caching):
+        return {"DISABLE_PROMPT_CACHING": "1"}
+    if any(field.endswith("Ttl") for field in mapped_fields(caching)):
+        return {"CLAUDE_CODE_PROMPT_CACHE_TTL": caching.system_ttl}
+    return {}
+
+
+def mapped_fields(caching: PromptCaching) -> list[str]:
+    """Return the non-default fields a Claude Code backend honours, by another mechanism."""
+    changed = _changed(caching)
+    if _is_off(caching):
+        return changed
+    uniform = len({lifetime for _, lifetime in _parts(caching).values()}) == 1
+    return [field for field in changed if field.endswith("Ttl")] if uniform else []
+
+
+def ignored_fields(caching: PromptCaching) -> list[str]:
+    """Return the non-default fields a Claude Code backend cannot honour, as they are called in `ktx.yaml`."""
+    honoured = mapped_fields(caching)
+    return [field for field in _changed(caching) if field not in honoured]
+
+
+def divergence(config: KtxConfig) -> ResultWarning | None:
+    """Return the warning about caching settings that a Claude Code backend behind any role ignores."""
+    used = sorted({ref.backend for ref in bindings(config).values() if ref.backend in CLAUDE_BACKENDS})
+    caching = config.llm.prompt_caching
+    fields = ignored_fields(caching) if used else []
+    if not fields:
+        return None
+    names = ", ".join(f"llm.promptCaching.{field}" for field in fields)
+    return ResultWarning(
+        "prompt_caching_ignored",
+        f"the backend {' and '.join(f'`{name}`' for name in used)} cannot honour {names}",
+        hint="Claude Code caches by its own rules; remove the settings, or give the role an API backend",
+        fields=fields,
+        mapped=mapped_fields(caching),
+    )
+
+
+def _is_off(caching: PromptCaching) -> bool:
+    return not caching.enabled or not any(wanted for wanted, _ in _parts(caching).values())
+
+
+def _changed(caching: PromptCaching) -> list[str]:
+    defaults: dict[str, Any] = PromptCaching().model_dump(by_alias=True)
+    now = caching.model_dump(by_alias=True)
+    return [field for field, value in defaults.items() if now[field] != value]

@@ -19,8 +19,7 @@ from typing import Any, Final
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ktx_cli.core.errors import KtxError
-from ktx_cli.core.text import did_you_mean
+from ktx_cli.core import KtxError, did_you_mean
 from ktx_cli.llm.schemas import json_schema
 from ktx_cli.llm.types import ToolInvocation
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ktx_cli.core import isoformat, now
 from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.project import Layout, open_for_writing, translated
 
 ORIGINS: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic": ("anthropic_api", "messages"),
@@ -77,3 +82,215 @@ UsageSink = Callable[[UsageFact], None]
 
 def ignore_usage(fact: UsageFact) -> None:
     """Drop the fact."""
+
+
+DIMENSIONS: Final = ("day", "role", "model", "backend", "command", "run")
+"""What usage can be summed by; `day` is that of UTC."""
+
+_EXPRESSIONS: Final = {
+    "day": "substr(reported, 1, 10)",
+    "role": "role",
+    "model": "coalesce(model, '')",
+    "backend": "backend",
+    "command": "command",
+    "run": "run_id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """The sum over the units of one group. `keys` are the values of the dimensions asked for; `unpriced` counts the
+    units without a price: the cost leaves them out."""
+
+    keys: tuple[str, ...]
+    units: int
+    usage: Usage
+    cost: Cost
+    unpriced: int
+    incomplete: int
+
+    def to_json(self, dimensions: Sequence[str]) -> dict[str, Any]:
+        """Return the row as plain values."""
+        return {
+            **dict(zip(dimensions, self.keys, strict=True)),
+            "calls": self.units,
+            **self.usage.to_json(),
+            "cost_usd": self.cost.usd,
+            "cost_basis": self.cost.basis,
+            "unpriced_calls": self.unpriced,
+            "incomplete_calls": self.incomplete,
+        }
+
+
+class UsageStore:
+    """Keeps facts in a project's state database; made for use as a `UsageSink`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def __call__(self, fact: UsageFact) -> None:
+        """Store a fact; the second report of a unit changes nothing."""
+        with open_for_writing(self._layout) as database, translated(self._layout.state):
+            record_usage(database, fact)
+
+
+def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
+    """Store a fact by its idempotency key. A complete report replaces an incomplete one."""
+    database.execute(
+        """
+        INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (key) DO UPDATE SET
+            model = excluded.model, input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+            cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
+            cost_usd = excluded.cost_usd, cost_basis = excluded.cost_basis, complete = 1, raw = excluded.raw
+        WHERE usage.complete = 0 AND excluded.complete = 1
+        """,
+        (
+            fact.idempotency_key,
+            fact.run_id,
+            fact.attempt,
+            fact.unit_id,
+            isoformat(now()),
+            fact.source,
+            fact.executor_type,
+            fact.command,
+            fact.backend,
+            fact.role,
+            fact.model,
+            fact.usage.input_tokens,
+            fact.usage.output_tokens,
+            fact.usage.cache_read_tokens,
+            fact.usage.cache_write_tokens,
+            fact.cost.usd,
+            fact.cost.basis,
+            int(fact.complete),
+            json.dumps(dict(fact.raw), sort_keys=True, default=str),
+        ),
+    )
+
+
+def usage_by(
+    database: sqlite3.Connection, dimensions: Sequence[str], *, since: str = "", run: str | None = None
+) -> list[UsageRow]:
+    """Return the sums by the dimensions, sorted by them.
+
+    `since` is a date or time in ISO form, UTC; `run`: of this run alone. Raises `ValueError` for a
+    dimension there is none of.
+    """
+    unknown = [name for name in dimensions if name not in _EXPRESSIONS]
+    if unknown or not dimensions:
+        raise ValueError(f"no such dimension: {', '.join(unknown) or '(none given)'}")
+    columns = ", ".join(_EXPRESSIONS[name] for name in dimensions)
+    rows = database.execute(
+        f"""
+        SELECT {columns}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
+               sum(cache_write_tokens), sum(cost_usd), sum(cost_usd IS NULL), sum(complete = 0)
+        FROM usage WHERE reported >= ? AND (? IS NULL OR run_id = ?) GROUP BY {columns} ORDER BY {columns}
+        """,
+        (since, run, run),
+    )
+    return [_row(row, len(dimensions)) for row in rows]
+
+
+def _row(row: Sequence[Any], keys: int) -> UsageRow:
+    units, tokens, dollars, unpriced, incomplete = row[keys], row[keys + 1 : keys + 5], row[-3], row[-2], row[-1]
+    cost = Cost() if dollars is None else Cost(round(dollars, 6), "partial" if unpriced else "list_price")
+    return UsageRow(tuple(str(key) for key in row[:keys]), units, Usage(*tokens), cost, unpriced, incomplete)
+
+
+MEASURED_WITH: Final = "2.1.329"
+"""The version of the binary the prices were read from."""
+
+PRICED_BACKENDS: Final = frozenset({"anthropic", "vertex"})
+"""Backends that charge list prices; a gateway has its own, and Claude Code tells its cost itself."""
+
+MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens. `write_5m` and `write_1h` are writes to a cache, by its lifetime."""
+
+    input: float
+    output: float
+    read: float
+    write_5m: float
+    write_1h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The price of a model, and that of a request with more than `limit` prompt tokens."""
+
+    price: Price
+    limit: int | None = None
+    beyond: Price | None = None
+
+    def of(self, usage: Usage) -> Price:
+        """Return the price that holds for a request."""
+        prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        if self.beyond is not None and self.limit is not None and prompt > self.limit:
+            return self.beyond
+        return self.price
+
+
+_SONNET_4: Final = Tiers(Price(3, 15, 0.3, 3.75, 6))
+_OPUS_4: Final = Tiers(Price(5, 25, 0.5, 6.25, 10))
+_FIVE: Final = Tiers(Price(10, 50, 1, 12.5, 20))
+_FIVE_1: Final = Tiers(Price(10, 50, 0.25, 12.5, 20))
+_FIVE_2: Final = Tiers(Price(8, 40, 0.2, 10, 16))
+
+PRICES: Final[Mapping[str, Tiers]] = {
+    "claude-sonnet-5-5": Tiers(Price(2, 10, 0.1, 2.5, 4)),
+    "claude-sonnet-5": Tiers(Price(2, 10, 0.2, 2.5, 4)),
+    "claude-sonnet-4-6": _SONNET_4,
+    "claude-sonnet-4-5": _SONNET_4,
+    "claude-sonnet-4": _SONNET_4,
+    "claude-3-7-sonnet": _SONNET_4,
+    "claude-3-5-sonnet": _SONNET_4,
+    "claude-opus-5-5": Tiers(Price(4, 20, 0.2, 5, 8)),
+    "claude-opus-5": _OPUS_4,
+    "claude-opus-4-8": _OPUS_4,
+    "claude-opus-4-7": _OPUS_4,
+    "claude-opus-4-6": _OPUS_4,
+    "claude-opus-4-5": _OPUS_4,
+    "claude-haiku-5-5": Tiers(Price(0.1, 0.5, 0.01, 0.125, 0.2), 100_000, Price(0.5, 2.5, 0.05, 0.625, 1)),
+    "claude-haiku-4-5": Tiers(Price(1, 5, 0.1, 1.25, 2)),
+    "claude-3-5-haiku": Tiers(Price(0.8, 4, 0.08, 1, 1.6)),
+    "claude-fable-5-2": _FIVE_2,
+    "claude-fable-5-1": _FIVE_1,
+    "claude-fable-5": _FIVE,
+    "claude-mythos-5-2": _FIVE_2,
+    "claude-mythos-5-1": _FIVE_1,
+    "claude-mythos-5": _FIVE,
+}
+"""Price by model id, without its date."""
+
+_SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8})?(?:-v\d+)?(?:\[1m\])?")
+
+
+def price_of(model: str) -> Tiers | None:
+    """Return the price of a model id, dated or not, None for one without a known price."""
+    for name in sorted(PRICES, key=len, reverse=True):
+        if model.startswith(name) and _SUFFIX.fullmatch(model, len(name)):
+            return PRICES[name]
+    return None
+
+
+def cost_of(backend: str, model: str | None, usage: Usage, *, long_writes: int = 0) -> Cost:
+    """Return what one request cost at list prices; `long_writes` of its cache writes are kept for an hour.
+
+    The cost is `unknown` on a backend without list prices, and for a model without a known one.
+    """
+    tiers = price_of(model or "") if backend in PRICED_BACKENDS else None
+    if tiers is None:
+        return Cost()
+    price = tiers.of(usage)
+    dollars = (
+        usage.input_tokens * price.input
+        + usage.output_tokens * price.output
+        + usage.cache_read_tokens * price.read
+        + (usage.cache_write_tokens - long_writes) * price.write_5m
+        + long_writes * price.write_1h
+    )
+    return Cost(dollars / MILLION, "list_price")

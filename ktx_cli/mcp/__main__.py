@@ -8,10 +8,9 @@ import signal
 import sys
 from typing import Any
 
-from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.serving.settings import ServerSettings
-from ktx_cli.jobs.serving.state import ServerState
-from ktx_cli.mcp.leaving import leave
+from ktx_cli.core import KtxError
+from ktx_cli.jobs.serve.state import ServerSettings, ServerState
+from ktx_cli.mcp.serving import leave
 
 
 def main() -> None:

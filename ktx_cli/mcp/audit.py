@@ -14,14 +14,11 @@ from typing import Any, Final
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from ktx_cli.context.wiki.secret_texts import secrets
-from ktx_cli.core.clock import isoformat, monotonic, now
-from ktx_cli.core.text import one_line
-from ktx_cli.jobs.runs.lines import masked
-from ktx_cli.jobs.serving.rotating import RotatingLines
-from ktx_cli.project.layout import Layout
-from ktx_cli.project.secrets import MASK
-from ktx_cli.project.state import prepare_private_folder
+from ktx_cli.core import isoformat, monotonic, now, one_line
+from ktx_cli.jobs.serve.logs import RotatingLines
+from ktx_cli.privacy import secrets
+from ktx_cli.project import MASK, Layout, prepare_private_folder
+from ktx_cli.runs import masked
 
 WAITING: Final = 10_000
 """Lines that wait to be written at most; more are counted, not kept."""

@@ -15,11 +15,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ktx_cli import __version__
-from ktx_cli.core.text import one_line
+from ktx_cli.core import one_line
+from ktx_cli.mcp.access import HEALTH_PATH, LARGEST_BODY, Guard, Load, Refusal, Sessions, SlowClientError
 from ktx_cli.mcp.audit import AuditLog
-from ktx_cli.mcp.security import HEALTH_PATH, Guard, Refusal
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.sessions import LARGEST_BODY, Load, Sessions, SlowClientError
 
 REFUSED: Final = -32000
 """The code of a request that was not let in, as JSON-RPC has it."""

@@ -17,11 +17,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from ktx_cli import __version__
-from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.core import KtxError
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
-from ktx_cli.mcp.calling import Answer, called, error_told
-from ktx_cli.mcp.tool import Call, Options, ServerTool
+from ktx_cli.mcp.tool import Answer, Call, Options, ServerTool, called, error_told
 
 AT_ONCE: Final = 8
 """Calls that run at the same time; the others wait their turn."""
@@ -132,7 +131,7 @@ def offered(options: Options) -> dict[str, ServerTool]:
 
 
 def _resources() -> ModuleType:
-    from ktx_cli.mcp import resources
+    from ktx_cli.mcp import prompts as resources
 
     return resources
 

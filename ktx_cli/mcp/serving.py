@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import anyio
 import anyio.abc
 import uvicorn
 
-from ktx_cli.core.errors import BusyError, KtxError, UsageError
-from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.jobs.serving.settings import TOKEN_VARIABLE, ServedFolder, ServerSettings, required_token
-from ktx_cli.jobs.serving.state import (
+from ktx_cli.core import BusyError, KtxError, UsageError, isoformat, now, one_line
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.serve.state import (
+    TOKEN_VARIABLE,
+    ServedFolder,
+    ServerSettings,
     ServerState,
     only_server,
     remove_server_state,
+    required_token,
     state_of_this_process,
     write_server_state,
 )
+from ktx_cli.mcp.access import LARGEST_HEADERS, Guard, TimedProtocol
 from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.http import HttpServer, Served
-from ktx_cli.mcp.logs import plain_log
-from ktx_cli.mcp.security import LARGEST_HEADERS, Guard
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.sessions import TimedProtocol
 from ktx_cli.mcp.tool import Options
-from ktx_cli.project.config import load_config
-from ktx_cli.project.layout import Layout
+from ktx_cli.project import Layout, load_config, mask
 
 GRACE_SECONDS: Final = 5
 """How long requests under way may take to end once the server is asked to."""
@@ -189,3 +193,47 @@ def _config(server: HttpServer) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
+
+
+PATIENCE_SECONDS: Final = 2.0
+
+
+def leave(code: int) -> NoReturn:
+    """End this process. A statement nobody waits for any more may take as long as it may: it is not waited for."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(PATIENCE_SECONDS)
+            if thread.is_alive():
+                sys.stderr.flush()
+                os._exit(code)
+    sys.exit(code)
+
+
+_QUIET: Final = {"mcp": logging.ERROR, "uvicorn": logging.ERROR, "asyncio": logging.ERROR}
+"""What these warn of is what clients do; refused requests stand in the audit log."""
+
+
+class _Line(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{isoformat(now())} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f" ({type(record.exc_info[1]).__name__})"
+        return one_line(mask(text), 1000)
+
+
+@contextmanager
+def plain_log() -> Iterator[None]:
+    """Write what is logged to stderr for a block."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Line())
+    root = logging.getLogger()
+    before = {name: logging.getLogger(name).level for name in _QUIET}
+    for name, level in _QUIET.items():
+        logging.getLogger(name).setLevel(level)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

@@ -20,10 +20,10 @@ import mcp_types as types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from ktx_cli.mcp.access import LARGEST_BODY
 from ktx_cli.mcp.audit import AuditLog
-from ktx_cli.mcp.logs import plain_log
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.sessions import LARGEST_BODY
+from ktx_cli.mcp.serving import plain_log
 
 _PIECE: Final = 65_536
 LARGEST_MESSAGE: Final = 8 * LARGEST_BODY

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+import anyio
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ktx_cli.context.tools.untrusted import visible
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.jobs.serving.attributes import attributes_of_caller
-from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.jobs.serving.watching import Stop, Watch
+from ktx_cli.agent_tools import visible
+from ktx_cli.core import KtxError, ResultWarning, UsageError, did_you_mean, listing
+from ktx_cli.jobs.serve.ask import Stop, Watch
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.serve.state import attributes_of_caller
 
 Item = TypeVar("Item")
 
@@ -155,3 +159,156 @@ def _without_titles(schema: Any) -> Any:
             if key != "title"
         }
     return [_without_titles(each) for each in schema] if isinstance(schema, list) else schema
+
+
+LONGEST: Final = 24_000
+"""Characters of an answer as JSON: about 7,000 tokens."""
+
+_LINE_WARNINGS: Final = 2_000
+
+
+def fitted(output: Output, offset: int = 0) -> dict[str, Any]:
+    """Return an answer as JSON, cut to the budget; `offset`: where its page begins.
+
+    Raises `KtxError` where what cannot be cut is too long alone.
+    """
+    dumps = output.model_dump(mode="json", by_alias=True)
+    data = {name: each if name in output.verbatim else shown(each) for name, each in dumps.items()}
+    data["warnings"] = _short(data["warnings"])
+    over = len(dumped(data)) - LONGEST
+    if over <= 0:
+        return data
+    if not isinstance(output, Paged):
+        raise _too_long(len(dumped(data)))
+    whole = data[output.part]
+    kept = _most(data, output.part, whole)
+    if kept == 0:
+        raise _too_long(len(dumped(data)))
+    data[output.part] = whole[:kept]
+    data["truncated"], data["next_offset"] = True, offset + kept
+    return data
+
+
+def dumped(data: Any) -> str:
+    """Return an answer as the text an agent reads."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _most(data: dict[str, Any], part: str, whole: Any) -> int:
+    """Return how many items (or characters) from the beginning fit."""
+    room = LONGEST - len(dumped({**data, part: whole[:0]})) - 40
+    if isinstance(whole, str):
+        return _most_text(whole, room)
+    kept = 0
+    for item in whole:
+        room -= len(dumped(item)) + 1
+        if room < 0:
+            break
+        kept += 1
+    return kept
+
+
+def _most_text(whole: str, room: int) -> int:
+    """Return how many characters fit as JSON has them, to the end of a line where there is one."""
+    kept = min(len(whole), max(room, 0))
+    while kept and len(dumped(whole[:kept])) > room + 2:
+        kept = min(kept - 1, int(kept * (room + 2) / len(dumped(whole[:kept]))))
+    line = whole.rfind("\n", 0, kept) + 1
+    return line if line > kept // 2 else kept
+
+
+def _short(warnings: list[str]) -> list[str]:
+    room = _LINE_WARNINGS
+    kept: list[str] = []
+    for each in warnings:
+        room -= len(each)
+        if room < 0:
+            return [*kept, f"and {len(warnings) - len(kept)} more warnings"]
+        kept.append(each)
+    return kept
+
+
+def _too_long(length: int) -> KtxError:
+    return KtxError(
+        f"the answer has {length:,} characters, {LONGEST:,} are allowed",
+        hint="ask for less at once: fewer columns, names or values",
+        code="context",
+    )
+
+
+log = logging.getLogger(__name__)
+
+_LONGEST_TEXT: Final = 3_000
+_LONGEST_DETAILS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call gave: `data` as its output schema has it, or the error."""
+
+    data: Mapping[str, Any] | None = None
+    error: KtxError | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as the agent reads it."""
+        return dumped(self.data if self.error is None else {"error": error_told(self.error)})
+
+
+def error_told(error: KtxError) -> dict[str, Any]:
+    """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
+    told: dict[str, Any] = shown(error.to_json())
+    told["message"] = told["message"][:_LONGEST_TEXT]
+    told["hint"] = told["hint"] and told["hint"][:_LONGEST_TEXT]
+    if len(dumped(told["details"])) > _LONGEST_DETAILS:
+        told["details"] = {}
+    return told
+
+
+async def called(
+    tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
+) -> Answer:
+    """Return the answer of a call; whatever goes wrong is an answer too. Cancelling it ends the waiting at once."""
+    try:
+        tool = tools.get(name)
+        if tool is None:
+            raise _unknown(name, tools)
+        value = _checked(tool, arguments)
+        run: Callable[[], dict[str, Any]] = lambda: fitted(tool.run(call, value), getattr(value, "offset", 0))  # noqa: E731
+        try:
+            return Answer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
+        finally:
+            call.stopped.set()
+    except KtxError as error:
+        return Answer(error=error)
+    except Exception as problem:  # a bug must not end the session of the agent
+        log.exception("the tool %s failed", name)
+        return Answer(error=KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal"))
+
+
+def _unknown(name: str, tools: Mapping[str, ServerTool]) -> UsageError:
+    near = did_you_mean(name[:100], tools)
+    return UsageError(
+        f"there is no tool `{name[:100]}`", hint=f"did you mean `{near}`?" if near else f"tools: {listing(tools, 30)}"
+    )
+
+
+def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
+    try:
+        return tool.input_model.model_validate(dict(arguments))
+    except ValidationError as error:
+        found = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"[:300] for each in error.errors()]
+        raise UsageError(
+            f"the arguments of {tool.name} are wrong: {'; '.join(found[:10])}",
+            hint=_hint(tool, error),
+            details={"issues": found[:50]},
+        ) from None
+
+
+def _hint(tool: ServerTool, error: ValidationError) -> str:
+    """Return the argument that was probably meant, else all there are."""
+    unknown = [str(each["loc"][-1]) for each in error.errors() if each["type"] == "extra_forbidden"]
+    near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
+    if near:
+        return "; ".join(f"in place of `{each[:100]}` did you mean `{found}`?" for each, found in near[:5])
+    return f"it takes: {listing(tool.input_model.model_fields, 40) or 'no arguments'}"

@@ -1,1 +1,170 @@
 """Floor 1: the project on disk: `ktx.yaml`, secrets, paths, git store, workspace, state database, leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.project.answer_cache import LOOK, CachedAnswer, EnrichmentStore, StateEnrichmentStore
+    from ktx_cli.project.config.base import REQUIRED, Block, Setting, checked, setting, settings_of, wrong
+    from ktx_cli.project.config.blocks import (
+        ConnectionContext,
+        Embeddings,
+        HistoryFilters,
+        Privacy,
+        QueryHistory,
+        RateLimit,
+        Relationships,
+        Retry,
+        Scan,
+        Views,
+    )
+    from ktx_cli.project.config.checks import errors_of, literal_secrets, values_of
+    from ktx_cli.project.config.connections import (
+        RESERVED_IDS,
+        SCHEMES,
+        Connection,
+        Database,
+        Source,
+        driver_of,
+        example_connection,
+        wrong_scheme,
+    )
+    from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of, parse_connection
+    from ktx_cli.project.config.file import (
+        WITHOUT_EFFECT,
+        LoadedConfig,
+        change_config,
+        check_connection,
+        config_lock,
+        load_config,
+    )
+    from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named, placed
+    from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS, PromptCaching
+    from ktx_cli.project.config.model import KtxConfig, connection_of, known_connection
+    from ktx_cli.project.config.reference import json_schema
+    from ktx_cli.project.config.settings import (
+        get_value,
+        parse_cli_value,
+        resolve_options,
+        secret_file_warnings,
+        shown_config,
+    )
+    from ktx_cli.project.config.sources import DocumentsSource, LookerSource, MetabaseMappings, MetabaseSource
+    from ktx_cli.project.edit import apply
+    from ktx_cli.project.files import can_write_in, read_bytes, remove_dead_leftovers_of, storage_error, write_atomic
+    from ktx_cli.project.git import Git, GitResult, condensed, find_git
+    from ktx_cli.project.layout import (
+        CONFIG_NAME,
+        DATABASE_SOURCE,
+        EVALS_NAME,
+        OWN_NAMES,
+        PROMPTS_NAME,
+        RAW_NAME,
+        SCHEMA_NAME,
+        SEMANTIC_NAME,
+        WIKI_NAME,
+        EmptyTree,
+        Layout,
+        Tree,
+        WorkingTree,
+        file_name_warnings,
+        find_project,
+        folder_for_setup,
+        names_in,
+        require_meant,
+        require_project,
+    )
+    from ktx_cli.project.lock import Lease, current_holder, hold_lease, host_identity, process_start
+    from ktx_cli.project.merge import Conflict, TextMerge, merge_file
+    from ktx_cli.project.programs import came_along, find_program
+    from ktx_cli.project.repository.commit_plan import merge_lines
+    from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
+    from ktx_cli.project.repository.discovery import discover_layout
+    from ktx_cli.project.repository.history import History, LastChange
+    from ktx_cli.project.repository.index import has_leftovers, index_path
+    from ktx_cli.project.repository.model import CommitResult, Held, HeldReason
+    from ktx_cli.project.repository.store import Repository, untracking
+    from ktx_cli.project.repository.trees import TreeView
+    from ktx_cli.project.secrets import (
+        KINDS,
+        MASK,
+        SecretRef,
+        has_password,
+        is_reference,
+        is_variable,
+        mask,
+        redact,
+        redact_url,
+        remember,
+        resolve,
+        resolve_plain,
+        secret_path,
+        variable_named,
+    )
+    from ktx_cli.project.state import (
+        Warn,
+        check_private_folder,
+        is_damage,
+        is_hidden,
+        open_for_writing,
+        open_to_others,
+        prepare_private_folder,
+        read_state,
+        transaction,
+        translated,
+        unheard,
+    )
+    from ktx_cli.project.workspace import Workspace, checked_path
+    from ktx_cli.project.yaml_splice import Edit, lookup
+
+_HOMES = {
+    "answer_cache": "CachedAnswer EnrichmentStore LOOK StateEnrichmentStore",
+    "config.base": "Block REQUIRED Setting checked setting settings_of wrong",
+    "config.blocks": (
+        "ConnectionContext Embeddings HistoryFilters Privacy QueryHistory RateLimit Relationships Retry Scan Views"
+    ),
+    "config.checks": "errors_of literal_secrets values_of",
+    "config.connections": "Connection Database RESERVED_IDS SCHEMES Source driver_of example_connection wrong_scheme",
+    "config.drivers": "DATABASE_DRIVERS DRIVERS SOURCE_DRIVERS model_of parse_connection",
+    "config.file": "LoadedConfig WITHOUT_EFFECT change_config check_connection config_lock load_config",
+    "config.issues": "Issue Keys is_literal_secret key_text named placed",
+    "config.llm": "PromptCaching ROLES SUPPORTED_BACKENDS",
+    "config.model": "KtxConfig connection_of known_connection",
+    "config.reference": "json_schema",
+    "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
+    "config.sources": "DocumentsSource LookerSource MetabaseMappings MetabaseSource",
+    "edit": "apply",
+    "files": "can_write_in read_bytes remove_dead_leftovers_of storage_error write_atomic",
+    "git": "Git GitResult condensed find_git",
+    "layout": (
+        "CONFIG_NAME DATABASE_SOURCE EVALS_NAME EmptyTree Layout OWN_NAMES PROMPTS_NAME RAW_NAME SCHEMA_NAME "
+        "SEMANTIC_NAME Tree WIKI_NAME WorkingTree file_name_warnings find_project folder_for_setup names_in "
+        "require_meant require_project"
+    ),
+    "lock": "Lease current_holder hold_lease host_identity process_start",
+    "merge": "Conflict TextMerge merge_file",
+    "programs": "came_along find_program",
+    "repository.commit_plan": "merge_lines",
+    "repository.commits": "EDITED_AFTER_KILL EDITED_MEANWHILE held_hint",
+    "repository.discovery": "discover_layout",
+    "repository.history": "History LastChange",
+    "repository.index": "has_leftovers index_path",
+    "repository.model": "CommitResult Held HeldReason",
+    "repository.store": "Repository untracking",
+    "repository.trees": "TreeView",
+    "secrets": (
+        "KINDS MASK SecretRef has_password is_reference is_variable mask redact redact_url remember resolve "
+        "resolve_plain secret_path variable_named"
+    ),
+    "state": (
+        "Warn check_private_folder is_damage is_hidden open_for_writing open_to_others prepare_private_folder "
+        "read_state transaction translated unheard"
+    ),
+    "workspace": "Workspace checked_path",
+    "yaml_splice": "Edit lookup",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -10,10 +10,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from ktx_cli.core import yaml
-from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.edit_data import CannotEdit, Edit, Path, change, diff, lookup, placed, same_data, shown
-from ktx_cli.project.edit_text import Document
+from ktx_cli.core import ConfigError, yaml
+from ktx_cli.project.yaml_splice import CannotEdit, Document, Edit, Path, change, diff, lookup, placed, same_data, shown
 
 __all__ = ["Edit", "Path", "append_value", "apply", "delete_value", "diff", "same_data", "set_value"]
 

@@ -12,8 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core.errors import StorageError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import StorageError, shell_words
 
 FULL_BYTES: Final = 65536
 

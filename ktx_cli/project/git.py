@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from ktx_cli.core.errors import BusyError, GitError, GitMissingError, KtxError
-from ktx_cli.core.text import one_line, shell_words
+from ktx_cli.core import BusyError, GitError, GitMissingError, KtxError, one_line, shell_words
 from ktx_cli.project.files import is_full, storage_error
 from ktx_cli.project.programs import find_program
 
@@ -74,7 +73,7 @@ class GitBinary:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitResult:
     """What a git process said: exit code (negative: the signal that ended it), stdout, stderr."""
 
     code: int
@@ -152,7 +151,7 @@ class Git:
         stdin: bytes = b"",
         ok: Collection[int] = (0,),
         variables: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> GitResult:
         """Run a command that changes nothing; an exit code not in `ok` raises as `failure` says."""
         return self._run(arguments, stdin, ok, self.environment() | dict(variables or {}), session=False)
 
@@ -163,7 +162,7 @@ class Git:
         ok: Collection[int] = (0,),
         index: Path | None = None,
         variables: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> GitResult:
         """Run a command that changes something, in a session of its own: signals to our group do not reach it.
 
         `index` is used in place of the repository's own. An interrupted call waits for its child before it raises.
@@ -210,7 +209,7 @@ class Git:
         environment: Mapping[str, str],
         *,
         session: bool,
-    ) -> Answer:
+    ) -> GitResult:
         question = stdin if isinstance(stdin, bytes) else None
         try:
             process = subprocess.Popen(
@@ -238,7 +237,7 @@ class Git:
             refusal = failure(str(arguments[0]), process.returncode, err, self.folder)
             refusal.details["pid"] = process.pid
             raise refusal
-        return Answer(process.returncode, out, err)
+        return GitResult(process.returncode, out, err)
 
 
 def condensed(stderr: bytes) -> str:

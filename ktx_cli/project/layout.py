@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Protocol
+
+from ktx_cli.core import (
+    NoProjectError,
+    ResultWarning,
+    StorageError,
+    UsageError,
+    escaped,
+    listing,
+    one_line,
+    shell_words,
+)
+from ktx_cli.project.files import read_bytes, require_regular, storage_error
 
 CONFIG_NAME = "ktx.yaml"
 PRIVATE_NAME = ".ktx"
@@ -183,3 +201,259 @@ class Layout:
     def raw_path(connection: str, source: str, name: str = "") -> str:
         """`raw-sources/<connection>/<source>/<name>`."""
         return f"{RAW_NAME}/{connection}/{source}/{name}".rstrip("/")
+
+
+def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Return the absolute folder of the project, or None where neither flag, variable nor parent names one.
+
+    Raises `NoProjectError` when the flag or the variable names a folder without `ktx.yaml`, or the nearest `ktx.yaml`
+    is a link to a file that is not there; `UsageError` when flag or variable is blank.
+    """
+    named = named_folder(flag, environ, cwd)
+    if named is not None:
+        folder, origin = named
+        if not _has_config(folder):
+            if folder.is_file():
+                raise NoProjectError(
+                    f"{origin} names {folder}, which is a file",
+                    hint=shell_words("ktx", "status", "--project-dir", folder.parent),
+                    details={"project_dir": str(folder)},
+                )
+            raise NoProjectError(
+                f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
+                hint=f"{shell_words('ktx', 'setup', '--project-dir', folder)}",
+                details={"project_dir": str(folder)},
+            )
+        return folder
+    return next((folder for folder in (cwd, *cwd.parents) if _has_config(folder)), None)
+
+
+def _has_config(folder: Path) -> bool:
+    """Say whether `ktx.yaml` is there; `NoProjectError` where it is a link that leads nowhere."""
+    path = folder / CONFIG_NAME
+    if path.is_file():
+        return True
+    if path.is_symlink() and not path.exists():
+        target = path.readlink()
+        raise NoProjectError(
+            f"{path} is a link to {target}, and that file is not there",
+            hint=f"put the file back, or remove the link: {shell_words('rm', path)}",
+            details={"project_dir": str(folder), "target": str(target)},
+        )
+    if os.path.lexists(path):
+        _require_file(path)
+    return False
+
+
+def _require_file(path: Path) -> None:
+    """Raise `StorageError` for what is no regular file, or cannot be looked at."""
+    try:
+        require_regular(path, path.stat().st_mode)
+    except OSError as error:
+        raise storage_error(path, error, "look at") from error
+
+
+def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the project's folder; `NoProjectError` where there is none."""
+    folder = find_project(flag, environ, cwd)
+    if folder is None:
+        raise NoProjectError(
+            f"no {CONFIG_NAME} in {cwd} or a folder above it",
+            hint="`ktx setup` creates a project here; --project-dir DIR names one elsewhere",
+        )
+    return folder
+
+
+def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the folder `ktx setup` works in: the named one, else the project around `cwd`, else `cwd` itself.
+
+    Raises `NoProjectError` where its `ktx.yaml` is a link to a file that is not there, `UsageError` for a blank name.
+    """
+    named = named_folder(flag, environ, cwd)
+    if named is not None:
+        _has_config(named[0])
+        return named[0]
+    return find_project(None, {}, cwd) or cwd
+
+
+def require_meant(folder: Path, flag: str | None, environ: Mapping[str, str], cwd: Path) -> None:
+    """Raise `UsageError` where the home folder would become a project and nobody said so."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises where there is none
+    if named_folder(flag, environ, cwd) is None and folder.resolve() == home and not (folder / CONFIG_NAME).exists():
+        raise UsageError(
+            f"{folder} is your home folder, and all of it would be the project",
+            hint="ktx setup --project-dir ktx-project, or --project-dir . if that is meant",
+        )
+
+
+def named_folder(flag: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Path, str] | None:
+    """Return the folder that the flag or the variable names, and which of the two it was."""
+    for value, origin in ((flag, "--project-dir"), (environ.get("KTX_PROJECT_DIR"), "KTX_PROJECT_DIR")):
+        if value is None:
+            continue
+        if not value.strip():
+            raise UsageError(f"{origin} is blank", hint=f"give {origin} a folder, or leave it out")
+        return Path(cwd, Path(value).expanduser()).resolve(), origin
+    return None
+
+
+class Tree(Protocol):
+    """Files to read. A path is relative, with `/` between its parts."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, None when there is no such file."""
+        ...
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return the paths of all files that begin with `prefix` (`wiki/`; an empty prefix means every file)."""
+        ...
+
+
+class EmptyTree:
+    """No files."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return None."""
+        return None
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return nothing."""
+        return ()
+
+
+def boundary(project: Path) -> Path:
+    """Return the folder that the author of a project may have filled: the repository around it, else the project.
+
+    A home folder that is a repository holds this user's own files, and counts as none.
+    """
+    root, home = project.resolve(), Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises
+    around = (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git") and folder != home)
+    return next(around, root)
+
+
+_NAMED: Final = (WIKI_NAME, SEMANTIC_NAME, RAW_NAME, EVALS_NAME)
+_MOST_NAMED: Final = 5
+
+
+def is_usable(path: str) -> bool:
+    """Say whether a path can be named in a project's files: it is UTF-8, without a backslash or control character."""
+    if "\\" in path:
+        return False
+    return path.isprintable() or not any(unicodedata.category(each) in ("Cc", "Cs") for each in path)
+
+
+def file_name_warnings(root: Path) -> list[ResultWarning]:
+    """Return a warning that names the files of a project whose names cannot be used; none where there are none."""
+    odd = sorted(f"{name}/{path}" for name in _NAMED for path in _odd_below(root / name))
+    if not odd:
+        return []
+    what, them = ("file has a name", "it") if len(odd) == 1 else ("files have names", "them")
+    why = "not UTF-8, or a backslash or control character"
+    message = f"{len(odd):,} {what} that ktx cannot index or commit ({why}): {listing(odd, _MOST_NAMED)}"
+    return [ResultWarning("file_names", message, hint=f"rename {them}", paths=odd)]
+
+
+def _odd_below(folder: Path) -> Iterator[str]:
+    """Yield the files and folders below a folder whose own names cannot be used, escaped."""
+    for place, folders, names in os.walk(folder):
+        inner = Path(place).relative_to(folder)
+        yield from (_shown((inner / each).as_posix()) for each in (*folders, *names) if not is_usable(each))
+        folders[:] = [each for each in folders if is_usable(each)]
+
+
+def _shown(path: str) -> str:
+    return one_line(escaped(path))
+
+
+class WorkingTree:
+    """The files of a project as they are on disk now.
+
+    Raises `StorageError` for what cannot be read, and for a link that leads out of the project and of the repository
+    around it: whoever wrote the repository could have what lies elsewhere on this machine shown to agents.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, None when there is no such file."""
+        place = self._root / path
+        found = read_bytes(place)
+        if found is not None and self._leads_out(place):
+            raise StorageError(
+                f"{place} is a link that leads out of the project",
+                hint=f"remove the link: {shell_words('rm', place)}",
+                details={"path": str(place)},
+            )
+        return found
+
+    def _leads_out(self, place: Path) -> bool:
+        real = os.path.realpath(place)
+        return not real.startswith(self._within)
+
+    @functools.cached_property
+    def _within(self) -> str:
+        """The folder that everything has to lie in, with a slash at its end."""
+        return f"{boundary(self._root)}{os.sep}".replace(2 * os.sep, os.sep)
+
+    def paths(self, prefix: str) -> list[str]:
+        """Return the paths of all files that begin with `prefix`, sorted as paths are, folder by folder.
+
+        A folder that is called like a file (`orders.yaml`) is among them: reading it says what is wrong. Raises
+        `StorageError` where a folder cannot be listed: what is in it may not be taken for absent.
+        """
+        folder = self._root / prefix.rpartition("/")[0]
+        found = sorted(path for path in _listed(folder) if path.suffix or path.is_file() or _leads_nowhere(path))
+        paths = (path.relative_to(self._root).as_posix() for path in found)
+        return [path for path in paths if path.startswith(prefix)]
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of everything directly in a folder, sorted; nothing where there is no such folder.
+
+        Raises `StorageError` where it cannot be listed.
+        """
+        place = self._root / folder
+        try:
+            with os.scandir(place) as entries:
+                return sorted(entry.name for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise storage_error(place, error, "read") from error
+
+
+def names_in(tree: Tree, folder: str) -> list[str]:
+    """Return the names of everything directly in a folder of a tree, sorted; on disk nothing below it is listed."""
+    if isinstance(tree, WorkingTree):
+        return tree.names(folder)
+    return sorted({path.removeprefix(f"{folder}/").split("/", 1)[0] for path in tree.paths(f"{folder}/")})
+
+
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return everything in a folder and below; nothing where there is no such folder. Links are not followed."""
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            return []
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.lexists(folder):
+            return []
+        raise StorageError(
+            f"{folder} is a link to a folder that is not there",
+            hint=f"correct or remove it: {shell_words('ls', '-l', folder)}",
+            details={"path": str(folder)},
+        ) from None
+    except OSError as error:
+        raise storage_error(folder, error, "read") from error
+    found: list[Path] = []
+    for here, folders, names in os.walk(folder, onerror=_not_listed):
+        found += (Path(here) / name for name in (*folders, *names))
+    return found
+
+
+def _not_listed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # it went while it was looked at
+        raise storage_error(Path(error.filename), error, "read") from error

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.project.tree import boundary
+from ktx_cli.project.layout import boundary
 
 _PROJECTS: Final[collections.deque[Path]] = collections.deque(maxlen=64)
 """The projects this process looked for a program from last; what lies in any of them is passed over for all."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
-from ktx_cli.core.errors import ResultWarning, SecretError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import ResultWarning, SecretError, shell_words
 
 KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000

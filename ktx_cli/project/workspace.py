@@ -8,10 +8,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.project.layout import SEMANTIC_NAME
+from ktx_cli.core import ConfigError, UsageError
+from ktx_cli.project.layout import SEMANTIC_NAME, Tree, is_usable
 from ktx_cli.project.merge import Conflict, TextMerge, merge_file
-from ktx_cli.project.tree import Tree, is_usable
 
 _DEFINITIONS: Final = f"{SEMANTIC_NAME}/"
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 _LOADED: Final = (
     "ktx_cli.cli.app",
     "ktx_cli.jobs.ingest.run",
-    "ktx_cli.jobs.ingest.units.phase",
+    "ktx_cli.engine.agents",
     "ktx_cli.llm.backends.anthropic_api.backend",
     "anthropic._client",
     "sqlglot.optimizer",

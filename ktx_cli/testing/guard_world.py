@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ktx_cli.connectors.port import ConnectionSpec, Connector
-from ktx_cli.connectors.registry import connect
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses import ConnectionSpec, Connector, connect
 
 _NUMBERS = itertools.count(1)
 

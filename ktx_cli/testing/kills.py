@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from ktx_cli.core import yaml
-from ktx_cli.project.repository.discovery import discover_layout
-from ktx_cli.project.repository.lock import has_leftovers
+from ktx_cli.project import discover_layout, has_leftovers
 from ktx_cli.testing.forks import Started, Starter, start_installed
 
 BEFORE, DURING, AFTER, TOO_LATE = "before", "during", "after", "finished"

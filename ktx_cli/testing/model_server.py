@@ -13,17 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from ktx_cli.testing.model_script import (
-    Cut,
-    Failure,
-    InOrder,
-    ModelRequest,
-    Reply,
-    Script,
-    Turn,
-    render,
-    stream_events,
-)
+from ktx_cli.testing.model_script import Cut, Failure, InOrder, ModelRequest, Reply, Script, Turn, render, stream_events
 
 FOREVER_SECONDS = 60.0
 """How long an answer is held back when its client never goes away."""

@@ -8,10 +8,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ktx_cli.llm.events import UsageReported
-from ktx_cli.llm.routing import PROBE_PROMPT
-from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError
-from ktx_cli.llm.types import LoopResult, ObjectResult, Step, TextResult
+from ktx_cli.llm import (
+    MAX_RESULT,
+    PROBE_PROMPT,
+    LoopResult,
+    ObjectResult,
+    RuntimeTool,
+    Step,
+    TextResult,
+    ToolError,
+    UsageReported,
+)
 from ktx_cli.testing.runtime_contract import Stage
 
 FLOOD = MAX_RESULT + 50_000

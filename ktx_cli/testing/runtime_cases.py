@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ktx_cli.llm.backend import OBJECT_ATTEMPTS
-from ktx_cli.llm.tools import MAX_RESULT
-from ktx_cli.llm.types import Usage
+from ktx_cli.llm import MAX_RESULT, OBJECT_ATTEMPTS, Usage
 from ktx_cli.testing import runtime_calls as run
 from ktx_cli.testing.model_script import (
     FORBIDDEN,

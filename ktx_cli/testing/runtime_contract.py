@@ -22,15 +22,23 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from ktx_cli.core.events import Event
-from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.executor import RunHandle
-from ktx_cli.llm.own_loop import REPAIR_PROMPT
-from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.llm.runtime import Abort
-from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import CallFacts, LoopResult, ObjectResult, Step, TextResult, Usage
-from ktx_cli.llm.usage import UsageFact, UsageSink
+from ktx_cli.core import Event
+from ktx_cli.llm import (
+    REPAIR_PROMPT,
+    Abort,
+    CallFacts,
+    LlmError,
+    LoopResult,
+    ObjectResult,
+    RoutedRuntime,
+    RunHandle,
+    RuntimeTool,
+    Step,
+    TextResult,
+    Usage,
+    UsageFact,
+    UsageSink,
+)
 from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_TOOL, InOrder, ModelRequest, Reply, says
 from ktx_cli.testing.model_server import ModelServer
 

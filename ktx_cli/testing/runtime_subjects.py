@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.llm.backends.claude.binary import find_claude
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.llm.usage import ORIGINS, UsageSink
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.llm import ORIGINS, RoutedRuntime, UsageSink, create_runtime, find_claude
+from ktx_cli.project import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_contract import Family, Subject

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ktx_cli.testing.forks import Fork, Forks
 
+
 WAIT: Final = 20.0
 """Seconds within which what is waited for must come."""
 

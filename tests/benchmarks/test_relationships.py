@@ -15,8 +15,8 @@ from benchmarks.relationship_fixtures import discovering
 from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import Truth, read_truth
-from ktx_cli.connectors.port import ConnectionSpec, Scope, TableRef
-from ktx_cli.connectors.registry import connect
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
+from ktx_cli.warehouses.registry import connect
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
 
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
     found = SimpleNamespace(edges=edges, primary_keys={one: ("id",), other: ()}, queries=3)
-    monkeypatch.setattr(
-        "ktx_cli.context.scan.relationships.discover.discover_database", lambda connector, schema, config: found
-    )
+    monkeypatch.setattr("ktx_cli.scan.relationships.search.discover_database", lambda connector, schema, config: found)
     answer = discovering.discover(fixture[0], hide=True)
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
     assert {str(link) for link in answer.review} == {"one(b) -> other(id)"}

@@ -12,8 +12,8 @@ from benchmarks.relationship_fixtures.rewriting import open_read_only, shapes
 from benchmarks.relationship_fixtures.truth import Reference, Truth, read_truth
 from benchmarks.relationship_fixtures.variants import scramble, with_keys, wrong_keys
 from benchmarks.relationship_fixtures.writing import quoted
-from ktx_cli.connectors.port import ConnectionSpec, DatabaseSchema, Scope
-from ktx_cli.connectors.registry import connect
+from ktx_cli.warehouses.port import ConnectionSpec, DatabaseSchema, Scope
+from ktx_cli.warehouses.registry import connect
 
 SEED = 4
 

@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors import registry
-from ktx_cli.jobs.agents.manifest import digest
-from ktx_cli.jobs.serving.settings import ServedFolder, ServerSettings
-from ktx_cli.jobs.serving.state import state_of_this_process, write_server_state
+from ktx_cli.jobs.clients.manifest import digest
+from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state
 from ktx_cli.llm.errors import AUTH_HINT
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import NO_SUCH_MODEL, UNAUTHORIZED, says
 from ktx_cli.testing.servers import PostgresServer, free_port
+from ktx_cli.warehouses import registry
 
 Run = Callable[..., Any]
 

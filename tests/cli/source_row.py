@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ktx_cli.testing.servers import RecordingPostgresServer
-from tests.context.sources.git_server import GitServer, Repository, serve
-from tests.context.sources.web_site import Asked, Reply, WebSite
+from tests.sources.git_server import GitServer, Repository, serve
+from tests.sources.web_site import Asked, Reply, WebSite
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from ktx_cli.core.text import file_stem
 from tests.cli.source_row import GitRow, LocalRow, Row, WebRow, World
-from tests.context.sources.looker import scripted as looker
-from tests.context.sources.metabase import scripted as metabase
-from tests.context.sources.scripted_confluence import FakeConfluence
-from tests.context.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
-from tests.context.sources.web_site import Reply
+from tests.sources.looker import scripted as looker
+from tests.sources.metabase import scripted as metabase
+from tests.sources.scripted_confluence import FakeConfluence
+from tests.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
+from tests.sources.web_site import Reply
 
 LONG = "Orders count when they are paid. " * 310
 """So long that each file of a folder is a unit of its own."""

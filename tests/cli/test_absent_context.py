@@ -140,8 +140,9 @@ def test_a_staged_deletion_is_held_as_staged(ktx: Run, project: Path, git: Git) 
 
 
 def test_the_unchanged_path_parses_nothing(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.context.scan import catalog, shards
-    from ktx_cli.project.repository import absence
+    from ktx_cli.project.repository import history as absence
+    from ktx_cli.scan import shards
+    from ktx_cli.semantic import manifest as catalog
 
     ktx("ingest")
 

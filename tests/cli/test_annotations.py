@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.cli.annotations import annotation
+from ktx_cli.cli.unattended import annotation
 
 
 @pytest.mark.parametrize(

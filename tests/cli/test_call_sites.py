@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import ktx_cli
-from ktx_cli.llm.runtime import LlmRuntime
+from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git

@@ -377,7 +377,7 @@ def test_a_confirmation_is_refused_without_a_terminal(ktx: Run, project: Path) -
 
 
 def test_an_unexpected_error_keeps_the_contract(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ktx_cli.jobs.readiness.status as module
+    import ktx_cli.jobs.health.status as module
 
     def explode(*args: object) -> None:
         raise RuntimeError("canary-in-the-message")

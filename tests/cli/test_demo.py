@@ -9,8 +9,7 @@ from typing import Any
 
 import duckdb
 
-from ktx_cli.jobs.demo.answering import answered
-from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
+from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
 from tests.cli.conftest import KTX
 from tests.cli.envelope import check_envelope
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ktx_cli.cli import checking
-from ktx_cli.jobs.readiness import doctor
-from ktx_cli.jobs.readiness.model import Concern, Finding, Level
-from ktx_cli.jobs.readiness.registry import CHECKS
+from ktx_cli.cli import findings as checking
+from ktx_cli.jobs.health import doctor
+from ktx_cli.jobs.health.doctor import CHECKS
+from ktx_cli.jobs.health.model import Concern, Finding, Level
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.fake_claude import FakeClaude
@@ -261,7 +261,7 @@ def test_what_cannot_be_mended_says_why(
     ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch, found: Callable[..., None]
 ) -> None:
     from ktx_cli.core.errors import BusyError
-    from ktx_cli.jobs.readiness.checks import search
+    from ktx_cli.jobs.health import project_checks as search
 
     def busy(*args: Any, **given: Any) -> None:
         raise BusyError("`ktx ingest` is at work", hint="later")

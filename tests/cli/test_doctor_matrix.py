@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ktx_cli.jobs.readiness import doctor
-from ktx_cli.jobs.readiness.advice import is_command
+from ktx_cli.jobs.health import doctor
+from ktx_cli.jobs.health.model import is_command
 from ktx_cli.llm.errors import AUTH_HINT
 from tests.cli.doctor_situations import SITUATIONS, Situation, World
 

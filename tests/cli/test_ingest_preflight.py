@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.clock import now
-from ktx_cli.jobs.models import probing
+from ktx_cli.llm import probe as probing
 from ktx_cli.llm.routing import PROBE_PROMPT
 from ktx_cli.testing.model_script import UNAUTHORIZED, Reply
 from ktx_cli.testing.model_server import ModelServer

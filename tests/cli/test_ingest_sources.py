@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.sources.http_errors import RetryPolicy
-from ktx_cli.context.sources.manifest import FileState, parse_manifest
-from ktx_cli.context.sources.registry import DRIVERS, QUERY_HISTORY
+from ktx_cli.sources.http import RetryPolicy
+from ktx_cli.sources.manifest import FileState, parse_manifest
+from ktx_cli.sources.port import DRIVERS, QUERY_HISTORY
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.source_row import Row, World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
 from tests.cli.source_worker import Worker
-from tests.context.sources.looker.scripted import SECRET
-from tests.context.sources.metabase.scripted import KEY
-from tests.context.sources.web_site import Asked, Reply, WebSite, serve_site
+from tests.sources.looker.scripted import SECRET
+from tests.sources.metabase.scripted import KEY
+from tests.sources.web_site import Asked, Reply, WebSite, serve_site
 
 Run = Callable[..., Any]
 KTX = Path(sys.executable).with_name("ktx")

@@ -16,7 +16,7 @@ from tests.cli.agents import KTX, Agents, git
 
 Run = Callable[..., Any]
 SMALL = 40
-NEVER_LOADED = ("anthropic", "claude_agent_sdk", "ktx_cli.jobs.ingest.units.phase", "ktx_cli.context.tools.toolset")
+NEVER_LOADED = ("anthropic", "claude_agent_sdk", "ktx_cli.engine.agents", "ktx_cli.agent_tools.toolset")
 
 
 @pytest.fixture

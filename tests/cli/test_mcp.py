@@ -15,10 +15,16 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.serving.settings import ServedFolder, ServerSettings
-from ktx_cli.jobs.serving.state import ServerState, read_server_state, state_of_this_process, write_server_state
+from ktx_cli.jobs.serve.state import (
+    ServedFolder,
+    ServerSettings,
+    ServerState,
+    read_server_state,
+    state_of_this_process,
+    write_server_state,
+)
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import process_start
+from ktx_cli.project.lock import process_start
 from tests.cli.conftest import KTX, Run
 from tests.mcp.wire import Wire, ktx, made, started
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.questions import QUESTIONS
+from ktx_cli.jobs.demo.demo import QUESTIONS
 from ktx_cli.llm.backends.claude.binary import bundled_binary
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.testing.claude_session import offline_session

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.memory.capture import CaptureOptions, capture
-from ktx_cli.jobs.memory.queue import enqueue, listed, status_of
-from ktx_cli.jobs.memory.records import Status
-from ktx_cli.jobs.memory.request import CaptureRequest
+from ktx_cli.jobs.capture.capture import CaptureOptions, capture
+from ktx_cli.jobs.capture.queue import enqueue, listed, status_of
+from ktx_cli.jobs.capture.records import CaptureRequest, Status
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.forks import Forks, Started
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says

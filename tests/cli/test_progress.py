@@ -13,9 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.progress import drawing
-from ktx_cli.cli.progress_live import LiveDrawing
-from ktx_cli.cli.progress_view import RunView
+from ktx_cli.cli.progress import LiveDrawing, RunView, drawing
 from ktx_cli.cli.settings import ProgressMode, Settings
 from ktx_cli.core import events
 from ktx_cli.core.events import (

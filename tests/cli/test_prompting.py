@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.prompting import TerminalPrompter
+from ktx_cli.cli.prompts import TerminalPrompter
 
 QUESTION = "Address with user and password (typed unseen, or env:NAME, file:PATH; empty: as before)"
 

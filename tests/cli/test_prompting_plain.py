@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from ktx_cli.cli.prompting_plain import PlainPrompter
-from ktx_cli.jobs.setup.wizard.asking import BackAsked, Choice
+from ktx_cli.cli.prompts import PlainPrompter
+from ktx_cli.jobs.setup.wizard.prompter import BackAsked, Choice
 
 CHOICES = [Choice("a", "One"), Choice("b", "Another")]
 

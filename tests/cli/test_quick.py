@@ -8,7 +8,7 @@ import pytest
 import typer.main
 
 from ktx_cli.cli.app import app
-from ktx_cli.cli.quick import command_line, of_one
+from ktx_cli.cli.main import command_line, of_one
 
 WHOLE: Any = typer.main.get_command(app)
 

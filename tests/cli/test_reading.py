@@ -198,7 +198,7 @@ def test_a_newer_state_database_is_not_read_and_not_touched(ktx: Run, project: P
 
 def test_status_reads_every_manifest_once(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ktx("ingest")
-    from ktx_cli.jobs.readiness import model
+    from ktx_cli.jobs.health import model
 
     read: list[str] = []
     load = model.load_manifest

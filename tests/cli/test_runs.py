@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.runs.pruning import MOST_RUNS, prune_runs
 from ktx_cli.project.layout import Layout
+from ktx_cli.runs.records import RUNS_KEPT, prune_runs
 from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
@@ -340,7 +340,7 @@ def test_old_runs_go_and_reports_stay(tmp_path: Path) -> None:
     prune_runs(layout, keep=ids[0])
     left = sorted(path.name for path in layout.runs.iterdir() if path.is_dir())
     assert left == [ids[0], *ids[20:], "mine"]
-    assert len(left) < MOST_RUNS
+    assert len(left) < RUNS_KEPT
     assert len(list(layout.runs.glob("*.json"))) == 60
 
 
@@ -349,7 +349,7 @@ def test_a_disk_that_takes_no_events_does_not_stop_the_run(
 ) -> None:
     (project / ".ktx").mkdir(exist_ok=True)
     (project / ".ktx/runs").mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.setattr("ktx_cli.jobs.runs.recording.LineFile.write", _full)
+    monkeypatch.setattr("ktx_cli.runs.events.LineFile.write", _full)
     answer = ktx("scan", "--json")
     assert answer.code == 0
     assert [each["code"] for each in answer.envelope["warnings"]] == ["events_not_written"]

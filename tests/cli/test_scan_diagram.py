@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.commands.scan_diagram import Format
-from ktx_cli.jobs.diagrams import WRITERS
+from ktx_cli.cli.commands.scan import Format
+from ktx_cli.jobs.review.diagram import WRITERS
 
 Run = Callable[..., Any]
 

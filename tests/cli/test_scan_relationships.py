@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.commands.scan_relationships import Status
-from ktx_cli.context.scan.review import Standing
+from ktx_cli.cli.commands.scan import Status
+from ktx_cli.scan.review import Standing
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
@@ -320,7 +320,7 @@ def test_a_scan_shows_the_joins_it_found_once_and_how_to_review(ktx: Run, unscan
 def test_a_scan_of_many_joins_shows_the_surest_and_how_to_see_the_others(
     ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ktx_cli.cli.ingesting.MOST_JOINS", 1)
+    monkeypatch.setattr("ktx_cli.cli.reports.MOST_JOINS", 1)
     database = sqlite3.connect(work / "shop.sqlite")
     database.executescript("CREATE TABLE customers (id INTEGER); CREATE TABLE a_region (region_id INTEGER)")
     database.executemany("INSERT INTO customers VALUES (?)", [(n,) for n in range(1, 101)])

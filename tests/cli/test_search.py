@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.commands.search import Kind
-from ktx_cli.connectors.port import TableRef
-from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
-from ktx_cli.context.scan.profiling.store import save_values
-from ktx_cli.context.search.model import KINDS
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.lock import hold_lease
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.scan.profile.store import save_values
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.search.corpus import KINDS
+from ktx_cli.warehouses.port import TableRef
 
 Run = Callable[..., Any]
 

@@ -245,7 +245,7 @@ def test_a_role_that_goes_elsewhere_is_warned_about(ktx: Run, project: Path) -> 
 
 def test_help_names_the_backends_there_are(ktx: Run) -> None:
     from ktx_cli.cli.model_flags import BACKENDS
-    from ktx_cli.project.config import SUPPORTED_BACKENDS
+    from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
     model = ktx("setup", "--help").out.partition("Embeddings:")[0]
@@ -261,7 +261,7 @@ def test_nothing_is_asked_with_json_even_in_a_terminal(ktx: Run, shop: Path, mon
     def asks(*args: Any) -> None:
         raise AssertionError("the wizard began")
 
-    monkeypatch.setattr("ktx_cli.cli.prompting.open_prompter", asks)
+    monkeypatch.setattr("ktx_cli.cli.prompts.open_prompter", asks)
     monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda self: True)
     monkeypatch.delenv("CI", raising=False)
     assert ktx("setup", "--json").code == 0
@@ -299,8 +299,8 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     import ast
     from importlib.resources import files
 
-    from ktx_cli.jobs.setup.words import ASKED
-    from ktx_cli.llm.choosing import CHOOSABLE
+    from ktx_cli.jobs.setup.answers import ASKED
+    from ktx_cli.llm.settings import CHOOSABLE
     from ktx_cli.project.config.drivers import DATABASE_DRIVERS
 
     said = ktx("setup", "--help").out

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 
 Run = Callable[..., Any]
 

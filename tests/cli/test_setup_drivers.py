@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.jobs.setup.fields import key_of
-from ktx_cli.jobs.setup.words import ASKED, BY_ADDRESS, DATABASE_WORDS, SOURCE_WORDS
+from ktx_cli.jobs.setup.answers import ASKED, BY_ADDRESS, DATABASE_WORDS, SOURCE_WORDS
+from ktx_cli.jobs.setup.answers_file import key_of
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS
 from tests.cli.source_row import World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
-from tests.connectors.test_clickhouse import CANARY, ChServer
-from tests.context.sources.looker.scripted import SECRET
-from tests.context.sources.metabase.scripted import KEY
-from tests.context.sources.web_site import serve_site
+from tests.sources.looker.scripted import SECRET
+from tests.sources.metabase.scripted import KEY
+from tests.sources.web_site import serve_site
+from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 Run = Callable[..., Any]
 Fields = dict[str, Any]

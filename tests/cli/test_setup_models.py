@@ -19,7 +19,7 @@ VECTOR = {"data": [{"index": 0, "embedding": [0.1, 0.2, 0.3]}]}
 
 @pytest.fixture
 def vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr("ktx_cli.llm.embeddings.http.wait", lambda seconds: None)
+    monkeypatch.setattr("ktx_cli.llm.embeddings.remote.wait", lambda seconds: None)
     server = Server()
     server.answers = [(200, VECTOR)]
     yield server

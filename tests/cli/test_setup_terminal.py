@@ -72,7 +72,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    with Forks("ktx_cli.jobs.setup.wizard.runner", "ktx_cli.cli.prompting", "questionary") as started:
+    with Forks("ktx_cli.jobs.setup.wizard.wizard", "ktx_cli.cli.prompts", "questionary") as started:
         yield started
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.commands.sl_options import OPTIONS
-from ktx_cli.cli.commands.sl_question import question_of
+from ktx_cli.cli.commands.sl_question import OPTIONS, question_of
 from ktx_cli.core.errors import UsageError
 
 Run = Callable[..., Any]
@@ -258,7 +257,7 @@ COMPARED_ROW = ["2024-01-01", 37.0, 5.0, 32.0, 640.0]
 def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the compiler write statements that count every sum twice."""
     wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
-    monkeypatch.setattr("ktx_cli.context.semantic.asking.Asked.sql", wrong)
+    monkeypatch.setattr("ktx_cli.semantic.answer.Asked.sql", wrong)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +279,7 @@ def test_a_comparison_is_verified_without_being_asked_to(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a sample all the time it may need on a machine that is busy."""
-    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+    monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 60.0)
 
 
 def test_a_wrong_number_does_not_pass_without_being_asked_for(
@@ -300,8 +299,8 @@ def test_a_wrong_number_does_not_pass_without_being_asked_for(
 
 
 def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("ktx_cli.context.semantic.verifying.SHARE", 0.0)
+    monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("ktx_cli.semantic.verification.SHARE", 0.0)
     assert "not verified: its time, 0 ms, was up" in ktx("sl", "query", *COMPARED).err
     (layer / "semantic-layer" / "warehouse" / "sales.yaml").write_text(
         SALES.replace("measures:", "measures:\n  - {name: mean, expr: avg(revenue), per: [customer_id]}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.rows import RowFormat, as_lines
+from ktx_cli.cli.blocks import RowFormat, as_lines
 
 Run = Callable[..., Any]
 

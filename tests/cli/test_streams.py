@@ -138,13 +138,13 @@ def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.Monke
 
     from typer.testing import CliRunner
 
-    from ktx_cli.cli import debugging
+    from ktx_cli.cli import contract as debugging
     from ktx_cli.cli.app import app
 
     def speak(*args: object, **kwargs: object) -> None:
         logging.getLogger("ktx_cli.somewhere").debug("a \x1b[31mword")
 
-    monkeypatch.setattr("ktx_cli.jobs.readiness.status.connection_statuses", lambda context: (speak(), ((), []))[1])
+    monkeypatch.setattr("ktx_cli.jobs.health.status.connection_statuses", lambda context: (speak(), ((), []))[1])
     (tmp_path / "ktx.yaml").write_text("{}\n")
     loud = CliRunner().invoke(app, ["status", "--project-dir", str(tmp_path), "--debug"])
     quiet = CliRunner().invoke(app, ["status", "--project-dir", str(tmp_path)])

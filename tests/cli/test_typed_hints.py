@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.retyping import Place
+from ktx_cli.cli.hints import Place
 
 Run = Callable[..., Any]
 Git = Callable[..., str]

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.jobs.ingest import run
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.lock import hold_lease
 
 Run = Callable[..., Any]
 

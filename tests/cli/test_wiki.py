@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from ktx_cli.cli.commands import wiki
 from ktx_cli.cli.contract import ContractGroup
-from ktx_cli.context.wiki.writing import Revision
 from ktx_cli.core.errors import StorageError
 from ktx_cli.jobs.wiki import write_page
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
+from ktx_cli.wiki.edit import Revision
 
 Run = Callable[..., Any]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.core.numbers import NumberFormat, NumberStyle, column_format, exact_number, plain_number, without_noise
+from ktx_cli.core.values import NumberFormat, NumberStyle, column_format, exact_number, plain_number, without_noise
 
 PERCENT = NumberStyle(1, computed=True, percent=100, significant=2)
 

@@ -16,7 +16,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from ktx_cli.core import yaml
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 from tests.docs.blocks import ROOT, Block, wrong_form
 from tests.docs.sessions import Typed, difference, typed_in
 

@@ -12,7 +12,7 @@ import typer.main
 
 from ktx_cli.cli.app import app
 from ktx_cli.project.config.drivers import DRIVERS, FOREIGN_DRIVERS
-from ktx_cli.project.config.reference import driver_entries, root_entries
+from ktx_cli.project.config.settings import driver_entries, root_entries
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "guides" / "from-typescript.md").read_text()

@@ -17,13 +17,12 @@ from markdown_it import MarkdownIt
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core import errors, events
-from ktx_cli.jobs.linting.registry import RULES
-from ktx_cli.jobs.readiness.registry import CHECKS
-from ktx_cli.mcp.prompts import PROMPTS
-from ktx_cli.mcp.resources import TEMPLATES
+from ktx_cli.jobs.check.lint.registry import RULES
+from ktx_cli.jobs.health.doctor import CHECKS
+from ktx_cli.mcp.prompts import PROMPTS, TEMPLATES
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.project.config.drivers import DRIVERS
-from ktx_cli.project.config.reference import driver_entries, root_entries
+from ktx_cli.project.config.settings import driver_entries, root_entries
 from tests.docs.blocks import ROOT, pages
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.sources.http import HttpAuthError, HttpStatusError
 from ktx_cli.core.errors import SourceError
 from ktx_cli.jobs.connections import SourceCheck, check_source
-from ktx_cli.project.config import load_config
-from tests.context.sources.web_site import Asked, Reply, WebSite, serve_site
+from ktx_cli.project.config.file import load_config
+from ktx_cli.sources.http import HttpAuthError, HttpStatusError
+from tests.sources.web_site import Asked, Reply, WebSite, serve_site
 
 CONFIG = """\
 connections:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.port import ConnectionTest, TableRef
-from ktx_cli.jobs.privileges import NAMED_TABLES, access_gap
-from ktx_cli.project.config import Database
-from ktx_cli.project.config.connections import MysqlConnection, PostgresConnection, SqliteConnection
+from ktx_cli.project.config.connections import Database, MysqlConnection, PostgresConnection, SqliteConnection
+from ktx_cli.warehouses.port import ConnectionTest, TableRef
+from ktx_cli.warehouses.privileges import NAMED_TABLES, access_gap
 
 A, B = TableRef("public", "a"), TableRef("Sales", "b")
 PG = {"driver": "postgres", "url": "env:U"}

@@ -12,18 +12,23 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.context.scan.decisions import Decision
-from ktx_cli.context.scan.review import Standing
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, UsageError
-from ktx_cli.jobs.decided import Choice, DecisionReport
-from ktx_cli.jobs.deciding import DecideRequest, decide
-from ktx_cli.jobs.ingest.depth import Depth
-from ktx_cli.jobs.ingest.run import IngestRequest, ingest
-from ktx_cli.jobs.relationships import edge_names, list_relationships
+from ktx_cli.engine.base import IngestRequest
+from ktx_cli.engine.plan import Depth
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.jobs.review.relationships import (
+    Choice,
+    DecideRequest,
+    DecisionReport,
+    decide,
+    edge_names,
+    list_relationships,
+)
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.lock import hold_lease
 from ktx_cli.project.state import read_state
+from ktx_cli.scan.review import Decision, Standing
 
 Change = Callable[..., None]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors import base
-from ktx_cli.context.scan.profiling.plain import json_value
 from ktx_cli.core.errors import SourceError, UsageError
+from ktx_cli.core.values import json_value
 from ktx_cli.jobs.sql import SqlAnswer, run_sql
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses import base
 
 SHARD = """\
 tables:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.caching import claude_environment, divergence, ignored_fields, mapped_fields, ttl
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.llm.settings import claude_environment, divergence, ignored_fields, mapped_fields, ttl
 from ktx_cli.project.config.llm import PromptCaching
+from ktx_cli.project.config.model import KtxConfig
 
 
 def caching(**fields: Any) -> PromptCaching:

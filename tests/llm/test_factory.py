@@ -11,14 +11,16 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ktx_cli.core.errors import ConfigError, KtxError
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.factory import MAKERS, create_runtime, make_backend
 from ktx_cli.llm.routing import OWN_LOOP, RoutedRuntime
 from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact
-from ktx_cli.project.config import SUPPORTED_BACKENDS, KtxConfig, load_config
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer

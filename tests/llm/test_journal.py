@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import (
+    CallRecord,
+    CallSpec,
+    Conversation,
+    ModelTurn,
+    Outcome,
+    StoredStep,
+    ToolCall,
+    key_of,
+    run_own_loop,
+)
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import StepFinished
-from ktx_cli.llm.journal import StoredStep, key_of
-from ktx_cli.llm.own_loop import Conversation, ModelTurn, ToolCall, run_own_loop
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.types import Cost, StepFinished, Usage
 
 Noted = Callable[..., Any]
 

@@ -11,13 +11,23 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ktx_cli.llm.backend import OBJECT_ATTEMPTS, CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import (
+    MAX_PAUSES,
+    OBJECT_ATTEMPTS,
+    CallRecord,
+    CallSpec,
+    Conversation,
+    ModelTurn,
+    Outcome,
+    ToolCall,
+    TurnEnd,
+    first_object,
+    run_own_loop,
+)
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import StepFinished, ToolFinished, ToolStarted
-from ktx_cli.llm.own_loop import MAX_PAUSES, Conversation, ModelTurn, ToolCall, TurnEnd, first_object, run_own_loop
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.tools import RuntimeTool, ToolError, check_tools
-from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.types import Cost, StepFinished, ToolFinished, ToolStarted, Usage
 
 Noted = Callable[..., Any]
 

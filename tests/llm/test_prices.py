@@ -8,8 +8,8 @@ import subprocess
 import claude_agent_sdk
 import pytest
 
-from ktx_cli.llm.prices import MEASURED_WITH, MILLION, PRICES, cost_of, price_of
 from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.usage import MEASURED_WITH, MILLION, PRICES, cost_of, price_of
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.telemetry import span
+from ktx_cli.llm.executor import span
 from ktx_cli.llm.types import Cost, Usage
-from ktx_cli.project.config import SUPPORTED_BACKENDS
+from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
 
 
 class Span:
@@ -122,8 +122,8 @@ def test_without_a_tracer_provider_nothing_is_recorded(noted: Callable[..., Any]
 def test_a_process_without_opentelemetry_does_not_load_it() -> None:
     program = """
 import sys
-from ktx_cli.llm.backend import CallRecord, CallSpec
-from ktx_cli.llm.telemetry import span
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec
+from ktx_cli.llm.executor import span
 spec = CallSpec("text", "anthropic", "default", "m", "p")
 record = CallRecord(spec, run_id="r", command="", emit=print, usage_sink=print)
 with span(spec, record):

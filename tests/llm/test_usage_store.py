@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.llm.types import Cost, Usage
-from ktx_cli.llm.usage import UsageFact
-from ktx_cli.llm.usage_store import DIMENSIONS, UsageRow, UsageStore, usage_by
+from ktx_cli.llm.usage import DIMENSIONS, UsageFact, UsageRow, UsageStore, usage_by
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import read_state
 

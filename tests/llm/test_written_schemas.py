@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.written_schemas import MAX_DEPTH, changed_inside, check_written
+from ktx_cli.llm.schemas import MAX_DEPTH, changed_inside, check_written
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -15,16 +15,15 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
-from ktx_cli.context.scan.profiling.store import save_values
-from ktx_cli.context.scan.snapshot import manifest_text, table_file
-from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.mcp.paging import LONGEST
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.tool import Options
+from ktx_cli.mcp.tool import LONGEST, Options
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.scan.committed import manifest_text, table_file
+from ktx_cli.scan.profile.store import save_values
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 ORDERS = """\

@@ -15,25 +15,24 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.context.scan.profiling.dictionary import ColumnValues
-from ktx_cli.context.scan.snapshot import manifest_text, table_file
-from ktx_cli.context.search.model import Scope
-from ktx_cli.context.tools.session import ToolSession
-from ktx_cli.context.tools.toolset import tools_for
+from ktx_cli.agent_tools.searcher import contents_of, search
+from ktx_cli.agent_tools.session import ToolSession
+from ktx_cli.agent_tools.toolset import tools_for
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.readiness.facts.index import index_facts, quick_signatures
-from ktx_cli.jobs.search import contents_of, index_project, search
-from ktx_cli.jobs.semantic.asking import ask_layer
-from ktx_cli.jobs.semantic.layers import stray_problems
-from ktx_cli.jobs.semantic.questions import Question
-from ktx_cli.jobs.semantic.validating import validate_layers
+from ktx_cli.jobs.health.index_facts import index_facts, quick_signatures
+from ktx_cli.jobs.index import index_project
+from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.sql import run_sql
 from ktx_cli.llm.tools import check_tools, invoke
-from ktx_cli.project.config import load_config
-from ktx_cli.project.layout import Layout
-from ktx_cli.project.tree import WorkingTree
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.scan.committed import manifest_text, table_file
+from ktx_cli.scan.profile.values import ColumnValues
+from ktx_cli.search.corpus import Scope
+from ktx_cli.semantic.guarded import stray_problems
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from tests.mcp.conftest import Company
 
 CANARY = "CANARY"
@@ -338,7 +337,7 @@ def _loop(company: Company) -> Iterator[tuple[str, str]]:
     lists = {(each.ref.name, each.column): tuple(value for value, _ in each.values) for each in _lists()}
 
     def run(connection: str, sql: str, most: int) -> Any:
-        from ktx_cli.connectors.port import QueryResult
+        from ktx_cli.warehouses.port import QueryResult
 
         told = run_sql(layout, config, sql, environ={}, connection=connection, max_rows=most)
         return QueryResult(told.columns, told.rows)

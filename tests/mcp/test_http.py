@@ -14,14 +14,14 @@ import anyio
 import pytest
 import uvicorn
 
-from ktx_cli.jobs.serving.project import ServedProject
-from ktx_cli.mcp import sessions, tool
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.mcp import access as sessions
+from ktx_cli.mcp import tool
+from ktx_cli.mcp.access import Guard, Load, Sessions
 from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.http import HttpServer, Served
-from ktx_cli.mcp.security import Guard
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.serving import _config
-from ktx_cli.mcp.sessions import Load, Sessions
 from ktx_cli.project.layout import Layout
 from tests.mcp.wire import ACCEPT, VERSION, Wire, made
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.memory.queue import enqueue
-from ktx_cli.jobs.memory.records import Status, save
-from ktx_cli.jobs.memory.request import CaptureRequest
-from ktx_cli.jobs.serving import memories
+from ktx_cli.jobs.capture.queue import enqueue
+from ktx_cli.jobs.capture.records import CaptureRequest, Status, save
+from ktx_cli.jobs.serve import memories
 from ktx_cli.project.layout import Layout
 from tests.mcp.conftest import CONFIG, Company
 

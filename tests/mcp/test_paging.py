@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.mcp.paging import LONGEST, dumped, fitted
-from ktx_cli.mcp.tool import Output, Paged, page_of
+from ktx_cli.mcp.tool import LONGEST, Output, Paged, dumped, fitted, page_of
 
 
 class Items(Paged):

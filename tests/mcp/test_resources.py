@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ktx_cli.mcp.paging import LONGEST
-from ktx_cli.mcp.resources import AT_ONCE
+from ktx_cli.mcp.prompts import AT_ONCE
+from ktx_cli.mcp.tool import LONGEST
 from tests.mcp.conftest import Company
 
 

@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from ktx_cli.core.errors import CancelledError, KtxError
-from ktx_cli.jobs.semantic.questions import Question
-from ktx_cli.jobs.serving.asking import ask_served, run_served
-from ktx_cli.jobs.serving.watching import Stop, Watch
+from ktx_cli.jobs.semantic.answer import Question
+from ktx_cli.jobs.serve.ask import Stop, Watch, ask_served, run_served
 from tests.mcp.conftest import CONFIG, Company
 
 REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
@@ -63,7 +62,7 @@ COMPARED = {
 
 
 def test_a_comparison_is_verified_unless_it_is_not_wanted(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+    monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 60.0)
     verified = company.call("sl_query", COMPARED).data["receipt"]["verified"]
     assert (verified["sampled"], verified["rows"], verified["mismatches"]) == (True, 1, [])
     assert company.call("sl_query", {**COMPARED, "verify": False}).data["receipt"]["verified"] is None
@@ -75,8 +74,8 @@ def test_an_answer_that_does_not_verify_is_refused(
     company: Company, monkeypatch: pytest.MonkeyPatch, privacy: bool
 ) -> None:
     wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
-    monkeypatch.setattr("ktx_cli.context.semantic.asking.Asked.sql", wrong)
-    monkeypatch.setattr("ktx_cli.context.semantic.verifying.LEAST_SECONDS", 60.0)
+    monkeypatch.setattr("ktx_cli.semantic.answer.Asked.sql", wrong)
+    monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 60.0)
     watch = Watch(Stop())
     with pytest.raises(KtxError) as caught:
         ask_served(company.served(), Question(COMPARED), offset=0, privacy=privacy, watch=watch)

@@ -21,7 +21,7 @@ from tests.mcp.conftest import Company
 SERVE = """
 import sys
 from pathlib import Path
-from ktx_cli.jobs.serving.project import ServedProject
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.stdio import serve_stdio
 from ktx_cli.mcp.tool import Options

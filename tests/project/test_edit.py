@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.edit import Edit, append_value, apply, delete_value, diff, same_data, set_value
+from ktx_cli.project.edit import append_value, apply, delete_value, set_value
+from ktx_cli.project.yaml_splice import Edit, diff, same_data
 
 SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 2_000
 EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 60

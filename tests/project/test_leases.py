@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import BusyError
-from ktx_cli.project import leases
+from ktx_cli.project import lock as leases
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.lock import hold_lease
 from ktx_cli.project.state import open_for_writing
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.leases import hold_lease
+from ktx_cli.project.lock import hold_lease
 with hold_lease(Layout(Path(sys.argv[1])), run_id="other", command="ktx ingest"):
     print("held", flush=True)
     time.sleep(60)
@@ -189,7 +189,7 @@ def test_a_run_of_this_process_that_could_not_give_its_lease_back_blocks_nobody(
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ktx_cli.project.leases._release", full)
+        patch.setattr("ktx_cli.project.lock._release", full)
         with pytest.raises(ValueError, match="the block"), hold_lease(layout, run_id="first", command="ktx ingest"):
             raise ValueError("the block")
     with hold_lease(layout, run_id="second", command="ktx ingest") as (lease, _):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
-from ktx_cli.project.edit import same_data
 from ktx_cli.project.merge import Conflict, MergeConflictError, merge_data, merge_file
+from ktx_cli.project.yaml_splice import same_data
 
 EXAMPLES = 3_000 if os.environ.get("KTX_TEST_FULL") else 80
 

@@ -11,8 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.project.files import read_bytes, storage_error
-from ktx_cli.project.layout import Layout
-from ktx_cli.project.resolve import find_project, folder_for_setup
+from ktx_cli.project.layout import Layout, find_project, folder_for_setup
 from ktx_cli.project.state import prepare_private_folder, read_state
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.context.scan.diagram_graphviz import draw_svg
 from ktx_cli.core.errors import GitMissingError, NotReadyError
 from ktx_cli.project.git import find_git
 from ktx_cli.project.programs import find_program
-from ktx_cli.project.repository import Repository
-from ktx_cli.project.repository.planning import merge_file
+from ktx_cli.project.repository.commit_plan import merge_lines
+from ktx_cli.project.repository.store import Repository
+from ktx_cli.scan.diagram import draw_svg
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_merge_runs_no_git_of_the_project_either(
     monkeypatch.chdir(tmp_path / "mine")
     monkeypatch.setenv("PATH", f"{project / 'bin'}{os.pathsep}{system}")
     assert find_git(project_dir=project).path.parent == system
-    assert merge_file(b"a\nb\nc\nd\n", b"a\nb\nc\nD\n", b"A\nb\nc\nd\n") == b"A\nb\nc\nD\n"
+    assert merge_lines(b"a\nb\nc\nd\n", b"a\nb\nc\nD\n", b"A\nb\nc\nd\n") == b"A\nb\nc\nD\n"
     assert not (tmp_path / "ran").exists()
 
 

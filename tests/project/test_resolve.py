@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import NoProjectError, UsageError
-from ktx_cli.project.resolve import find_project, folder_for_setup, require_project
+from ktx_cli.project.layout import find_project, folder_for_setup, require_project
 
 
 @pytest.fixture

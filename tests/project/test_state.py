@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import BusyError, ResultWarning, StorageError
-from ktx_cli.project import state, state_damage
+from ktx_cli.project import state
+from ktx_cli.project import state as state_damage
 from ktx_cli.project.layout import Layout
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import StorageError
-from ktx_cli.project.tree import WorkingTree
+from ktx_cli.project.layout import WorkingTree
 
 
 @pytest.fixture

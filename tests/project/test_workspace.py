@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from ktx_cli.core.errors import ConfigError, UsageError
+from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.merge import Conflict
-from ktx_cli.project.tree import EmptyTree
 from ktx_cli.project.workspace import Workspace, checked_path
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))

@@ -8,15 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ktx_cli.connectors.port import ConnectionSpec, Connector
-from ktx_cli.connectors.registry import connect
-from ktx_cli.context.semantic.asking import ask
-from ktx_cli.context.semantic.errors import SemanticError
-from ktx_cli.context.semantic.loading import load_model
-from ktx_cli.context.semantic.model import CalendarSettings, Model
 from ktx_cli.core.errors import KtxError
 from ktx_cli.project.layout import Layout
+from ktx_cli.semantic.answer import ask
+from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
 from ktx_cli.testing.servers import PostgresServer
+from ktx_cli.warehouses.port import ConnectionSpec, Connector
+from ktx_cli.warehouses.registry import connect
 from tests.semantic_oracle.cases.base import Case, World
 from tests.semantic_oracle.tables import make_file, make_schema, write_sources
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.factory import make_backend
 from ktx_cli.llm.governor import Governor
 from ktx_cli.llm.routing import RoutedRuntime, Shared

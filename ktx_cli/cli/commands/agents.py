@@ -11,13 +11,14 @@ import typer
 from ktx_cli.cli.blocks import Block, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.agents.targets import Scope, Target
+from ktx_cli.core import UsageError
+from ktx_cli.jobs.clients.targets import Scope, Target
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.agents.report import Outcome, Report
-    from ktx_cli.jobs.agents.targets import Where
-    from ktx_cli.project.config import KtxConfig
+    from ktx_cli.jobs.clients.install import Outcome, Report
+    from ktx_cli.jobs.clients.targets import Where
+    from ktx_cli.project import KtxConfig
+
 
 TARGETS = Annotated[list[Target] | None, typer.Option("--target", help="An agent client; repeatable.")]
 SCOPE = Annotated[
@@ -62,10 +63,10 @@ def _register_install(commands: typer.Typer) -> None:
         dry_run: DRY_RUN = False,
     ) -> Result:
         """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
-        from ktx_cli.jobs.agents.entries import Address
-        from ktx_cli.jobs.agents.installing import Wanted, install
-        from ktx_cli.jobs.serving.attributes import server_attributes
-        from ktx_cli.llm.backends.claude.host import secret_names
+        from ktx_cli.jobs.clients.install import Wanted, install
+        from ktx_cli.jobs.clients.manifest import Address
+        from ktx_cli.jobs.serve.state import server_attributes
+        from ktx_cli.llm import secret_names
 
         where, config = _place(session)
         if not target:
@@ -90,7 +91,7 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="agents-list")
     def list_agents(session: Session) -> Result:
         """Show in which clients this project is installed, what was changed there since, and what is stale."""
-        from ktx_cli.jobs.agents.listing import list_clients
+        from ktx_cli.jobs.clients.uninstall import list_clients
 
         where, _ = _place(session)
         states = list_clients(where)
@@ -108,7 +109,7 @@ def _register_uninstall(commands: typer.Typer) -> None:
     @command(commands, "uninstall", schema="agents-uninstall")
     def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
         """Take this project out of agent clients: of those named, else of all; files are what they were before."""
-        from ktx_cli.jobs.agents.uninstalling import uninstall
+        from ktx_cli.jobs.clients.uninstall import uninstall
 
         where, _ = _place(session)
         report = uninstall(where, target or [], scope, dry_run=dry_run)
@@ -116,9 +117,8 @@ def _register_uninstall(commands: typer.Typer) -> None:
 
 
 def _place(session: Session) -> tuple[Where, KtxConfig]:
-    from ktx_cli.jobs.agents.targets import Where
-    from ktx_cli.project.config import load_config
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.jobs.clients.targets import Where
+    from ktx_cli.project import Layout, load_config
 
     project = session.require_project()
     loaded = load_config(Layout(project).config)

@@ -10,8 +10,7 @@ import typer
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.core.errors import ConfigError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import ConfigError, shell_words
 
 THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
@@ -33,8 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _load(session: Session, *, everything: bool = False) -> Any:
-    from ktx_cli.project.config import load_config
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.project import Layout, load_config
 
     loaded = load_config(Layout(session.require_project()).config)
     session.warn(*(loaded.warnings() if everything else loaded.notices()))
@@ -46,7 +44,7 @@ def _register_show(commands: typer.Typer) -> None:
     def show(session: Session) -> Result:
         """Show ktx.yaml as ktx reads it, with the defaults filled in. Secrets given literally are masked."""
         from ktx_cli.core import yaml
-        from ktx_cli.project.config.values import shown_config
+        from ktx_cli.project import shown_config
 
         settings = shown_config(_load(session))
         return Result(settings, [Lines(tuple(yaml.dump(settings).splitlines()))])
@@ -57,7 +55,7 @@ def _register_get(commands: typer.Typer) -> None:
     def get(session: Session, key: KEY) -> Result:
         """Print one setting, or a block of them, with its default when it is not set."""
         from ktx_cli.core import yaml
-        from ktx_cli.project.config.values import get_value
+        from ktx_cli.project import get_value
 
         value = get_value(_load(session), key)
         lines = [str(value)] if isinstance(value, str) else yaml.dump(value).splitlines()
@@ -72,8 +70,8 @@ def _register_set(commands: typer.Typer) -> None:
         value: Annotated[str, typer.Argument(help="The new value, as it would stand in YAML.")],
     ) -> Result:
         """Change one setting in ktx.yaml. Comments, order and layout of the file stay as they are."""
-        from ktx_cli.jobs.settings import set_setting
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.jobs.connections import set_setting
+        from ktx_cli.project import Layout
 
         try:
             changed, warnings = set_setting(Layout(session.require_project()), key, value)
@@ -100,7 +98,7 @@ def _register_schema(commands: typer.Typer) -> None:
     @command(commands, "schema", schema="config-schema")
     def schema(session: Session) -> Result:
         """Print the JSON Schema of ktx.yaml, for editors. Needs no project."""
-        from ktx_cli.project.config.schema import json_schema
+        from ktx_cli.project import json_schema
 
         document = json_schema()
         return Result(document, [Lines(tuple(json.dumps(document, indent=2).splitlines()))])
@@ -110,7 +108,7 @@ def _register_validate(commands: typer.Typer) -> None:
     @command(commands, "validate", schema="config-validate")
     def validate(session: Session) -> Result:
         """Check ktx.yaml: exit 2 when anything in it cannot be used; warnings name settings without effect."""
-        from ktx_cli.llm.roles import require_runnable
+        from ktx_cli.llm import require_runnable
 
         loaded = _load(session, everything=True)
         loaded.require_valid()

@@ -9,17 +9,15 @@ import typer
 
 from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields, Table
-from ktx_cli.cli.completing import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.help import group
-from ktx_cli.cli.ingesting import IDS
-from ktx_cli.core.errors import KtxError, UsageError
-from ktx_cli.core.text import listing
+from ktx_cli.cli.help import connection_ids, group
+from ktx_cli.cli.reports import IDS
+from ktx_cli.core import KtxError, UsageError, listing
 
 if TYPE_CHECKING:
-    from ktx_cli.connectors.port import ConnectionTest
     from ktx_cli.jobs.connections import SourceCheck
-    from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
+    from ktx_cli.jobs.health.facts import ConnectionStatus
+    from ktx_cli.warehouses import ConnectionTest
 
 
 def register(app: typer.Typer) -> None:
@@ -35,11 +33,10 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="connection-list")
     def list_connections(session: Session) -> Result:
         """List the connections of this project."""
-        from ktx_cli.jobs.readiness.facts.connections import connection_statuses
-        from ktx_cli.jobs.readiness.model import CheckContext
-        from ktx_cli.jobs.setup.suggesting import first_step
-        from ktx_cli.project.config import load_config
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.jobs.health.facts import connection_statuses
+        from ktx_cli.jobs.health.model import CheckContext
+        from ktx_cli.jobs.setup.request import first_step
+        from ktx_cli.project import Layout, load_config
 
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)
@@ -73,8 +70,7 @@ def _register_test(commands: typer.Typer) -> None:
     ) -> Result:
         """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
         from ktx_cli.jobs.connections import check_connection_of
-        from ktx_cli.project.config import connection_of, load_config
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.project import Layout, connection_of, load_config
 
         project = session.require_project()
         loaded = load_config(Layout(project).config)
@@ -144,8 +140,8 @@ def _register_add(commands: typer.Typer) -> None:
     ) -> Result:
         """Test a connection and write it into ktx.yaml."""
         from ktx_cli.jobs.connections import SourceCheck, add_connection
-        from ktx_cli.jobs.setup.fields import put, read_value
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.jobs.setup.answers_file import put, read_value
+        from ktx_cli.project import Layout
 
         fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
         fields = {key: value for key, value in fields.items() if value}
@@ -175,11 +171,10 @@ def _register_remove(commands: typer.Typer) -> None:
         id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)],
     ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
-        from ktx_cli.core.errors import ResultWarning
+        from ktx_cli.core import ResultWarning
         from ktx_cli.jobs.connections import remove_connection
-        from ktx_cli.jobs.semantic.layers import stray_problems
-        from ktx_cli.project.config import known_connection, load_config
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.project import Layout, known_connection, load_config
+        from ktx_cli.semantic import stray_problems
 
         layout = Layout(session.require_project())
         known_connection(load_config(layout.config).config, id)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.retyping import runnable
-from ktx_cli.cli.rows import as_table
+from ktx_cli.cli.hints import runnable
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.demo.answering import Asked
-    from ktx_cli.jobs.demo.sources import SecondHalf
+    from ktx_cli.jobs.demo.demo import Asked, SecondHalf
+
 
 _KNOWN: Final = {
     "descriptions": "descriptions of tables and columns",
@@ -40,7 +39,7 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
     ) -> Result:
         """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
-        from ktx_cli.jobs.demo.run import demo as build
+        from ktx_cli.jobs.demo.demo import demo as build
 
         report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
         scanned = report.ingest.connections[0]

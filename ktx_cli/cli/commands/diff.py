@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Table
-from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.ingesting import IDS
-from ktx_cli.core.text import one_line, plural
+from ktx_cli.cli.reports import IDS
+from ktx_cli.core import one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.drift.model import Change, Drift
+    from ktx_cli.jobs.check.diff.model import Change, Drift
+
 
 _CELL = 60
 _MOST_USES = 5
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
         Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
         """
-        from ktx_cli.jobs.drift.diff import find_drift
+        from ktx_cli.jobs.check.diff.diff import find_drift
 
         layout, config = project_of(session)
         found, warnings = find_drift(layout, config, ids or (), environ=os.environ)

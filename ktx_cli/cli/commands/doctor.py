@@ -13,7 +13,8 @@ from ktx_cli.cli.blocks import Block, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.readiness.doctor import Diagnosis
+    from ktx_cli.jobs.health.doctor import Diagnosis
+
 
 Ids = list[str] | None
 
@@ -47,7 +48,7 @@ def register(app: typer.Typer) -> None:
         if list_:
             return _listed()
         from ktx_cli.cli.junit import require_report
-        from ktx_cli.jobs.readiness.doctor import verdict
+        from ktx_cli.jobs.health.doctor import verdict
 
         if junit is not None:
             require_report(junit)
@@ -60,7 +61,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _listed() -> Result:
-    from ktx_cli.jobs.readiness.registry import CHECKS
+    from ktx_cli.jobs.health.doctor import CHECKS
 
     checks = [{"id": check.id, "title": check.title, "live": check.live} for check in CHECKS]
     rows = tuple((check.id, check.title) for check in CHECKS)
@@ -68,8 +69,8 @@ def _listed() -> Result:
 
 
 def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | tuple[()], fix: bool) -> Diagnosis:
-    from ktx_cli.core.errors import NoProjectError
-    from ktx_cli.jobs.readiness.doctor import chosen, examine, without_project
+    from ktx_cli.core import NoProjectError
+    from ktx_cli.jobs.health.doctor import chosen, examine, without_project
 
     chosen(only, skip)
     try:
@@ -80,16 +81,16 @@ def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | t
 
 
 def _write_junit(path: Path, found: Diagnosis, session: Session, strict: bool) -> None:
-    from ktx_cli.cli.checking import cases_of
+    from ktx_cli.cli.findings import cases_of
     from ktx_cli.cli.junit import junit_xml
-    from ktx_cli.project.files import write_atomic
+    from ktx_cli.project import write_atomic
 
     write_atomic(path.absolute(), junit_xml("ktx doctor", cases_of(found, session.place, strict=strict)))
 
 
 def _shown(session: Session, found: Diagnosis, github: bool) -> list[Block]:
     """Return what is printed; where JSON has stdout to itself, annotations go to stderr."""
-    from ktx_cli.cli.checking import annotations_of, lines_of
+    from ktx_cli.cli.findings import annotations_of, lines_of
 
     annotations = annotations_of(found, session.place) if github else []
     if annotations and session.settings.json:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.annotations import annotation, repository_prefix
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.rows import as_table
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.text import one_line, shell_words
+from ktx_cli.cli.unattended import annotation, repository_prefix
+from ktx_cli.core import one_line, shell_words
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ktx_cli.cli.junit import JunitCase
-    from ktx_cli.jobs.evals.results import CaseResult, EvalReport
+    from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
+
 
 _SHOWN = 10
 """How many rows of an answer or a difference are drawn without `--verbose`."""
@@ -54,9 +54,8 @@ def register(app: typer.Typer) -> None:
     ) -> Result:
         """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
         from ktx_cli.cli.junit import require_report
-        from ktx_cli.jobs.evals.run import EvalRequest, run_evals
-        from ktx_cli.project.config import load_config
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
+        from ktx_cli.project import Layout, load_config
 
         if junit is not None:
             require_report(current_folder() / junit)
@@ -125,7 +124,7 @@ def _next_steps(report: EvalReport) -> list[str]:
 
 
 def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
-    from ktx_cli.jobs.evals.results import WRONG
+    from ktx_cli.jobs.check.eval.results import WRONG
 
     for each in report.results:
         if each.status in WRONG:
@@ -135,7 +134,7 @@ def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
 
 def _write_junit(path: Path, report: EvalReport) -> None:
     from ktx_cli.cli.junit import junit_xml
-    from ktx_cli.project.files import write_atomic
+    from ktx_cli.project import write_atomic
 
     write_atomic(path, junit_xml("ktx eval", [_junit(each) for each in report.results]))
 

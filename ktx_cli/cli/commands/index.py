@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from ktx_cli.cli.blocks import Fields
-from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.ingesting import WAIT
-from ktx_cli.core.text import plural
+from ktx_cli.cli.reports import WAIT
+from ktx_cli.core import plural
 
 if TYPE_CHECKING:
-    from ktx_cli.context.search.index.refresh import Refreshed
+    from ktx_cli.search import Refreshed
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     @command(app, "index")
     def index(session: Session, wait: WAIT = None) -> Result:
         """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model."""
-        from ktx_cli.jobs.search import index_project
+        from ktx_cli.jobs.index import index_project
 
         layout, config = project_of(session)
         done = index_project(

@@ -7,21 +7,23 @@ from typing import Annotated
 
 import typer
 
-from ktx_cli.cli.capturing import (
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.reports import (
     FILES,
+    IDS,
     MAX_TOKENS,
     MAX_USD,
+    NO_LLM,
     TEXTS,
+    WAIT,
     capture_result,
+    ingest_result,
     options_of,
     requests_of,
     texts_of,
 )
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.cli.unattended import LOG_FILE, NOTIFY, watch
-from ktx_cli.core.clock import RUN_ID
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core import RUN_ID, UsageError
 
 
 def _run_id(value: str | None) -> str | None:
@@ -59,7 +61,7 @@ def register(app: typer.Typer) -> None:
                 )
             options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
             return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)
-        from ktx_cli.jobs.ingest.run import IngestRequest
+        from ktx_cli.engine import IngestRequest
 
         request = IngestRequest(
             project_dir=session.require_project(),

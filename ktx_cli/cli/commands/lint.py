@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.annotations import annotation, repository_prefix
 from ktx_cli.cli.blocks import Block, Fields, Table
-from ktx_cli.cli.commands.sl_options import project_of
-from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.core.text import counted
+from ktx_cli.cli.help import connection_ids
+from ktx_cli.cli.unattended import annotation, repository_prefix
+from ktx_cli.core import counted
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.linting.model import Finding, Linted
+    from ktx_cli.jobs.check.lint.registry import Finding, Linted
+
 
 Codes = list[str] | None
 Connection = Annotated[
@@ -55,8 +56,8 @@ def register(app: typer.Typer) -> None:
         Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
         asks for more. No database is opened, no model is asked.
         """
-        from ktx_cli.jobs.linting.lint import lint_project
-        from ktx_cli.jobs.linting.registry import Selection
+        from ktx_cli.jobs.check.lint.lint import lint_project
+        from ktx_cli.jobs.check.lint.registry import Selection
 
         layout, config = project_of(session)
         selection = Selection.of(select or (), ignore or ())

@@ -12,10 +12,11 @@ from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import HelpGroup
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.errors import KtxError
+from ktx_cli.core import KtxError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.models.probing import ProbeResult
+    from ktx_cli.llm import ProbeResult
+
 
 ROLE = Annotated[str, typer.Option("--role", help="Role of llm.models: default, triage, curator, ...")]
 MODEL = Annotated[str | None, typer.Option("--model", help="Instead of the role's: MODEL or BACKEND:MODEL.")]
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
         model: MODEL = None,
     ) -> Result:
         """Say for every backend and model of a role whether it can be used: its account, then one short turn."""
-        from ktx_cli.jobs.models.asking import probe_project
+        from ktx_cli.jobs.llm import probe_project
 
         results = probe_project(
             session.require_project(), os.environ, model=model, warn=session.warn, emit=session.emitter()
@@ -54,7 +55,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Ask one question through the runtime port and print the answer."""
-        from ktx_cli.jobs.models.asking import ask_project
+        from ktx_cli.jobs.llm import ask_project
 
         answer = ask_project(
             session.require_project(),

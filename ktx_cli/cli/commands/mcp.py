@@ -16,14 +16,13 @@ from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.errors import CancelledError, ResultWarning, UsageError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import CancelledError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.serving.lifecycle import ServerStatus
-    from ktx_cli.jobs.serving.settings import ServerSettings
-    from ktx_cli.jobs.serving.state import ServerState
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.jobs.serve.daemon import ServerStatus
+    from ktx_cli.jobs.serve.state import ServerSettings, ServerState
+    from ktx_cli.project import Layout
+
 
 READ_ONLY = Annotated[bool, typer.Option("--read-only", help="Leave out the tools that change the project.")]
 PRIVACY = Annotated[bool, typer.Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
@@ -48,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _layout(session: Session) -> Layout:
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.project import Layout
 
     return Layout(session.require_project())
 
@@ -63,14 +62,14 @@ def _register_stdio(commands: typer.Typer) -> None:
         For the configuration of an agent's client, which starts it: nobody types it.
         """
         session.settings = replace(session.settings, json=False)
-        from ktx_cli.project.config import load_config
+        from ktx_cli.project import load_config
 
         layout = _layout(session)
         load_config(layout.config)
-        from ktx_cli.jobs.serving.attributes import server_attributes
-        from ktx_cli.jobs.serving.project import ServedProject
-        from ktx_cli.mcp.leaving import leave
+        from ktx_cli.jobs.serve.project import ServedProject
+        from ktx_cli.jobs.serve.state import server_attributes
         from ktx_cli.mcp.server import ProjectServer
+        from ktx_cli.mcp.serving import leave
         from ktx_cli.mcp.stdio import serve_stdio
         from ktx_cli.mcp.tool import Options
 
@@ -126,7 +125,7 @@ def _register_start(commands: typer.Typer) -> None:
                 "a token on the command line can be read by everybody on this machine",
                 hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE",
             )
-        from ktx_cli.jobs.serving.attributes import server_attributes
+        from ktx_cli.jobs.serve.state import server_attributes
 
         if folders and not projects:
             raise UsageError(
@@ -149,10 +148,9 @@ def _register_start(commands: typer.Typer) -> None:
 
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
     """Return the project whose files tell of the server (the first of several), and how it is to run."""
-    from ktx_cli.jobs.serving.settings import ServerSettings, required_token, served_folders
-    from ktx_cli.mcp.security import Guard
-    from ktx_cli.project.config import load_config
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.jobs.serve.state import ServerSettings, required_token, served_folders
+    from ktx_cli.mcp.access import Guard
+    from ktx_cli.project import Layout, load_config
 
     served = served_folders(folders or [str(session.require_project())], current_folder())
     session.project = Path(served[0].folder)
@@ -171,7 +169,7 @@ def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tu
 
 
 def _background(session: Session, layout: Layout, settings: ServerSettings, wait: float) -> Result:
-    from ktx_cli.jobs.serving.lifecycle import running_already, server_status, start_server
+    from ktx_cli.jobs.serve.daemon import running_already, server_status, start_server
 
     found = running_already(layout, settings)
     if found is not None:
@@ -187,9 +185,8 @@ def _running(layout: Layout, found: ServerStatus, how: str) -> Result:
 
 
 def _foreground(session: Session, layout: Layout, settings: ServerSettings) -> Result:
-    from ktx_cli.jobs.serving.lifecycle import running_already
-    from ktx_cli.mcp.leaving import leave
-    from ktx_cli.mcp.serving import serve_http
+    from ktx_cli.jobs.serve.daemon import running_already
+    from ktx_cli.mcp.serving import leave, serve_http
 
     found = running_already(layout, settings)
     if found is not None:
@@ -210,7 +207,7 @@ def _register_stop(commands: typer.Typer) -> None:
     @command(commands, "stop", schema="mcp-stop")
     def stop(session: Session) -> Result:
         """Stop the server of this project, of its other projects too; nothing to stop is no error."""
-        from ktx_cli.jobs.serving.lifecycle import stop_server
+        from ktx_cli.jobs.serve.daemon import stop_server
 
         done = stop_server(_layout(session))
         words = {
@@ -226,7 +223,7 @@ def _register_status(commands: typer.Typer) -> None:
     @command(commands, "status", schema="mcp-status")
     def status(session: Session) -> Result:
         """Tell whether a server over HTTP runs on this project, and how. Changes nothing."""
-        from ktx_cli.jobs.serving.lifecycle import server_status
+        from ktx_cli.jobs.serve.daemon import server_status
 
         layout = _layout(session)
         found = server_status(layout)
@@ -260,7 +257,7 @@ def _register_logs(commands: typer.Typer) -> None:
 
         With --follow stdout carries the lines alone, also with --json.
         """
-        from ktx_cli.jobs.serving.lifecycle import last_lines
+        from ktx_cli.jobs.serve.daemon import last_lines
 
         layout = _layout(session)
         path = layout.mcp_audit if audit else layout.mcp_log
@@ -276,8 +273,8 @@ def _register_logs(commands: typer.Typer) -> None:
 
 def _follow(path: Path, last: int) -> None:
     """Write lines as they come; ends by an interrupt."""
-    from ktx_cli.jobs.serving.following import followed
-    from ktx_cli.project.secrets import mask
+    from ktx_cli.jobs.serve.logs import followed
+    from ktx_cli.project import mask
 
     for line in followed(path, last):
         streams.write_out(mask(line) + "\n")

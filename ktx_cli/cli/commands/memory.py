@@ -9,34 +9,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.capturing import (
+from ktx_cli.cli.commands.sl_question import project_of
+from ktx_cli.cli.contract import Result, Session, command, harmless
+from ktx_cli.cli.help import connection_ids, group
+from ktx_cli.cli.reports import (
     FILES,
     MAX_TOKENS,
     MAX_USD,
     TEXTS,
+    WAIT,
     blocks_of,
     capture_result,
     captured_result,
     options_of,
     texts_of,
 )
-from ktx_cli.cli.commands.sl_options import project_of
-from ktx_cli.cli.completing import connection_ids
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.debugging import harmless
-from ktx_cli.cli.help import group
-from ktx_cli.cli.ingesting import WAIT
-from ktx_cli.core.errors import CancelledError, UsageError
-from ktx_cli.core.text import listing
+from ktx_cli.core import CancelledError, UsageError, listing
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.memory.showing import Shown
+    from ktx_cli.jobs.capture.history import Shown
+
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
 
 
 class TypeOfText(StrEnum):
-    """What kind of text it is; see `ktx_cli.jobs.memory.request.SourceType`."""
+    """What kind of text it is; see `ktx_cli.jobs.capture.records.SourceType`."""
 
     RESEARCH = "research"
     BACKFILL = "backfill"
@@ -44,7 +42,7 @@ class TypeOfText(StrEnum):
 
 
 class CaptureStatus(StrEnum):
-    """What became of a capture; see `ktx_cli.jobs.memory.records.Status`."""
+    """What became of a capture; see `ktx_cli.jobs.capture.records.Status`."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -107,7 +105,7 @@ def _register_capture(commands: typer.Typer) -> None:
         wait: WAIT = None,
     ) -> Result:
         """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
-        from ktx_cli.jobs.memory.request import CaptureRequest, SourceType
+        from ktx_cli.jobs.capture.records import CaptureRequest, SourceType
 
         options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
         kind = SourceType(source_type.value)
@@ -128,8 +126,8 @@ def _register_list(commands: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
     ) -> Result:
         """List what was captured, the newest first; one whose process was killed says so."""
-        from ktx_cli.jobs.memory.queue import listed
-        from ktx_cli.jobs.memory.records import Status
+        from ktx_cli.jobs.capture.queue import listed
+        from ktx_cli.jobs.capture.records import Status
 
         layout, _ = project_of(session)
         wanted = None if status is None else Status(status.value)
@@ -143,7 +141,7 @@ def _register_show(commands: typer.Typer) -> None:
     @command(commands, "show", schema="memory-show")
     def show(session: Session, run: RUN) -> Result:
         """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
-        from ktx_cli.jobs.memory.showing import show
+        from ktx_cli.jobs.capture.history import show
 
         layout, _ = project_of(session)
         found = show(layout, run)
@@ -176,8 +174,8 @@ def _register_revert(commands: typer.Typer) -> None:
     @command(commands, "revert", schema="memory-revert")
     def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
         """Take back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
-        from ktx_cli.jobs.memory.records import find
-        from ktx_cli.jobs.memory.reverting import revert
+        from ktx_cli.jobs.capture.records import find
+        from ktx_cli.jobs.capture.revert import revert
 
         layout, _ = project_of(session)
         done = revert(find(layout, run), options_of(session, wait=wait))
@@ -198,8 +196,8 @@ def _register_retry(commands: typer.Typer) -> None:
         session: Session, run: RUN, max_usd: MAX_USD = None, max_tokens: MAX_TOKENS = None, wait: WAIT = None
     ) -> Result:
         """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
-        from ktx_cli.jobs.memory.capture import capture
-        from ktx_cli.jobs.memory.queue import again
+        from ktx_cli.jobs.capture.capture import capture
+        from ktx_cli.jobs.capture.queue import again
 
         layout, _ = project_of(session)
         record = again(layout, run)
@@ -210,11 +208,10 @@ def _register_retry(commands: typer.Typer) -> None:
 def _register_work(commands: typer.Typer) -> None:
     @command(commands, "work", schema="memory-work", hidden=True)
     def work(session: Session) -> Result:
-        """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.memory.tether`."""
+        """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.capture.queue`."""
         import dataclasses
 
-        from ktx_cli.jobs.memory.queue import drain
-        from ktx_cli.jobs.memory.tether import Tether
+        from ktx_cli.jobs.capture.queue import Tether, drain
 
         project_of(session)
         options = dataclasses.replace(options_of(session, wait=None), patient=False)

@@ -9,12 +9,13 @@ import typer
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.cli.showing_runs import cost, details_blocks, transcript_lines
-from ktx_cli.core.text import plural
+from ktx_cli.cli.runs_view import cost, details_blocks, transcript_lines
+from ktx_cli.core import plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.runs.records import RunRecord
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.project import Layout
+    from ktx_cli.runs import RunRecord
+
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
 FASTER = 8.0
@@ -30,8 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _layout(session: Session) -> Layout:
-    from ktx_cli.project.config import load_config
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.project import Layout, load_config
 
     layout = Layout(session.require_project())
     session.warn(*load_config(layout.config).notices())
@@ -45,9 +45,9 @@ def _register_list(commands: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
     ) -> Result:
         """List the runs of this project, the newest first; one that was killed says so."""
-        from ktx_cli.cli.commands.sl_options import project_of
-        from ktx_cli.jobs.runs.records import list_runs
-        from ktx_cli.jobs.setup.suggesting import first_step
+        from ktx_cli.cli.commands.sl_question import project_of
+        from ktx_cli.jobs.setup.request import first_step
+        from ktx_cli.runs import list_runs
 
         layout, config = project_of(session)
         found, warnings = list_runs(layout, limit)
@@ -91,7 +91,7 @@ def _register_show(commands: typer.Typer) -> None:
         layout = _layout(session)
         if transcript is not None:
             return _transcript(session, layout, run, transcript)
-        from ktx_cli.jobs.runs.details import run_details
+        from ktx_cli.runs import run_details
 
         found = run_details(layout, run)
         session.warn(*found.warnings)
@@ -99,8 +99,7 @@ def _register_show(commands: typer.Typer) -> None:
 
 
 def _transcript(session: Session, layout: Layout, run: str, unit: str) -> Result:
-    from ktx_cli.jobs.runs.records import find_run
-    from ktx_cli.jobs.runs.transcripts import chosen_transcripts
+    from ktx_cli.runs import chosen_transcripts, find_run
 
     record, warnings = find_run(layout, run)
     session.warn(*warnings)
@@ -125,8 +124,7 @@ def _register_replay(commands: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Draw the events of a run again as it drew them, with --progress jsonl too."""
-        from ktx_cli.jobs.runs.records import find_run
-        from ktx_cli.jobs.runs.replaying import stored_events
+        from ktx_cli.runs import find_run, stored_events
 
         layout = _layout(session)
         record, warnings = find_run(layout, run)
@@ -146,7 +144,7 @@ def _register_replay(commands: typer.Typer) -> None:
 def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None) -> list[str]:
     """Draw the events, and return what there is to say of those that are not drawn."""
     from ktx_cli.cli.progress import drawing
-    from ktx_cli.jobs.runs.replaying import Replay
+    from ktx_cli.runs import Replay
 
     replay = Replay(documents, 0.0)
     shown = drawing(session.settings, replay.now)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ktx_cli.cli.commands import scan_diagram, scan_relationships
-from ktx_cli.cli.contract import Result, Session
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
-from ktx_cli.cli.ingesting import IDS, NO_LLM, WAIT, ingest_result
+from ktx_cli.cli.help import connection_ids
+from ktx_cli.cli.prompts import ask
+from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import CancelledError, KtxError, UsageError, listing, one_line, plural, shell_words
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.review.relationships import Choice, DecisionReport, Listed
+    from ktx_cli.project import Layout
+    from ktx_cli.scan import ReviewedEdge, Standing
 
 
 class Depth(StrEnum):
@@ -33,8 +45,8 @@ def register(app: typer.Typer) -> None:
     """Add the group to the app."""
     commands = own_group(app, "scan")
     _register_scan(commands)
-    scan_diagram.register(commands)
-    scan_relationships.register(commands)
+    register_diagram(commands)
+    register_relationships(commands)
 
 
 def _register_scan(commands: typer.Typer) -> None:
@@ -47,8 +59,8 @@ def _register_scan(commands: typer.Typer) -> None:
         wait: WAIT = None,
     ) -> Result:
         """Read the structure of databases, and what their rows tell, and commit what changed. Without IDs: all."""
-        from ktx_cli.jobs.ingest.depth import Depth as ScanDepth
-        from ktx_cli.jobs.ingest.run import IngestRequest
+        from ktx_cli.engine import Depth as ScanDepth
+        from ktx_cli.engine import IngestRequest
 
         request = IngestRequest(
             project_dir=session.require_project(),
@@ -62,3 +74,274 @@ def _register_scan(commands: typer.Typer) -> None:
             emit=session.emitter(),
         )
         return ingest_result(session, request)
+
+
+class Format(StrEnum):
+    """How the diagram is written."""
+
+    MERMAID = "mermaid"
+    SVG = "svg"
+    DOT = "dot"
+
+
+def register_diagram(commands: typer.Typer) -> None:
+    """Add the command to the group."""
+
+    @command(commands, "diagram", schema="scan-diagram")
+    def diagram(
+        session: Session,
+        id: Annotated[
+            str | None,
+            typer.Argument(
+                metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids
+            ),
+        ] = None,
+        format: Annotated[
+            Format, typer.Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
+        ] = Format.MERMAID,
+        output: Annotated[
+            Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
+        ] = None,
+        keys_only: Annotated[bool, typer.Option("--keys-only", help="Only keys and columns of joins.")] = False,
+        tables: Annotated[
+            list[str] | None,
+            typer.Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable."),
+        ] = None,
+    ) -> Result:
+        """Draw the tables of a database and their joins, from the last scan."""
+        from ktx_cli.jobs.review.diagram import draw, save
+        from ktx_cli.project import Layout
+
+        drawing, warnings = draw(
+            Layout(session.require_project()),
+            id,
+            format=format.value,
+            patterns=tables or (),
+            keys_only=keys_only,
+        )
+        session.warn(*warnings)
+        if output is None:
+            return Result(drawing.to_json(), [Lines(tuple(drawing.text.splitlines()))])
+        path = current_folder() / output
+        save(drawing, path)
+        facts = f"{plural(drawing.tables, 'table')}, {plural(drawing.joins, 'join')}"
+        return Result(drawing.to_json(path), [Fields((("written", str(path)), ("drawn", facts)))])
+
+
+class Status(StrEnum):
+    """Which relationships to list."""
+
+    ACCEPTED = "accepted"
+    REVIEW = "review"
+    REJECTED = "rejected"
+    MANUAL = "manual"
+    DISABLED = "disabled"
+    DECLARED = "declared"
+    ALL = "all"
+
+
+def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of edges that begin with what was typed; none where there is no readable project."""
+    from ktx_cli.jobs.review.relationships import edge_names
+    from ktx_cli.project import find_project
+
+    try:
+        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
+        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return []
+    known = connection_ids(ctx, "")
+    wanted = [id for id in ctx.params.get("ids") or () if id in known]
+    names = [] if folder is None else edge_names(folder, wanted or known)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."
+
+
+def register_relationships(commands: typer.Typer) -> None:
+    """Add the command to the group."""
+
+    @command(commands, "relationships", schema="scan-relationships")
+    def relationships(
+        session: Session,
+        ids: IDS = None,
+        status: Annotated[
+            list[Status] | None,
+            typer.Option(
+                "--status",
+                help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
+                show_default=False,
+            ),
+        ] = None,
+        table: Annotated[
+            str | None, typer.Option("--table", metavar="NAME", help="Only those of this table, on either side.")
+        ] = None,
+        review: Annotated[bool, typer.Option("--review", help="Ask about one after the other.")] = False,
+        accept: Annotated[
+            list[str] | None,
+            typer.Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names),
+        ] = None,
+        reject: Annotated[
+            list[str] | None,
+            typer.Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names),
+        ] = None,
+        accept_all_above: Annotated[
+            float | None,
+            typer.Option(
+                "--accept-all-above",
+                metavar="SCORE",
+                min=0,
+                help="Accept those to review with at least this score, 0 to 1.",
+            ),
+        ] = None,
+        wait: WAIT = None,
+    ) -> Result:
+        """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
+        from ktx_cli.jobs.review.relationships import SHOWN, Choice
+        from ktx_cli.project import Layout
+        from ktx_cli.scan import Decision, Standing
+
+        named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
+        named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
+        if accept_all_above is not None and not 0 <= accept_all_above <= 1:
+            raise _no_score(accept_all_above)
+        _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
+        layout = Layout(session.require_project())
+        open_only = frozenset({Standing.REVIEW})
+        if named or accept_all_above is not None:
+            if accept_all_above is not None:
+                edges = _listed(session, layout, ids, open_only, table).edges
+                named += _all_above(session, edges, accept_all_above)
+            return _decided(session, layout, ids, named, wait)
+        statuses = _standings(status) if status else open_only if review else SHOWN
+        found = _listed(session, layout, ids, statuses, table)
+        if review:
+            return _reviewed(session, layout, ids, found.edges, wait)
+        return _listing(found, ids or ())
+
+
+def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
+    """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
+    if review and deciding:
+        raise UsageError("--review asks; it does not go with decisions", hint="ktx scan relationships --review")
+    if status and deciding:
+        raise UsageError("--status is for listing and --review", hint="leave --status out")
+    if review and not session.settings.interactive:
+        raise UsageError(
+            "--review asks on a terminal, and there is none, or questions are forbidden",
+            hint="ktx scan relationships --accept EDGE, --reject EDGE, or --accept-all-above 0.8 --yes",
+        )
+
+
+def _no_score(given: float) -> UsageError:
+    return UsageError(
+        f"--accept-all-above takes a score, and scores are 0 to 1, not {given:g}",
+        hint="ktx scan relationships --accept-all-above 0.8",
+    )
+
+
+def _standings(status: Sequence[Status]) -> frozenset[Standing]:
+    from ktx_cli.scan import Standing
+
+    return frozenset(Standing) if Status.ALL in status else frozenset(Standing(each.value) for each in status)
+
+
+def _listed(
+    session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[Standing], table: str | None
+) -> Listed:
+    from ktx_cli.jobs.review.relationships import list_relationships
+
+    found = list_relationships(layout, ids or (), statuses=statuses, table=table)
+    session.warn(*found.warnings)
+    return found
+
+
+def _listing(found: Listed, ids: Sequence[str]) -> Result:
+    """Return the list; an empty one says how many joins foreign keys declare, and how to see them."""
+    from ktx_cli.scan import Standing
+
+    data = {**_data(found.edges, None), "declared": found.declared}
+    if found.edges:
+        review = any(each.standing is Standing.REVIEW for each in found.edges)
+        steps = [shell_words("ktx", "scan", "relationships", *ids, "--review")] if review else []
+        return Result(data, [_table(found.edges)], next_steps=steps)
+    said = f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
+    steps = [shell_words("ktx", "scan", "relationships", *ids, "--status", "declared")] if found.declared else []
+    return Result(data, [Fields((("relationships", said),))], next_steps=steps)
+
+
+def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:
+    from ktx_cli.jobs.review.relationships import Choice
+    from ktx_cli.scan import Decision
+
+    chosen = [edge for edge in edges if edge.edge.score >= score and edge.missing is None]
+    if chosen:
+        names = ""
+        if session.settings.json:
+            names = f" ({listing(edge.name for edge in chosen)})"
+        elif not session.settings.yes:
+            streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.score:g})\n" for edge in chosen))
+        session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
+    return [Choice(edge.name, Decision.ACCEPT, edge.connection) for edge in chosen]
+
+
+def _reviewed(
+    session: Session, layout: Layout, ids: Sequence[str] | None, edges: Sequence[ReviewedEdge], wait: float | None
+) -> Result:
+    """Ask about the edges; what was said before an interrupt, or the end of the input, is kept."""
+    choices: list[Choice] = []
+    stop: CancelledError | None = None
+    try:
+        ask(edges, choices)
+    except (KeyboardInterrupt, EOFError):
+        streams.write_err("\n")
+        kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
+        again = shell_words("ktx", "scan", "relationships", *(ids or ()), "--review")
+        stop = CancelledError(f"the review was interrupted, {kept}", hint=again)
+    if stop is not None and not choices:
+        raise stop
+    done = _decided(session, layout, ids, choices, wait)
+    return Result(done.data, done.blocks, done.error or stop, done.next_steps)
+
+
+def _decided(
+    session: Session, layout: Layout, ids: Sequence[str] | None, choices: Sequence[Choice], wait: float | None
+) -> Result:
+    from ktx_cli.jobs.review.relationships import DecideRequest, decide
+
+    if not choices:
+        return Result(_data((), None), [Fields((("decided", "nothing"), ("commit", "none")))])
+    request = DecideRequest(layout.root, tuple(choices), tuple(ids or ()), wait or 0.0, session.emitter())
+    report, warnings = decide(request)
+    session.warn(*warnings)
+    return Result(_data((), report), _report_blocks(report), report.error())
+
+
+def _data(edges: Sequence[ReviewedEdge], report: DecisionReport | None) -> dict[str, Any]:
+    return {
+        "relationships": [edge.to_json() for edge in edges],
+        "decided": None if report is None else report.to_json(),
+    }
+
+
+def _table(edges: Sequence[ReviewedEdge]) -> Table:
+    """Return a row an edge; the connection only where there are several."""
+    several = len({edge.connection for edge in edges}) > 1
+    columns = ("edge", "status", "score", "relationship", "reason")
+    rows = (
+        (e.name, e.standing.value, f"{e.edge.score:g}", e.edge.cardinality.value, e.edge.reason, e.connection)
+        for e in edges
+    )
+    if several:
+        return Table(("connection", *columns), tuple((row[-1], *row[:-1]) for row in rows))
+    return Table(columns, tuple(row[:-1] for row in rows))
+
+
+def _report_blocks(report: DecisionReport) -> list[Block]:
+    rows = tuple((each.edge.name, each.decision.value, each.result) for each in report.decided)
+    committed = f"{report.commit[:10]} ({plural(len(report.committed), 'file')})" if report.commit else "none"
+    facts = [("run", report.run_id), ("status", report.status), ("commit", committed)]
+    facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
+    facts += [("not committed", path) for path in report.ignored]
+    return [Table(("edge", "decision", "result"), rows), Fields(tuple(facts))]

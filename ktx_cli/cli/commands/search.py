@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Fields, Table
-from ktx_cli.cli.commands.sl_options import project_of
-from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.core.text import one_line
+from ktx_cli.cli.help import connection_ids
+from ktx_cli.core import ResultWarning, one_line
 
 if TYPE_CHECKING:
-    from ktx_cli.context.search.model import Hit
+    from ktx_cli.search import Hit
+
 
 _SUMMARY = 100
 
@@ -56,9 +56,9 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
-        from ktx_cli.context.search.model import Scope
-        from ktx_cli.jobs.search import search
-        from ktx_cli.project.tree import file_name_warnings
+        from ktx_cli.agent_tools import search
+        from ktx_cli.project import file_name_warnings
+        from ktx_cli.search import Scope
 
         layout, config = project_of(session)
         query = " ".join(words).strip()

@@ -11,9 +11,9 @@ import typer
 
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.setup_attempts import Retyped
 from ktx_cli.cli.setup_flags import answers_of, with_flags
-from ktx_cli.cli.setup_retyping import Retyped
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core import UsageError
 from ktx_cli.jobs.setup.answers import Answers, Step
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
     from ktx_cli.jobs.setup.request import SetupRequest
-    from ktx_cli.project.resolve import folder_for_setup, require_meant
+    from ktx_cli.project import folder_for_setup, require_meant
 
     typed, here = session.settings.project_dir, current_folder()
     folder = folder_for_setup(typed, os.environ, here)
@@ -81,7 +81,7 @@ def _answers(values: Mapping[str, Any]) -> Answers:
 
 
 def _plan(session: Session, request: SetupRequest) -> Result:
-    from ktx_cli.cli.showing_setup import plan_blocks
+    from ktx_cli.cli.setup_flags import plan_blocks
     from ktx_cli.jobs.setup.preview import preview
 
     plan = preview(request)
@@ -91,8 +91,8 @@ def _plan(session: Session, request: SetupRequest) -> Result:
 
 def _asked(session: Session, request: SetupRequest, only: tuple[Step, ...]) -> Result:
     from ktx_cli.cli.blocks import Fields
-    from ktx_cli.cli.prompting import open_prompter
-    from ktx_cli.jobs.setup.wizard import run_wizard
+    from ktx_cli.cli.prompts import open_prompter
+    from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 
     report = run_wizard(request, open_prompter(session), only)
     session.warn(*report.warnings)
@@ -101,8 +101,8 @@ def _asked(session: Session, request: SetupRequest, only: tuple[Step, ...]) -> R
 
 
 def _done(session: Session, request: SetupRequest, values: Mapping[str, Any]) -> Result:
-    from ktx_cli.cli.showing_setup import report_blocks
-    from ktx_cli.jobs.setup.run import setup as run_setup
+    from ktx_cli.cli.setup_flags import report_blocks
+    from ktx_cli.jobs.setup.setup import setup as run_setup
 
     retyped = Retyped(["ktx", "setup", *session.settings.project_words], values, request.answers)
     with retyped.hinting():

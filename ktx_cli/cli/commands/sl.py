@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands import sl_checks, sl_exchange, sl_query
-from ktx_cli.cli.commands.sl_names import source_names
-from ktx_cli.cli.commands.sl_options import Connection, Internal, project_of
+from ktx_cli.cli.commands import sl_query
+from ktx_cli.cli.commands.sl_question import Connection, Internal, UserAttributes, project_of, source_names
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.core.text import one_line
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import EXIT_UNREACHABLE, ResultWarning, counted, one_line
 
 if TYPE_CHECKING:
-    from ktx_cli.context.search.model import Hit
-    from ktx_cli.jobs.semantic.reading import Layers, Listed
-    from ktx_cli.project.config import KtxConfig
-    from ktx_cli.project.layout import Layout
+    from ktx_cli.jobs.semantic.exchange import Exchange
+    from ktx_cli.jobs.semantic.read import Layers, Listed
+    from ktx_cli.jobs.semantic.validate import TestReport, Validation
+    from ktx_cli.project import KtxConfig, Layout
+    from ktx_cli.search import Hit
+
 
 _SUMMARY = 100
 
@@ -31,8 +37,8 @@ def register(app: typer.Typer) -> None:
     _register_list(commands)
     _register_read(commands)
     sl_query.register(commands)
-    sl_checks.register(commands)
-    sl_exchange.register(commands)
+    register_checks(commands)
+    register_exchange(commands)
 
 
 def _register_search(commands: typer.Typer) -> None:
@@ -81,8 +87,7 @@ def _register_read(commands: typer.Typer) -> None:
         as_yaml: Annotated[bool, typer.Option("--yaml", help="The texts of its files, as they stand.")] = False,
     ) -> Result:
         """Show a source: columns, measures, joins, segments, everything its files say put together."""
-        from ktx_cli.jobs.semantic.described import described
-        from ktx_cli.jobs.semantic.reading import find_source, source_files
+        from ktx_cli.jobs.semantic.read import described, find_source, source_files
 
         layout, _, layers = _layers(session, connection, internal)
         if as_yaml:
@@ -94,7 +99,7 @@ def _register_read(commands: typer.Typer) -> None:
 
 
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
-    from ktx_cli.jobs.semantic.reading import read_layers
+    from ktx_cli.jobs.semantic.read import read_layers
 
     layout, config = project_of(session)
     layers = read_layers(layout, config, connection, internal=internal)
@@ -108,7 +113,7 @@ def _listing(layout: Layout, config: KtxConfig, layers: Layers, **search: Any) -
     if search:
         data = {**search, "hits": [], "total": 0, "corrected": {}, **data}
     if not listed:
-        from ktx_cli.jobs.setup.suggesting import first_step
+        from ktx_cli.jobs.setup.request import first_step
 
         return Result(data, [Fields((("sources", "none"),))], next_steps=[first_step(layout.root, config)])
     return Result(data, [_sources_table(layers, listed)])
@@ -178,3 +183,198 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)
+
+
+class ImportFormat(StrEnum):
+    """What can be read."""
+
+    DBT = "dbt"
+    LOOKML = "lookml"
+    OSI = "osi"
+
+
+class ExportFormat(StrEnum):
+    """What can be written."""
+
+    OSI = "osi"
+
+
+def register_exchange(commands: typer.Typer) -> None:
+    """Add the commands to the group."""
+    _register_import(commands)
+    _register_export(commands)
+
+
+def _register_import(commands: typer.Typer) -> None:
+    @command(commands, "import", schema="sl-import")
+    def import_(
+        session: Session,
+        format: Annotated[ImportFormat, typer.Argument(help="The tool whose models to read.")],
+        path: Annotated[str, typer.Argument(metavar="PATH", help="A file, or the folder of the project.")],
+        connection: Connection = None,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
+        ] = False,
+    ) -> Result:
+        """Read semantic models of dbt (MetricFlow), LookML or OSI into files of the semantic layer.
+
+        Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
+        told: kept, approximated or dropped, with file and line.
+        """
+        from ktx_cli.jobs.semantic.exchange import import_model
+
+        layout, config = project_of(session)
+        done = import_model(
+            *(layout, config, format.value, current_folder() / path), connection=connection, dry_run=dry_run
+        )
+        steps = [] if dry_run else ["ktx sl validate", "git diff"]
+        return Result(done.to_json(), _blocks(done), done.error(), steps)
+
+
+def _register_export(commands: typer.Typer) -> None:
+    @command(commands, "export", schema="sl-export")
+    def export(
+        session: Session,
+        format: Annotated[ExportFormat, typer.Argument(help="The format to write.")],
+        connection: Connection = None,
+        output: Annotated[
+            str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
+        ] = None,
+    ) -> Result:
+        """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
+        from ktx_cli.jobs.semantic.exchange import export_model
+
+        layout, config = project_of(session)
+        target = None if output is None else current_folder() / Path(output)
+        done = export_model(layout, config, connection=connection, output=target)
+        session.warn(*_lost(done))
+        if target is not None or session.settings.json:
+            return Result(done.to_json(), _blocks(done))
+        streams.write_out(done.text or "")
+        return Result(done.to_json(), ())
+
+
+def _lost(done: Exchange) -> list[ResultWarning]:
+    counts = done.counts
+    if not counts["dropped"] and not counts["approximated"]:
+        return []
+    message = f"{counts['dropped']:,} parts cannot be said in OSI, {counts['approximated']:,} only nearly"
+    return [ResultWarning("fidelity", message, hint="ktx sl export osi --json lists them under report")]
+
+
+def _blocks(done: Exchange) -> list[Block]:
+    changed = [item for item in done.report if item.kind.value != "kept"]
+    rows = tuple((item.kind.value, str(item.place), item.what, item.why, item.target or "") for item in changed)
+    facts = [(kind, f"{count:,}") for kind, count in done.counts.items()]
+    if done.placed is not None:
+        facts += [("written", path) for path in done.placed.written]
+        facts += [("unchanged", path) for path in done.placed.same]
+    else:
+        facts += [("file", path) for path in done.files]
+    table = [Table(("result", "place", "what", "why", "becomes"), rows)] if rows else []
+    return [*table, Fields(tuple(facts))]
+
+
+_CELL = 200
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names),
+]
+
+
+def register_checks(commands: typer.Typer) -> None:
+    """Add the commands to the group."""
+    _register_validate(commands)
+    _register_test(commands)
+
+
+def _register_validate(commands: typer.Typer) -> None:
+    @command(commands, "validate", schema="sl-validate")
+    def validate(
+        session: Session,
+        sources: Sources = None,
+        connection: Connection = None,
+        data: Annotated[
+            bool, typer.Option("--data/--no-data", help="Look at the rows too, or at the files alone.")
+        ] = True,
+        budget: Annotated[
+            float, typer.Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
+        ] = 60.0,
+        strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.")] = False,
+    ) -> Result:
+        """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
+        from ktx_cli.jobs.semantic.validate import validate_layers
+
+        layout, config = project_of(session)
+        found = validate_layers(
+            *(layout, config, sources or ()), environ=os.environ, connection=connection, data=data, seconds=budget
+        )
+        error = found.error(strict=strict)
+        session.warn(*found.warnings(), *_unread(found, error))
+        if error is not None and error.exit_code == EXIT_UNREACHABLE:
+            error.hint = f"{error.hint}; or leave the data out: --no-data" if error.hint else "add --no-data"
+        return Result(found.to_json(), _validation_blocks(found), error)
+
+
+def _register_test(commands: typer.Typer) -> None:
+    @command(commands, "test", schema="sl-test")
+    def test(
+        session: Session,
+        sources: Sources = None,
+        connection: Connection = None,
+        user_attribute: UserAttributes = None,
+    ) -> Result:
+        """Run the tests in the files of sources: a question each, and what must come out."""
+        from ktx_cli.jobs.semantic.validate import run_tests
+        from ktx_cli.jobs.serve.state import read_attributes
+
+        layout, config = project_of(session)
+        attributes = read_attributes(user_attribute)
+        report = run_tests(
+            *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
+        )
+        return Result(report.to_json(), _test_blocks(report), report.error())
+
+
+def _unread(found: Validation, error: object) -> list[ResultWarning]:
+    """Return warnings for connections whose data was not looked at, but for the one the command ends with."""
+    others = [each for each in found.unread.values() if each is not error]
+    return [
+        ResultWarning("not_checked", f"the data was not looked at: {each.message}", hint=each.hint) for each in others
+    ]
+
+
+def _validation_blocks(found: Validation) -> list[Block]:
+    blocks: list[Block] = []
+    if found.problems:
+        rows = tuple((each.severity, str(each.place), each.message, each.hint or "") for _, each in found.problems)
+        blocks.append(Table(("severity", "place", "problem", "hint"), rows))
+    facts = [("sources", str(len(found.sources)))]
+    if found.checks:
+        by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]
+        facts.append(("checks on the data", ", ".join(f"{n} {s}" for n, s in zip(by_status, _STATUSES, strict=True))))
+    facts.append(("problems", counted(found.counts())))
+    return [*blocks, Fields(tuple(facts))]
+
+
+_STATUSES = ("passed", "failed", "skipped")
+
+
+def _test_blocks(report: TestReport) -> list[Block]:
+    if not report.results:
+        return [Fields((("tests", "none"),))]
+    rows = []
+    for _, result in report.results:
+        name = f"{result.source}.{result.test.name}"
+        if result.passed:
+            rows.append((name, "passed", "", ""))
+        else:
+            got = result.error.message if result.error is not None else _shown(result.got)
+            rows.append((name, "failed", _shown(result.expected), one_line(got, _CELL)))
+    counts = f"{len(report.results) - report.failed} passed, {report.failed} failed"
+    return [Table(("test", "status", "expected", "got"), tuple(rows)), Fields((("tests", counts),))]
+
+
+def _shown(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _CELL)

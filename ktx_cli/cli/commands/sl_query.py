@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_plain, render_pretty
-from ktx_cli.cli.commands.sl_options import project_of, with_question
+from ktx_cli.cli.blocks import Block, Fields, Lines, RowFormat, Table, as_lines, as_table, render_plain, render_pretty
+from ktx_cli.cli.commands.sl_question import project_of, with_question
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.rows import RowFormat, as_lines, as_table
 from ktx_cli.cli.settings import use_colour
-from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import KtxError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.asking import Told
-    from ktx_cli.jobs.semantic.explaining import Explained
-    from ktx_cli.jobs.semantic.questions import Question
+    from ktx_cli.jobs.semantic.answer import Explained, Question, Told
 
 
 class AnswerFormat(StrEnum):
@@ -87,7 +83,7 @@ def _register_query(commands: typer.Typer) -> None:
             if verify:
                 raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
             return _compiled(session, question, form)
-        from ktx_cli.jobs.semantic.asking import ask_layer
+        from ktx_cli.jobs.semantic.answer import ask_layer
 
         layout, config = project_of(session)
         printed = not session.settings.json and form is not AnswerFormat.JSON
@@ -106,7 +102,7 @@ def _register_explain(commands: typer.Typer) -> None:
     @with_question()
     def explain(session: Session, question: Question) -> Result:
         """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
-        from ktx_cli.jobs.semantic.explaining import choices_of, explain_question
+        from ktx_cli.jobs.semantic.answer import choices_of, explain_question
 
         layout, config = project_of(session)
         try:
@@ -133,7 +129,7 @@ def _paths_as_flags() -> Iterator[None]:
 
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
     """Return the statement alone, in the envelope as that of an answer without rows."""
-    from ktx_cli.jobs.semantic.explaining import explain_question
+    from ktx_cli.jobs.semantic.answer import explain_question
 
     layout, config = project_of(session)
     with _paths_as_flags():
@@ -201,7 +197,7 @@ def _table(told: Told) -> Table:
 
 def _notes(told: Told, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     """Yield what is said about an answer beside its rows."""
-    from ktx_cli.jobs.semantic.explaining import facts_told, verified_told
+    from ktx_cli.jobs.semantic.answer import facts_told, verified_told
 
     if told.totals is not None and form is AnswerFormat.CSV:
         shown = as_table(list(told.totals), [list(told.totals.values())], told.formats[-len(told.totals) :]).rows[0]

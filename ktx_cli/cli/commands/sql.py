@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Lines
-from ktx_cli.cli.completing import connection_ids
+from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.rows import RowFormat, as_lines, as_table
+from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core.errors import ResultWarning, UsageError
+from ktx_cli.core import ResultWarning, UsageError
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.sql import SqlAnswer
+
 
 LARGEST = 1_000_000
 """How many bytes of a statement are read from a file or stdin; longer ones are refused anyway."""
@@ -57,8 +57,7 @@ def register(app: typer.Typer) -> None:
         The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
         """
         from ktx_cli.jobs.sql import run_sql
-        from ktx_cli.project.config import load_config
-        from ktx_cli.project.layout import Layout
+        from ktx_cli.project import Layout, load_config
 
         layout = Layout(session.require_project())
         loaded = load_config(layout.config)

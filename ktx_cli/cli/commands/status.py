@@ -9,12 +9,12 @@ import typer
 
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.core.errors import UsageError
-from ktx_cli.core.text import plural
+from ktx_cli.core import UsageError, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.readiness.facts.connections import ConnectionStatus
-    from ktx_cli.jobs.readiness.status import Status
+    from ktx_cli.jobs.health.facts import ConnectionStatus
+    from ktx_cli.jobs.health.status import Status
+
 
 PROBE = Annotated[
     bool, typer.Option("--probe", help="First ask every model of a role for one short answer, and keep when it did.")
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         Asks no database and, without --probe, no model. A role on the local Claude Code session is ready when the
         binary says that there is one and the last probe succeeded.
         """
-        from ktx_cli.jobs.readiness.status import probe_now, project_status
+        from ktx_cli.jobs.health.status import probe_now, project_status
 
         if probe and fast:
             raise UsageError("--probe and --fast exclude each other", hint="ktx status --probe")

@@ -8,7 +8,7 @@ import typer
 
 from ktx_cli.cli.blocks import Table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.showing_runs import USAGE_COLUMNS, usage_cells
+from ktx_cli.cli.runs_view import USAGE_COLUMNS, usage_cells
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Show tokens and cost of model calls. Costs are list prices, also of calls in a local session."""
-        from ktx_cli.jobs.models.usage import usage_report
+        from ktx_cli.jobs.llm import usage_report
 
         report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)
         session.warn(*report.warnings)

@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.sl_options import project_of
+from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.cli.texts import text_of
-from ktx_cli.core.errors import KtxError, ResultWarning, UsageError
-from ktx_cli.core.text import one_line
+from ktx_cli.cli.streams import text_of
+from ktx_cli.core import KtxError, ResultWarning, UsageError, one_line
 
 if TYPE_CHECKING:
-    from ktx_cli.context.search.model import Found
-    from ktx_cli.context.wiki.model import Page
+    from ktx_cli.search import Found
+    from ktx_cli.wiki import Page
+
 
 _SUMMARY: Final = 100
 
 
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the keys of everybody's pages that begin with what was typed."""
-    from ktx_cli.context.wiki.keys import GLOBAL, page_path, place_of
-    from ktx_cli.project.resolve import find_project
-    from ktx_cli.project.tree import WorkingTree
+    from ktx_cli.project import WorkingTree, find_project
+    from ktx_cli.wiki import GLOBAL, page_path, place_of
 
     try:
         named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
@@ -100,7 +99,7 @@ def _register_search(commands: typer.Typer) -> None:
         pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
         if pages:
             return _listing(pages, list(book.tags(scope)))
-        from ktx_cli.jobs.setup.suggesting import first_step
+        from ktx_cli.jobs.setup.request import first_step
 
         nothing = [Fields((("pages", "none"),))]
         steps = [first_step(layout.root, config), "ktx wiki write --help"]
@@ -148,8 +147,8 @@ def _register_write(commands: typer.Typer) -> None:
         The page is checked first, as a page of an agent is: a reference that leads nowhere, too long a text and what
         looks like a secret keep it from being written; what else `ktx wiki lint` would find in it is a warning.
         """
-        from ktx_cli.context.wiki.writing import Revision
-        from ktx_cli.jobs.wiki import scope_of, warnings_of, write_page
+        from ktx_cli.jobs.wiki import scope_of, write_page
+        from ktx_cli.wiki import Revision, warnings_of
 
         layout, config = project_of(session)
         lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}

@@ -8,47 +8,63 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktx_cli.context.scan.committed import folders
-from ktx_cli.context.scan.outcome import PreviousScan
-from ktx_cli.context.sources.registry import QUERY_HISTORY
-from ktx_cli.core.clock import monotonic, new_run_id
-from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.core.events import RunFinished, StepProgress
-from ktx_cli.jobs.ingest import ledger
-from ktx_cli.jobs.ingest.base import ProjectBase
-from ktx_cli.jobs.ingest.definitions import report_broken
-from ktx_cli.jobs.ingest.depth import choose_depth, needs_model, not_enriched
-from ktx_cli.jobs.ingest.enrichments import enriched, foretold
-from ktx_cli.jobs.ingest.keeping import ValueKeeper
-from ktx_cli.jobs.ingest.leasing import recover, refresh_search, under_lease
-from ktx_cli.jobs.ingest.models import Models
-from ktx_cli.jobs.ingest.preflight import Preflight, PreflightFailed
-from ktx_cli.jobs.ingest.prompts import Prompts
-from ktx_cli.jobs.ingest.publishing import (
+from ktx_cli.core import KtxError, ResultWarning, RunFinished, StepProgress, monotonic, new_run_id
+from ktx_cli.engine import (
+    FAILED,
+    ConnectionReport,
+    Enrich,
+    Fetches,
+    IngestReport,
+    IngestRequest,
+    Keep,
+    Models,
+    Preflight,
+    PreflightFailed,
+    ProjectBase,
+    Prompts,
+    Run,
+    ScanContext,
+    Spending,
+    ValueKeeper,
+    agents_needed,
     begin_workspace,
+    choose_depth,
     commit,
+    enriched,
+    foretold,
+    forget_units,
+    load_fetches,
+    needs_model,
+    not_enriched,
+    read_sources,
     remember,
     remember_sources,
     report_files,
+    scan_target,
+    write_manifests,
 )
-from ktx_cli.jobs.ingest.report import FAILED, ConnectionReport, IngestReport
-from ktx_cli.jobs.ingest.running import IngestRequest, Run
-from ktx_cli.jobs.ingest.scanning import Enrich, Keep, ScanContext, scan_target
-from ktx_cli.jobs.ingest.sources.reading import read_sources
-from ktx_cli.jobs.ingest.sources.remembering import Fetches, load_fetches, write_manifests
-from ktx_cli.jobs.ingest.spending import Spending
+from ktx_cli.engine import base as ledger
+from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, report_broken, under_lease
 from ktx_cli.jobs.ingest.targets import broken_targets, choose_targets
-from ktx_cli.jobs.ingest.units.needed import agents_needed
-from ktx_cli.jobs.ingest.units.store import forget_units
-from ktx_cli.project.config import load_config
-from ktx_cli.project.layout import RAW_NAME, SEMANTIC_NAME, Layout
-from ktx_cli.project.leases import Lease
-from ktx_cli.project.repository import Held, HeldReason, Repository
-from ktx_cli.project.state import read_state, translated
-from ktx_cli.project.tree import file_name_warnings
+from ktx_cli.project import (
+    RAW_NAME,
+    SEMANTIC_NAME,
+    Held,
+    HeldReason,
+    Layout,
+    Lease,
+    Repository,
+    file_name_warnings,
+    load_config,
+    read_state,
+    translated,
+)
+from ktx_cli.scan import PreviousScan, folders
+from ktx_cli.sources import QUERY_HISTORY
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.ingest.foretelling import Answers
+    from ktx_cli.engine import Answers
+
 
 __all__ = ["IngestRequest", "ingest"]
 
@@ -89,7 +105,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
 
 def _dry_run(run: Run) -> None:
     """Scan without a lease, a commit or a file."""
-    from ktx_cli.jobs.ingest.forecast import forecast
+    from ktx_cli.engine import forecast
 
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
@@ -114,7 +130,7 @@ def _dry_run(run: Run) -> None:
 
 def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, Fetches]:
     """Return what earlier runs left; a state database that cannot be read is named and counts as none."""
-    from ktx_cli.jobs.ingest.foretelling import kept_answers
+    from ktx_cli.engine import kept_answers
 
     try:
         found = read_state(
@@ -183,7 +199,7 @@ def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> Non
     """Let agents work through what the sources have for them."""
     if run.asks_model and agents_needed(run.works, database):
         models.begin()
-        from ktx_cli.jobs.ingest.units.phase import run_agents
+        from ktx_cli.engine import run_agents
 
         run_agents(run, models, database)
     else:
@@ -193,7 +209,7 @@ def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> Non
 def _tell_histories(run: Run) -> None:
     """Mark the pages of questions that nobody asks any more."""
     if any(work.kind == QUERY_HISTORY for work in run.works):
-        from ktx_cli.jobs.ingest.sources.telling import take_told, tell
+        from ktx_cli.engine import take_told, tell
 
         take_told(run, tell(run.works, run.workspace, run.layers))
 

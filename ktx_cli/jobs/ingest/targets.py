@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ktx_cli.core.errors import ConfigError, NotReadyError, UsageError
-from ktx_cli.project.config import Connection, KtxConfig, connection_of
-from ktx_cli.project.config.drivers import SOURCE_DRIVERS
-from ktx_cli.project.layout import Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A connection to work on."""
-
-    connection: str
-    driver: str
+from ktx_cli.core import ConfigError, NotReadyError, UsageError
+from ktx_cli.engine import Target
+from ktx_cli.project import SOURCE_DRIVERS, Connection, KtxConfig, Layout, connection_of
 
 
 def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
@@ -35,7 +25,7 @@ def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, 
     for entry in () if candidates else config.disabled().values():
         raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
     if not candidates:
-        from ktx_cli.jobs.setup.suggesting import how_to_connect
+        from ktx_cli.jobs.setup.request import how_to_connect
 
         raise NotReadyError("ktx.yaml names no database to read", hint=how_to_connect(layout.root))
     return [

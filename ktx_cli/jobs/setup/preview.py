@@ -9,24 +9,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core.errors import ConfigError, ResultWarning
-from ktx_cli.core.text import listing
+from ktx_cli.core import ConfigError, ResultWarning, listing
 from ktx_cli.jobs.setup.answers import Answers, Build
-from ktx_cli.jobs.setup.keeping import reference_to
-from ktx_cli.jobs.setup.planning import kept, planned
+from ktx_cli.jobs.setup.plan import kept, planned
 from ktx_cli.jobs.setup.request import SetupRequest
-from ktx_cli.jobs.setup.run import require_folder
-from ktx_cli.jobs.setup.saving import same_secret
-from ktx_cli.jobs.setup.trying import existing_folder
-from ktx_cli.llm.roles import NO_BACKEND
-from ktx_cli.project import edit
-from ktx_cli.project.config import load_config
-from ktx_cli.project.config.checks import values_of
-from ktx_cli.project.config.masking import is_literal_secret
-from ktx_cli.project.files import read_bytes
-from ktx_cli.project.layout import CONFIG_NAME, Layout
-from ktx_cli.project.repository import Repository
-from ktx_cli.project.secrets import MASK, mask, redact_url, remember
+from ktx_cli.jobs.setup.save import same_secret
+from ktx_cli.jobs.setup.secrets import reference_to
+from ktx_cli.jobs.setup.setup import existing_folder, require_folder
+from ktx_cli.llm import NO_BACKEND
+from ktx_cli.project import (
+    CONFIG_NAME,
+    MASK,
+    Layout,
+    Repository,
+    edit,
+    is_literal_secret,
+    load_config,
+    mask,
+    read_bytes,
+    redact_url,
+    remember,
+    values_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

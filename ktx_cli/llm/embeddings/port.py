@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+from ktx_cli.llm.errors import LlmError
 
 
 class Embedder(Protocol):
@@ -24,3 +27,40 @@ class Embedder(Protocol):
         accept the key (`auth`), asks to wait (`rate_limit`) or answers something else (`execution`).
         """
         ...
+
+
+MODEL_HINT = "ktx config set ingest.embeddings.model MODEL"
+
+
+def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[list[float]]:
+    """Return vectors as an answer has them; `LlmError` (`execution`) where they are not what was asked for."""
+    if not isinstance(vectors, Sequence) or len(vectors) != count:
+        found = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else "no vectors"
+        raise _malformed(f"{who} returned {found} for {count} texts")
+    checked = [[_number(value, who) for value in _listed(vector, who)] for vector in vectors]
+    lengths = {len(vector) for vector in checked}
+    if dimensions is not None and lengths - {dimensions}:
+        raise LlmError(
+            f"{who} returned vectors of {max(lengths)} numbers, `ingest.embeddings.dimensions` says {dimensions}",
+            code="execution",
+            hint=f"ktx config set ingest.embeddings.dimensions {max(lengths)}",
+        )
+    if len(lengths) > 1 or 0 in lengths:
+        raise _malformed(f"{who} returned vectors of different lengths")
+    return checked
+
+
+def _listed(vector: Any, who: str) -> Sequence[Any]:
+    if isinstance(vector, Sequence) and not isinstance(vector, str):
+        return vector
+    raise _malformed(f"{who} returned a vector that is no list of numbers")
+
+
+def _number(value: Any, who: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise _malformed(f"{who} returned a vector that is no list of numbers")
+
+
+def _malformed(message: str) -> LlmError:
+    return LlmError(message, code="execution", hint=MODEL_HINT)

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from ktx_cli.core.text import one_line
-from ktx_cli.jobs.memory.records import MemoryRecord, Status
-from ktx_cli.jobs.memory.request import CaptureRequest, SourceType
+from ktx_cli.core import one_line
+from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord, SourceType, Status
 from ktx_cli.mcp.tool import Call, Connection, Input, Output, ServerTool
 
 LONGEST: Final = 48_000

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from ktx_cli.context.tools.untrusted import visible
+from ktx_cli.agent_tools import visible
 from ktx_cli.mcp.tool import Call, Input, Offset, Output, Paged, ServerTool, User
-from ktx_cli.mcp.tools.searching import DEPTH, Query, found
+from ktx_cli.mcp.tools.search import DEPTH, Query, found
 
 
 class SearchPages(Input):
@@ -100,7 +100,7 @@ def _read(call: Call, value: ReadPage) -> Output:
 
 
 def _passage(call: Call, value: ReadPage) -> PageText:
-    from ktx_cli.jobs.serving.pages import passage_facts
+    from ktx_cli.jobs.serve.pages import passage_facts
 
     found = passage_facts(call.project.layout, call.project.config(), value.key)
     return PageText(
@@ -118,7 +118,7 @@ def _passage(call: Call, value: ReadPage) -> PageText:
 
 
 def _page(call: Call, value: ReadPage) -> PageText:
-    from ktx_cli.jobs.serving.pages import page_facts
+    from ktx_cli.jobs.serve.pages import page_facts
 
     facts = page_facts(call.project.layout, value.key, value.user)
     page = facts.page

@@ -6,7 +6,7 @@ import functools
 import importlib
 from typing import Any, Final
 
-from ktx_cli.core.text import did_you_mean, one_line
+from ktx_cli.core import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
 
@@ -30,9 +30,9 @@ _SOURCES: Final = {
     "lookml": "sources.LookMlSource",
     "looker": "sources.LookerSource",
     "metabase": "sources.MetabaseSource",
-    "notion": "documents.NotionSource",
-    "confluence": "documents.ConfluenceSource",
-    "documents": "documents.DocumentsSource",
+    "notion": "sources.NotionSource",
+    "confluence": "sources.ConfluenceSource",
+    "documents": "sources.DocumentsSource",
 }
 _MODELS: Final = {**_DATABASES, **_SOURCES}
 

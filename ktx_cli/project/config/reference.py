@@ -1,49 +1,315 @@
-"""Every setting there is, flat: what the reference, the example and `ktx config get/set` walk over."""
+"""The reference of every setting, as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import copy
+import functools
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, Final
 
-from ktx_cli.project.config.base import Block, Setting, Status, settings_of
-from ktx_cli.project.config.drivers import model_of
-from ktx_cli.project.config.root import KtxConfig
+from pydantic.json_schema import models_json_schema
+
+from ktx_cli.core import yaml
+from ktx_cli.project.config.base import STATUS_KEY, Block, Setting, settings_of
+from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database
+from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
+from ktx_cli.project.config.llm import ROLES, Llm
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
+
+_INTRO = """\
+# `ktx.yaml`
+
+Every setting is optional unless it says required. A text may be a secret reference: `env:NAME`, `file:PATH` (`~`, or
+relative to the project), `keyring:SERVICE/NAME`. Keys that ktx does not know are kept and warned about.
+
+The file is YAML 1.2. An alias (`*name`) may stand for any whole value. There are no merge keys: a `<<` is refused.
+
+Status: *used*, *later* (parsed, without effect in this version), *no effect* (a setting of other versions).
+"""
+
+_STATUS = {"used": "used", "later": "later", "dead": "no effect"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One setting in its place. `keys` lead to it from the root, or from the connection; `model` declares it."""
+def settings_table() -> str:
+    """Return the reference: a table for each block and for each driver."""
+    lines = [_INTRO]
+    for block, entries in groupby(root_entries(), key=lambda entry: entry.keys[0]):
+        lines += [f"## `{block}`", "", *_table(entries), ""]
+    lines += ["## `connections.<id>`", ""]
+    lines += [
+        "An id begins with a letter or a digit and has letters, digits, `_` and `-`. It is no subcommand's name, and"
+    ]
+    lines += ["two ids differ in more than case. `driver` is required.", ""]
+    lines += ["### Every database", "", *_table(_shared()), ""]
+    for heading, drivers in (("Databases", DATABASE_DRIVERS), ("Context sources", SOURCE_DRIVERS)):
+        lines += [f"## {heading}", ""]
+        for driver in drivers:
+            lines += _driver_section(driver)
+    return "\n".join(lines).rstrip() + "\n"
 
-    keys: tuple[str, ...]
-    model: type[Block]
-    setting: Setting
-    status: Status
 
-    @property
-    def path(self) -> str:
-        """Return the path, dotted."""
-        return ".".join(self.keys)
+def _driver_section(driver: str) -> list[str]:
+    shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
+    own = (entry for entry in driver_entries(driver) if entry.keys[0] == "driver" or entry.keys[0] not in shared)
+    return [f"### `{driver}`", "", model_of(driver).__doc__ or "", "", *_table(own), ""]
 
 
-def block_entries(model: type[Block], status: Status | None = None, at: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """Yield the settings of a block and of the blocks in it, without the blocks themselves, in declared order.
+def _shared() -> Iterator[Entry]:
+    shared = settings_of(Database)
+    return (entry for entry in driver_entries("sqlite") if entry.keys[0] in shared and entry.keys != ("driver",))
 
-    `status`, of a block that is not read, stands over the declared one.
-    """
-    for declared in settings_of(model).values():
-        own = declared.status if status is None or declared.status == "dead" else status
-        keys = (*at, declared.key)
-        if declared.block is None:
-            yield Entry(keys, model, declared, own)
+
+def _table(entries: Iterable[Entry]) -> list[str]:
+    rows = ["| key | type | default | meaning | status |", "|---|---|---|---|---|"]
+    for entry in entries:
+        says = entry.setting.description + (" A secret." if entry.setting.secret else "")
+        cells = (f"`{entry.path}`", type_text(entry), default_text(entry), says, _STATUS[entry.status])
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return rows
+
+
+def type_text(entry: Entry) -> str:
+    """Return what values a setting takes, for a person."""
+    return _type(block_properties()[entry.model.__name__][entry.setting.key])
+
+
+def default_text(entry: Entry) -> str:
+    """Return a setting's default as it would stand in the file; empty when there is none."""
+    if entry.setting.field.is_required():
+        return "required"
+    return "" if entry.setting.default is None else f"`{yaml.flow(entry.setting.default)}`"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(part) for part in schema["anyOf"] if part.get("type") != "null")
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        return "list of " + _type(schema["items"]).replace("text", "texts") if schema["items"] else "list"
+    names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    return {**names, "object": "mapping"}.get(kind or "", "any") + _bounds(schema)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f", {low:g} to {high:g}"
+    if "exclusiveMinimum" in schema:
+        return f", more than {schema['exclusiveMinimum']:g}"
+    return "" if low is None else f", at least {low:g}"
+
+
+WIDTH = 110
+BLOCK_FROM: Final = 3
+"""Entries from which a mapping is written line by line."""
+
+_API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
+
+_HEADER = """\
+# Every setting of ktx.yaml once, with its meaning and an example or its default. Written by `make docs`.
+# A real ktx.yaml is short: copy from here what you need. `(later)`: without effect in this version.
+# A text may be a secret reference: env:NAME, file:PATH, keyring:SERVICE/NAME.
+"""
+
+
+_BACKENDS_HEADER = """\
+# The `llm` block of each backend, alone: take one, and take the marks off its lines.
+"""
+
+
+def example_yaml() -> str:
+    """Return the example; it loads without an error. Settings of other versions (no effect) are left out."""
+    blocks = [textwrap.indent(text, "# ") for text in llm_blocks().values()]
+    return "\n".join([_Example().text(), _BACKENDS_HEADER, *blocks])
+
+
+def llm_blocks() -> dict[str, str]:
+    """Return by backend a whole `llm` block, as it would stand in a file with nothing else."""
+    roles = _value(settings_of(Llm)["models"])
+    return {
+        "claude-code": _llm("claude-code", {}, roles),
+        "claude-cli": _llm("claude-cli", {}, {"default": "sonnet"}),
+        "anthropic": _llm("anthropic", {"api_key": "env:ANTHROPIC_API_KEY"}, _API_MODELS),
+        "vertex": _llm("vertex", {"project": "my-project", "location": "europe-west1"}, _API_MODELS),
+        "gateway": _llm(
+            "gateway",
+            {"base_url": "https://gateway.example.com", "api_key": "env:GATEWAY_API_KEY", "auth": "bearer"},
+            {"default": "qwen3:8b"},
+        ),
+        "none": _llm("none", {}, {}),
+    }
+
+
+def _llm(backend: str, access: Mapping[str, str], models: Mapping[str, str]) -> str:
+    provider = {"backend": backend, **({backend: dict(access)} if access else {})}
+    return yaml.dump({"llm": {"provider": provider, **({"models": dict(models)} if models else {})}})
+
+
+class _Example:
+    def __init__(self) -> None:
+        self._lines = [_HEADER]
+        self._shown: set[type[Block]] = set()
+
+    def text(self) -> str:
+        """Return the whole file."""
+        for declared in settings_of(KtxConfig).values():
+            if declared.key == "connections":
+                self._connections(declared)
+            elif declared.status != "dead":
+                self._setting(declared, 0)
+                self._lines.append("")
+        return "\n".join(self._lines).rstrip() + "\n"
+
+    def _connections(self, declared: Setting) -> None:
+        self._comment(declared.description, 0)
+        self._lines.append("connections:")
+        for driver in DRIVERS:
+            self._connection(driver)
+            self._lines.append("")
+
+    def _connection(self, driver: str) -> None:
+        """Write one connection; what every database takes stands in the first alone."""
+        model = model_of(driver)
+        shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
+        is_first = Database not in self._shown
+        self._comment(model.__doc__ or "", 2)
+        self._lines += [f"  my-{driver}:", f"    driver: {driver}"]
+        if shared and is_first:
+            self._shown.add(Database)
+            self._comment("The next five: for every database.", 4)
+        for key, declared in settings_of(model).items():
+            if key != "driver" and declared.status != "dead" and (is_first or key not in shared):
+                self._setting(declared, 4)
+
+    def _setting(self, declared: Setting, indent: int, *, marked: bool = True) -> None:
+        """Write a setting or a block, a block that was shown before as a comment.
+
+        `marked`: say that it is for later, where nothing above it says so.
+        """
+        later = marked and declared.status == "later"
+        says, margin = declared.description + (" (later)" if later else ""), " " * indent
+        block = declared.block
+        if block is None:
+            self._comment(says, indent)
+            self._lines += _written(declared.key, _value(declared), margin)
+        elif block in self._shown:
+            self._comment(f"`{declared.key}`: {says} The same settings as above.", indent)
         else:
-            yield from block_entries(declared.block, None if own == "used" else own, keys)
+            self._shown.add(block)
+            self._comment(says, indent)
+            self._lines.append(f"{margin}{declared.key}:")
+            for inner in settings_of(block).values():
+                if inner.status != "dead":
+                    self._setting(inner, indent + 2, marked=marked and not later)
+
+    def _comment(self, text: str, indent: int) -> None:
+        margin = " " * indent + "# "
+        self._lines += textwrap.wrap(
+            text, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
+        )
 
 
-def root_entries() -> Iterator[Entry]:
-    """Yield every setting outside `connections`."""
-    return (entry for entry in block_entries(KtxConfig) if entry.keys != ("connections",))
+def _written(key: str, value: Any, margin: str) -> list[str]:
+    if isinstance(value, dict) and len(value) >= BLOCK_FROM:
+        return [f"{margin}{key}:", *(f"{margin}  {name}: {yaml.flow(inner)}" for name, inner in value.items())]
+    return [f"{margin}{key}: {yaml.flow(value)}"]
 
 
-def driver_entries(driver: str) -> Iterator[Entry]:
-    """Yield every setting of a connection with this driver."""
-    return block_entries(model_of(driver))
+def _value(declared: Setting) -> Any:
+    examples = declared.field.examples
+    return examples[0] if examples else declared.default
+
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+LATER: Final = "Later"
+"""Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
+
+NEEDS_ONE_OF: Final = {
+    "sqlite": ("path", "url"),
+    "duckdb": ("path", "url"),
+    "postgres": ("url", "host"),
+    "mysql": ("url", "host"),
+    "sqlserver": ("url", "host"),
+    "clickhouse": ("url", "host"),
+    "redshift": ("url", "host"),
+    "dbt": ("source_dir", "repo_url"),
+}
+"""The rule of `Connection.needs_one_of` by driver, as JSON Schema has to say it."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
+    definitions = _definitions()
+    root = definitions.pop(KtxConfig.__name__)
+    root["properties"]["connections"] |= _connections()
+    return {"$schema": DIALECT, **root, "title": "ktx.yaml", "$defs": definitions}
+
+
+def _definitions() -> dict[str, Any]:
+    models: list[type[Block]] = [KtxConfig, *map(model_of, DRIVERS)]
+    _, schema = models_json_schema([(model, "validation") for model in models])
+    definitions: dict[str, Any] = schema["$defs"]
+    for driver, keys in NEEDS_ONE_OF.items():
+        definitions[model_of(driver).__name__]["anyOf"] = [_given(key) for key in keys]
+    for definition in [*definitions.values()]:
+        for item in definition["properties"].values():
+            if item.get(STATUS_KEY) == "later":
+                _mark_later(item, definitions)
+    models_of_roles = definitions["Llm"]["properties"]["models"]
+    models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
+    return definitions
+
+
+def _connections() -> dict[str, Any]:
+    """Return the part that chooses a connection's schema by its `driver`."""
+    cases = [
+        {
+            "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
+            "then": {"$ref": f"#/$defs/{model_of(driver).__name__}"},
+        }
+        for driver in DRIVERS
+    ]
+    return {
+        "propertyNames": {
+            "pattern": ID_PATTERN,
+            "not": {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]},
+        },
+        "additionalProperties": {
+            "type": "object",
+            "required": ["driver"],
+            "properties": {"driver": {"enum": list(DRIVERS), "description": "What kind of connection it is."}},
+            "allOf": cases,
+        },
+    }
+
+
+def _given(key: str) -> dict[str, Any]:
+    return {"required": [key], "properties": {key: {"minLength": 1}}}
+
+
+def _mark_later(item: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Mark a setting as not read yet; a block in it becomes a copy of its own, since others may read the block."""
+    if item[STATUS_KEY] == "used":
+        item[STATUS_KEY] = "later"
+    for part in (item, *item.get("anyOf", ())):
+        if "$ref" in part and not part["$ref"].endswith(LATER):
+            name = part["$ref"].rpartition("/")[2]
+            part["$ref"] += LATER
+            if name + LATER not in definitions:
+                definitions[name + LATER] = unread = copy.deepcopy(definitions[name])
+                for inner in unread["properties"].values():
+                    _mark_later(inner, definitions)
+
+
+@functools.cache
+def block_properties() -> dict[str, dict[str, Any]]:
+    """Return the schema of every setting: class name of its block -> key -> schema."""
+    definitions = _definitions()
+    return {name: definition["properties"] for name, definition in definitions.items()}

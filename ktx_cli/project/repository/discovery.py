@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ktx_cli.core.errors import GitError, StorageError
-from ktx_cli.core.text import shell_words
+from ktx_cli.core import GitError, StorageError, shell_words
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
-from ktx_cli.project.repository.config import read_config
-from ktx_cli.project.repository.model import Head, RepositoryLayout
+from ktx_cli.project.repository.model import Head, RepositoryLayout, read_config
 
 _FACTS = (
     "--path-format=absolute",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from ktx_cli.core import ConfigError, GitError
+from ktx_cli.project.git import Git
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.merge import Conflict
 
@@ -158,3 +161,157 @@ class IndexEntry(TreeEntry):
     def same_as(self, other: TreeEntry | None) -> bool:
         """Say whether mode and object are those of `other`."""
         return other is not None and (self.mode, self.oid) == (other.mode, other.oid)
+
+
+_GIT_NAMES = (".git", "git~1")
+
+
+def encode(path: str) -> bytes:
+    """Return the path as git has it; lone surrogates stand for bytes that are not UTF-8."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def decode(path: bytes) -> str:
+    """Return the inverse of `encode`."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+def joined(paths: Iterable[str]) -> bytes:
+    """Return paths for a `-z --stdin`: each ended by NUL."""
+    return b"".join(encode(path) + b"\0" for path in paths)
+
+
+def full_paths(prefix: str, paths: Iterable[str]) -> list[str]:
+    """Return project paths as seen from the top level, where the project lies below `prefix`."""
+    return [prefix + path for path in paths]
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the folders above a path, outermost first: `a`, `a/b` for `a/b/c`."""
+    position = path.find("/")
+    while position != -1:
+        yield path[:position]
+        position = path.find("/", position + 1)
+
+
+def check_paths(paths: Iterable[str]) -> None:
+    """Raise `GitError` for a path that ktx must not write, or two of which one would have to be the other's folder."""
+    known = set(paths)
+    for path in known:
+        reason = _objection(path)
+        if reason is not None:
+            raise GitError(f"ktx does not write {path!r}: {reason}", details={"path": path})
+
+
+def check_folders(written: Iterable[str]) -> None:
+    """Raise `GitError` when one written path would have to be the folder of another."""
+    known = set(written)
+    for path in known:
+        for folder in ancestors(path):
+            if folder in known:
+                raise GitError(f"{folder!r} cannot be a file and the folder of {path!r}", details={"path": path})
+
+
+def _objection(path: str) -> str | None:
+    parts = path.split("/")
+    if path.startswith("/"):
+        return "it is not relative to the project"
+    if "\0" in path:
+        return "it holds a NUL character"
+    if any(part in ("", ".") for part in parts):
+        return "it is not a plain path of a file"
+    if ".." in parts:
+        return "it leaves the project"
+    if any(part.casefold() in _GIT_NAMES for part in parts):
+        return "it is git's own"
+    if parts[0].casefold() == ".ktx" and path != ".ktx/.gitignore":
+        return "what is under .ktx is never committed"
+    return None
+
+
+FALLBACK = ("ktx", "ktx@example.com")
+"""Name and mail of commits where nobody is configured."""
+
+_AUTHOR = re.compile(r"\s*([^<>\n]*[^<>\s])\s*<([^<>\s]+)>\s*")
+
+
+def identity_variables(author: str | None, config: GitConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables of a commit.
+
+    All four are always set, so that git never derives one from host and login names (as root with an empty HOME it
+    fails). Raises `ConfigError` when `author` is not `Name <mail>`.
+    """
+    own = _own("author", config, environ)
+    wanted = _parsed(author) if author else own or FALLBACK
+    committer = _own("committer", config, environ) or own or wanted
+    return {
+        "GIT_AUTHOR_NAME": wanted[0],
+        "GIT_AUTHOR_EMAIL": wanted[1],
+        "GIT_COMMITTER_NAME": committer[0],
+        "GIT_COMMITTER_EMAIL": committer[1],
+    }
+
+
+def _parsed(author: str) -> tuple[str, str]:
+    match = _AUTHOR.fullmatch(author)
+    if match is None:
+        raise ConfigError(
+            f"the commit author {author!r} is not of the form Name <mail>",
+            hint="write it as: Ann Lee <ann@example.com>",
+        )
+    return match.group(1), match.group(2)
+
+
+def _own(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    upper = f"GIT_{role.upper()}"
+    name = environ.get(f"{upper}_NAME") or config.last(f"{role}.name") or config.last("user.name")
+    mail = (
+        environ.get(f"{upper}_EMAIL")
+        or config.last(f"{role}.email")
+        or config.last("user.email")
+        or environ.get("EMAIL")
+    )
+    return (name, mail) if name and mail else None
+
+
+@dataclass(frozen=True, slots=True)
+class GitConfig:
+    """All settings by their canonical names; `None` is a key without a value, which git reads as true."""
+
+    values: Mapping[str, tuple[str | None, ...]]
+
+    def last(self, name: str) -> str | None:
+        """Return the value that counts, or None when it is not set (or has no value)."""
+        return self.values.get(name, (None,))[-1]
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a boolean setting; a value that is not boolean counts as the default."""
+        if name not in self.values:
+            return default
+        word = self.values[name][-1]
+        if word is None or word.casefold() in ("true", "yes", "on", "1"):
+            return True
+        if word.casefold() in ("false", "no", "off", "0", ""):
+            return False
+        return default
+
+    def filters(self) -> frozenset[str]:
+        """Return the names of the filter drivers that do anything."""
+        names = set()
+        for key, values in self.values.items():
+            section, _, rest = key.partition(".")
+            name, _, setting = rest.rpartition(".")
+            if section == "filter" and setting in ("clean", "smudge", "process", "required") and values[-1] != "":
+                names.add(name)
+        return frozenset(names)
+
+
+def read_config(git: Git) -> GitConfig:
+    """Read the whole configuration: system, global, repository, working tree."""
+    values: dict[str, tuple[str | None, ...]] = {}
+    for record in git.read("config", "--null", "--list").out.split(b"\0"):
+        if record:
+            key, line_break, value = record.partition(b"\n")
+            name = decode(key)
+            values[name] = (*values.get(name, ()), decode(value) if line_break else None)
+    return GitConfig(values)

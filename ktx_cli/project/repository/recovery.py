@@ -9,20 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktx_cli.core.errors import BusyError
+from ktx_cli.core import BusyError
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.repository import lock as locking
-from ktx_cli.project.repository.config import read_config
-from ktx_cli.project.repository.conversion import Blob, Conversion
+from ktx_cli.project.repository import index as locking
 from ktx_cli.project.repository.discovery import commit_of
-from ktx_cli.project.repository.entries import IndexView, edit_index, read_index
-from ktx_cli.project.repository.journal import Journal, JournalEntry
-from ktx_cli.project.repository.lock import IndexLock
-from ktx_cli.project.repository.model import IndexEntry, Recovery, RepositoryLayout, TreeEntry
-from ktx_cli.project.repository.paths import full_paths
-from ktx_cli.project.repository.placing import Finish, carry_out, drop_journal
-from ktx_cli.project.repository.trees import TreeView
+from ktx_cli.project.repository.index import IndexLock, IndexView, edit_index, read_index
+from ktx_cli.project.repository.model import IndexEntry, Recovery, RepositoryLayout, TreeEntry, full_paths, read_config
+from ktx_cli.project.repository.publication import Finish, Journal, JournalEntry, carry_out, drop_journal
+from ktx_cli.project.repository.trees import Blob, Conversion, TreeView
 from ktx_cli.project.repository.working_files import (
     STAGING_PREFIX,
     NewFile,

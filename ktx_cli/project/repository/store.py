@@ -6,17 +6,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core.errors import GitError, KtxError
-from ktx_cli.core.text import listing, shell_words
+from ktx_cli.core import GitError, KtxError, listing, shell_words
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import PRIVATE_NAME
 from ktx_cli.project.repository import discovery
-from ktx_cli.project.repository.absence import absent_paths
-from ktx_cli.project.repository.changes import Changes, working_changes
-from ktx_cli.project.repository.committing import commit_changes
-from ktx_cli.project.repository.entries import committable_paths, ignored_paths
-from ktx_cli.project.repository.history import History
-from ktx_cli.project.repository.lock import announced, clear_dead, has_leftovers, hold_index, leftover_lock
+from ktx_cli.project.repository.commit_plan import merge_by_default
+from ktx_cli.project.repository.commits import commit_changes, propose_changes
+from ktx_cli.project.repository.history import Changes, History, absent_paths, working_changes
+from ktx_cli.project.repository.index import (
+    announced,
+    clear_dead,
+    committable_paths,
+    has_leftovers,
+    hold_index,
+    ignored_paths,
+    leftover_lock,
+)
 from ktx_cli.project.repository.model import (
     AdjustFunction,
     CommitResult,
@@ -25,11 +30,10 @@ from ktx_cli.project.repository.model import (
     MergeFunction,
     Recovery,
     RepositoryLayout,
+    check_folders,
+    check_paths,
 )
-from ktx_cli.project.repository.paths import check_folders, check_paths
-from ktx_cli.project.repository.planning import merge_by_default
-from ktx_cli.project.repository.proposing import propose_changes
-from ktx_cli.project.repository.publishing import Request
+from ktx_cli.project.repository.publication import Request
 from ktx_cli.project.repository.recovery import needs_recovery, recover
 from ktx_cli.project.repository.trees import TreeView
 

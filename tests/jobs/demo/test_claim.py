@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import BusyError, UsageError
-from ktx_cli.jobs.demo.claim import claimed
+from ktx_cli.jobs.demo.demo import claimed
 from ktx_cli.testing.forks import Forks
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from ktx_cli.jobs.demo.claim import claimed
+from ktx_cli.jobs.demo.demo import claimed
 with claimed(Path(sys.argv[1])) as half_built:
     (Path(sys.argv[1]) / ".ktx-demo-scratch").mkdir()
     (Path(sys.argv[1]) / "dbt").mkdir()

@@ -13,8 +13,7 @@ import duckdb
 import pytest
 
 from ktx_cli.core.errors import StorageError, UsageError
-from ktx_cli.jobs.demo.company import Company, build_company
-from ktx_cli.jobs.demo.warehouse import make_tables, write_warehouse
+from ktx_cli.jobs.demo.company import Company, build_company, make_tables, write_warehouse
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
@@ -64,7 +63,7 @@ def test_a_seed_means_the_same_company_everywhere(company: Company, tmp_path: Pa
 
 def test_hash_randomisation_changes_nothing() -> None:
     program = (
-        "import hashlib; from ktx_cli.jobs.demo.warehouse import make_tables; "
+        "import hashlib; from ktx_cli.jobs.demo.company import make_tables; "
         "print(hashlib.sha256(repr(make_tables(7)).encode()).hexdigest())"
     )
     run = subprocess.run(

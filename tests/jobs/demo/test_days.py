@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.jobs.demo.days import (
+from ktx_cli.jobs.demo.people import (
     CALENDAR_END,
     DATE_KEYS,
     DAY_COUNT,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.yaml import load
-from ktx_cli.jobs.demo.dbt_project import MARTS, compiled_sql, model_files, write_dbt_project
-from ktx_cli.jobs.demo.files import packaged_names, packaged_text
+from ktx_cli.jobs.demo.company import MARTS, compiled_sql, model_files, packaged_names, packaged_text, write_dbt_project
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 Json = dict[str, Any]

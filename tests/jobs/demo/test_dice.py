@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.jobs.demo.dice import Dice, Weighted
+from ktx_cli.jobs.demo.people import Dice, Weighted
 
 GOLDEN = [953, 366, 419, 736, 280, 520]
 GOLDEN_SAMPLE = ["d", "b", "c"]

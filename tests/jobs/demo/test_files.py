@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import StorageError
-from ktx_cli.jobs.demo.files import copy_packaged, packaged_names, packaged_text
+from ktx_cli.jobs.demo.company import copy_packaged, packaged_names, packaged_text
 
 
 def test_names_are_relative_and_sorted() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.files import packaged_names, packaged_text
-from ktx_cli.jobs.demo.handbook import write_handbook
-from ktx_cli.jobs.demo.orders import STATUSES
+from ktx_cli.jobs.demo.company import packaged_names, packaged_text, write_handbook
+from ktx_cli.jobs.demo.sales import STATUSES
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.questions import FROM_DBT, QUESTIONS
-from ktx_cli.jobs.evals.run import EvalRequest, run_evals
-from ktx_cli.jobs.semantic.asking import Told, ask_layer
-from ktx_cli.jobs.semantic.metric_tests import run_tests
-from ktx_cli.jobs.semantic.questions import Question
-from ktx_cli.project.config import load_config
+from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
+from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS
+from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
+from ktx_cli.jobs.semantic.validate import run_tests
+from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 
 Ask = Callable[[str], list[tuple[Any, ...]]]

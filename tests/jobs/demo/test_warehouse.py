@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.company import Company
-from ktx_cli.jobs.demo.warehouse import make_tables
+from ktx_cli.jobs.demo.company import Company, make_tables
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 

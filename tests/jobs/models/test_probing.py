@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.models.probing import ProbeRun, credentials_of, probe_through
-from ktx_cli.llm.roles import ModelRef
+from ktx_cli.llm.probe import ProbeRun, credentials_of, probe_through
+from ktx_cli.llm.settings import ModelRef
 from ktx_cli.testing.runtime_subjects import subject_config
 
 REFS = {ModelRef("anthropic", f"model-{number}"): ("default",) for number in range(6)}

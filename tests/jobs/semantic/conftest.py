@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"

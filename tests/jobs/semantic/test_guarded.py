@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.guard import StatementRefusedError
-from ktx_cli.connectors.port import Scope
 from ktx_cli.core.errors import SourceError, UsageError
-from ktx_cli.jobs.semantic.asking import ask_layer
-from ktx_cli.jobs.semantic.guarded import Guard, json_rows
-from ktx_cli.jobs.semantic.questions import Question
-from ktx_cli.jobs.semantic.validating import validate_layers
+from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.jobs.semantic.validate import validate_layers
+from ktx_cli.semantic.guarded import Guard, json_rows
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses.guard.errors import StatementRefusedError
+from ktx_cli.warehouses.port import Scope
 
 
 def opened(shop: Any) -> Any:

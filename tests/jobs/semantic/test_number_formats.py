@@ -12,15 +12,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from ktx_cli.cli.rows import RowFormat, as_lines, as_table
-from ktx_cli.connectors.opening import open_connection
-from ktx_cli.context.scan.snapshot import table_file
-from ktx_cli.jobs.evals.run import EvalRequest, run_evals
-from ktx_cli.jobs.semantic.asking import Told, ask_layer
-from ktx_cli.jobs.semantic.questions import Question
+from ktx_cli.cli.blocks import RowFormat, as_lines, as_table
+from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
+from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
 from ktx_cli.jobs.sql import run_sql
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
+from ktx_cli.scan.committed import table_file
+from ktx_cli.warehouses.registry import open_connection
 
 ENGINES = ("sqlite", "duckdb", "postgres", "mysql")
 TABLE = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.port import SemanticType
-from ktx_cli.context.semantic.model import Column, Model, Parameter, Source
-from ktx_cli.jobs.semantic.questions import Question, shaped
+from ktx_cli.jobs.semantic.answer import Question, shaped
+from ktx_cli.semantic.model import Column, Model, Parameter, Source
+from ktx_cli.warehouses.port import SemanticType
 
 COLUMNS = {
     "at": Column("at", SemanticType.TIME),

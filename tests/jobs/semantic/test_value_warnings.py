@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.connectors.opening import open_connection
-from ktx_cli.connectors.port import Connector, QueryResult, Scope, TableRef
-from ktx_cli.context.scan.profiling.dictionary import ColumnValues, Dictionary
-from ktx_cli.context.scan.profiling.store import save_values
 from ktx_cli.core.errors import SourceError
-from ktx_cli.jobs.semantic import value_warnings
-from ktx_cli.jobs.semantic.asking import ask_layer
-from ktx_cli.jobs.semantic.means import Means
-from ktx_cli.jobs.semantic.questions import Question
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.jobs.semantic import warnings as value_warnings
+from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.scan.profile.store import save_values
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.semantic.guarded import Means
+from ktx_cli.warehouses.port import Connector, QueryResult, Scope, TableRef
+from ktx_cli.warehouses.registry import open_connection
 from tests.jobs.semantic.conftest import Shop
 
 COUNTRIES = "UPDATE customers SET country = CASE id WHEN 1 THEN 'Germany' ELSE 'Österreich' END"

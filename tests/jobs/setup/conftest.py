@@ -14,10 +14,10 @@ import keyring.backend
 import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
-from ktx_cli.jobs.setup.detected import gateways
+from ktx_cli.jobs.setup.detect import gateways
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
-from ktx_cli.jobs.setup.wizard import run_wizard
-from ktx_cli.jobs.setup.wizard.asking import Check, Choice, Kind
+from ktx_cli.jobs.setup.wizard.prompter import Check, Choice, Kind
+from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 from ktx_cli.llm.errors import llm_error
 
 Place = tuple[str, str]

@@ -14,9 +14,9 @@ import keyring.errors
 import pytest
 
 from ktx_cli.core.errors import NotReadyError, StorageError
-from ktx_cli.jobs.setup import keeping
+from ktx_cli.jobs.setup import secrets as keeping
 from ktx_cli.jobs.setup.answers import Keeping
-from ktx_cli.jobs.setup.keeping import keep_secret, literal_places, reference_to, usable_keyring
+from ktx_cli.jobs.setup.secrets import keep_secret, literal_places, reference_to, usable_keyring
 from ktx_cli.project.config.drivers import model_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.secrets import mask, resolve

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
-from ktx_cli.jobs.setup.planning import NEW_CONFIG, kept, planned
+from ktx_cli.jobs.setup.plan import NEW_CONFIG, kept, planned
 
 EMPTY = b"llm: {provider: {backend: none}}\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, UsageError
-from ktx_cli.jobs.agents.targets import Target
+from ktx_cli.jobs.clients.targets import Target
 from ktx_cli.jobs.setup.answers import (
     AgentsAnswer,
     Answers,
@@ -22,7 +22,7 @@ from ktx_cli.jobs.setup.answers import (
 )
 from ktx_cli.jobs.setup.preview import Preview, preview
 from ktx_cli.jobs.setup.request import SetupRequest
-from ktx_cli.jobs.setup.run import setup
+from ktx_cli.jobs.setup.setup import setup
 from tests.jobs.setup.conftest import Ring
 
 URL = "postgresql://u:canary-pw@127.0.0.1:1/d"
@@ -55,7 +55,7 @@ def no_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("something is connected to")
 
     monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr("ktx_cli.jobs.setup.trying.check_connection_of", connect)
+    monkeypatch.setattr("ktx_cli.jobs.setup.setup.check_connection_of", connect)
 
 
 def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:

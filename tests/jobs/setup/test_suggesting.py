@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ktx_cli.jobs.setup.suggesting import first_database
+from ktx_cli.jobs.setup.request import first_database
 
 
 @pytest.mark.parametrize(

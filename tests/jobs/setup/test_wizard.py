@@ -12,11 +12,11 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.setup.answers import Step
-from ktx_cli.jobs.setup.wizard.asking import BackAsked
+from ktx_cli.jobs.setup.wizard.prompter import BackAsked
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.context.sources.git_server import git
 from tests.jobs.setup.conftest import Person, Place, Ring, Wizard
+from tests.sources.git_server import git
 
 FULL: dict[str, Any] = {
     "Which model backend?": "anthropic",

@@ -9,8 +9,8 @@ import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
 from ktx_cli.jobs.setup.request import SetupRequest
-from ktx_cli.jobs.setup.wizard import run_wizard
-from ktx_cli.jobs.setup.wizard.asking import BackAsked
+from ktx_cli.jobs.setup.wizard.prompter import BackAsked
+from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 from tests.jobs.setup.conftest import Person, Wizard
 
 KINDS = {
@@ -38,7 +38,7 @@ def test_another_driver_than_one_without_its_package(
     folder: Path, wizard: Wizard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ktx_cli.jobs.setup.wizard.connecting.missing_package",
+        "ktx_cli.jobs.setup.wizard.databases.missing_package",
         lambda driver: "pip install x" if driver == "snowflake" else None,
     )
     (folder / "more.sqlite").write_bytes((folder / "shop.sqlite").read_bytes())

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.jobs.setup.fields import declared, fields_of, key_of, ordered, put, read_value, typed
-from ktx_cli.jobs.setup.words import ASKED, BY_ADDRESS, DATABASE_WORDS, DEFAULTS, SOURCE_WORDS, Word
+from ktx_cli.jobs.setup.answers import ASKED, BY_ADDRESS, DATABASE_WORDS, DEFAULTS, SOURCE_WORDS, Word
+from ktx_cli.jobs.setup.answers_file import declared, fields_of, key_of, ordered, put, read_value, typed
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
-from ktx_cli.project.config.loader import check_connection
+from ktx_cli.project.config.file import check_connection
 
 KINDS = ((DATABASE_WORDS, DATABASE_DRIVERS), (SOURCE_WORDS, SOURCE_DRIVERS))
 

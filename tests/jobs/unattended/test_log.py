@@ -10,8 +10,8 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import CommandFinished, Notice, RunStarted, StepProgress
-from ktx_cli.jobs.serving import rotating
-from ktx_cli.jobs.unattended.log import CommandLog
+from ktx_cli.jobs.serve import logs as rotating
+from ktx_cli.jobs.unattended import CommandLog
 from ktx_cli.project.secrets import MASK, remember
 
 ENDED = CommandFinished("ktx ingest", 6, 1.5, error="busy", message="somebody else is at work")

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.jobs.unattended.notifying import Failure, notify
+from ktx_cli.jobs.unattended import Failure, notify
 from ktx_cli.project.secrets import MASK, remember
 
 REPORT = {"schema": "ktx/ingest/v1", "ok": False, "error": {"code": "busy"}}

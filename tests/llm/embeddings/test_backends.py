@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.embeddings import create_embedder
-from ktx_cli.llm.embeddings.http import Endpoint
-from ktx_cli.project.config.ingest import Retry
-from ktx_cli.project.config.root import KtxConfig
+from ktx_cli.llm.embeddings.local import create_embedder
+from ktx_cli.llm.embeddings.remote import Endpoint
+from ktx_cli.project.config.blocks import Retry
+from ktx_cli.project.config.model import KtxConfig
 
 Answer = tuple[int, Any]
 
@@ -70,7 +70,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
-    monkeypatch.setattr("ktx_cli.llm.embeddings.http.wait", waits.append)
+    monkeypatch.setattr("ktx_cli.llm.embeddings.remote.wait", waits.append)
     return waits
 
 

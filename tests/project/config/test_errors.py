@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.config import load_config
+from ktx_cli.project.config.file import load_config
 
 
 def failure(text: str) -> ConfigError:

@@ -7,7 +7,7 @@ import pytest
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.text import is_device_name
 from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, example_connection
-from ktx_cli.project.config.loader import check_connection
+from ktx_cli.project.config.file import check_connection
 
 FIELDS = {"driver": "sqlite", "path": "x.sqlite"}
 

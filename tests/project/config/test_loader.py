@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError, NoProjectError
-from ktx_cli.project.config import LoadedConfig, load_config
 from ktx_cli.project.config.drivers import DRIVERS, model_of
-from ktx_cli.project.config.reference import driver_entries, root_entries
+from ktx_cli.project.config.file import LoadedConfig, load_config
+from ktx_cli.project.config.settings import driver_entries, root_entries
 
 EXAMPLES = 2000 if os.environ.get("KTX_TEST_FULL") else 60
 FILE = Path("ktx.yaml")

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.config import (
-    RESERVED_IDS,
-    ROLES,
-    Database,
-    KtxConfig,
-    Source,
-)
 from ktx_cli.project.config.base import Block
+from ktx_cli.project.config.connections import RESERVED_IDS, Database, Source
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
-from ktx_cli.project.config.reference import Entry, driver_entries, root_entries
+from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
 
 ENTRIES: dict[str, Entry] = {entry.path: entry for entry in root_entries()} | {
     f"connections.{driver}.{entry.path}": entry for driver in DRIVERS for entry in driver_entries(driver)

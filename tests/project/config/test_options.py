@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ConfigError, SecretError
-from ktx_cli.project.config import KtxConfig, literal_secrets, resolve_options, secret_file_warnings
+from ktx_cli.project.config.checks import literal_secrets
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.settings import resolve_options, secret_file_warnings
 from ktx_cli.project.secrets import mask
 
 

@@ -21,10 +21,10 @@ import pytest
 
 import ktx_cli
 from ktx_cli.project.config.base import Block, settings_of
+from ktx_cli.project.config.blocks import ConnectionContext
 from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
-from ktx_cli.project.config.query_history import ConnectionContext
-from ktx_cli.project.config.reference import driver_entries
-from ktx_cli.project.config.root import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.settings import driver_entries
 
 PACKAGE = Path(ktx_cli.__file__).parent
 ROOT_NAMES = ("config",)

@@ -13,12 +13,11 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.config import RESERVED_IDS, load_config
-from ktx_cli.project.config.docs import settings_table
+from ktx_cli.project.config.connections import RESERVED_IDS
 from ktx_cli.project.config.drivers import DRIVERS, model_of
-from ktx_cli.project.config.example import example_yaml
-from ktx_cli.project.config.reference import driver_entries, root_entries
-from ktx_cli.project.config.schema import DIALECT, json_schema
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.reference import DIALECT, example_yaml, json_schema, settings_table
+from ktx_cli.project.config.settings import driver_entries, root_entries
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

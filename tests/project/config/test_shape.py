@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.config import KtxConfig, load_config
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.model import KtxConfig
 
 
 def failure(text: str) -> ConfigError:

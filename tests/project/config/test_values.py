@@ -9,10 +9,10 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import KtxError, UsageError
-from ktx_cli.project.config import LoadedConfig, load_config
 from ktx_cli.project.config.drivers import DRIVERS
-from ktx_cli.project.config.example import example_yaml
-from ktx_cli.project.config.values import get_value, parse_cli_value, shown_config
+from ktx_cli.project.config.file import LoadedConfig, load_config
+from ktx_cli.project.config.reference import example_yaml
+from ktx_cli.project.config.settings import get_value, parse_cli_value, shown_config
 
 TEXT = """\
 connections:

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.project.config import load_config
 from ktx_cli.project.config.base import Block, Setting, settings_of
+from ktx_cli.project.config.checks import WORDS, errors_of
 from ktx_cli.project.config.drivers import DRIVERS, model_of
-from ktx_cli.project.config.root import KtxConfig
-from ktx_cli.project.config.values import parse_cli_value
-from ktx_cli.project.config.wording import WORDS, errors_of
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.settings import parse_cli_value
 
 PYDANTIC = re.compile(r"Input should|should match|Value error|unable to parse|Field required|valid (string|integer)")
 """How pydantic speaks."""

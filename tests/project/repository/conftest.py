@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.project.repository import CommitResult, MergeFunction, Repository
+from ktx_cli.project.repository.model import CommitResult, MergeFunction
+from ktx_cli.project.repository.store import Repository
 
 
 class Work:

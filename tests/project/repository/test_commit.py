@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.core.errors import BusyError, GitError
 from ktx_cli.project import git
-from ktx_cli.project.repository import lock
+from ktx_cli.project.repository import index as lock
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.project.repository import EDITED_AFTER_KILL, EDITED_MEANWHILE, HeldReason, held_hint
+from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
+from ktx_cli.project.repository.model import HeldReason
 
 PROJECT = Path("/the project")
 SAID = {

@@ -9,7 +9,8 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, GitError, GitMissingError, StorageError
 from ktx_cli.project.git import find_git
-from ktx_cli.project.repository import Head, Repository
+from ktx_cli.project.repository.model import Head
+from ktx_cli.project.repository.store import Repository
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 

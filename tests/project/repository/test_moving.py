@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import BusyError, GitError
-from ktx_cli.project.repository import Conflict, Held, HeldReason, committing, merge_file, publishing
+from ktx_cli.project.merge import Conflict
+from ktx_cli.project.repository import commits as committing
+from ktx_cli.project.repository import publication as publishing
+from ktx_cli.project.repository.commit_plan import merge_lines
+from ktx_cli.project.repository.model import Held, HeldReason
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
@@ -24,7 +28,7 @@ def _lines(**changed: bytes) -> bytes:
 def merging(path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | Conflict | None:
     if base is None or ours is None or theirs is None:
         return Conflict(path, "", "deleted on one side")
-    merged = merge_file(base, ours, theirs)
+    merged = merge_lines(base, ours, theirs)
     return Conflict(path, "", "lines") if merged is None else merged
 
 
@@ -176,9 +180,9 @@ words = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d"]), max_size=6).ma
 @settings(max_examples=12, deadline=None)
 @given(base=words, ours=words)
 def test_merging_with_an_unchanged_side_is_the_other_side(base: bytes, ours: bytes) -> None:
-    assert merge_file(base, ours, base) == ours
-    assert merge_file(base, base, ours) == ours
-    assert merge_file(base, ours, ours) == ours
+    assert merge_lines(base, ours, base) == ours
+    assert merge_lines(base, base, ours) == ours
+    assert merge_lines(base, ours, ours) == ours
 
 
 @pytest.mark.parametrize(
@@ -192,7 +196,7 @@ def test_merging_with_an_unchanged_side_is_the_other_side(base: bytes, ours: byt
     ],
 )
 def test_merge_file(base: bytes, ours: bytes, theirs: bytes, expected: bytes | None) -> None:
-    assert merge_file(base, ours, theirs) == expected
+    assert merge_lines(base, ours, theirs) == expected
 
 
 def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> list[int]:

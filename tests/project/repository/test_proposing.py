@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import BusyError, GitError
-from ktx_cli.project.repository import Repository
+from ktx_cli.project.repository.store import Repository
 
 REF = "refs/heads/ktx/memory/one"
 CHANGES: dict[str, bytes | None] = {

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import BusyError, GitError
-from ktx_cli.project.repository import lock, recovery
+from ktx_cli.project.repository import index as lock
+from ktx_cli.project.repository import recovery
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"

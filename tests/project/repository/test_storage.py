@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import StorageError
-from ktx_cli.project.git import Answer, Git
-from ktx_cli.project.repository import placing, working_files
+from ktx_cli.project.git import Git, GitResult
+from ktx_cli.project.repository import publication as placing
+from ktx_cli.project.repository import working_files
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
@@ -142,9 +143,9 @@ def test_what_cannot_be_taken_back_is_finished_by_the_next_run(
 ) -> None:
     write = Git.write
 
-    def refuse_the_way_back(git: Git, *words: Any, **more: Any) -> Answer:
+    def refuse_the_way_back(git: Git, *words: Any, **more: Any) -> GitResult:
         if words[0] == "update-ref" and "taken back" in str(words[2]):
-            return Answer(1, b"", b"no")
+            return GitResult(1, b"", b"no")
         return write(git, *words, **more)
 
     with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.repository import Held, HeldReason
+from ktx_cli.project.repository.model import Held, HeldReason
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"

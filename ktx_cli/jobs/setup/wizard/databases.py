@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol
 
-from ktx_cli.connectors.opening import open_database
-from ktx_cli.core.text import listing, plural
+from ktx_cli.core import KtxError, listing, plural
 from ktx_cli.jobs.connections import config_with_connection
-from ktx_cli.jobs.privileges import access_gap
-from ktx_cli.jobs.readiness.checks.history import UNREADABLE
-from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
-from ktx_cli.jobs.setup.detected import database_offers
-from ktx_cli.jobs.setup.wizard.asking import Choice
-from ktx_cli.jobs.setup.wizard.connecting import DATABASE, ask_connection, ask_for_another, asks_for_more
-from ktx_cli.jobs.setup.wizard.dialog import something
-from ktx_cli.jobs.setup.wizard.work import Work
-from ktx_cli.project.config import Database, load_config
-from ktx_cli.project.files import read_bytes
+from ktx_cli.jobs.health.connection_checks import UNREADABLE
+from ktx_cli.jobs.setup.answers import (
+    ASKED,
+    BY_ADDRESS,
+    DATABASE_WORDS,
+    DEFAULTS,
+    SOURCE_WORDS,
+    Answers,
+    ConnectionAnswer,
+    Word,
+)
+from ktx_cli.jobs.setup.answers_file import fields_of
+from ktx_cli.jobs.setup.detect.databases import database_offers
+from ktx_cli.jobs.setup.detect.files import free_id
+from ktx_cli.jobs.setup.wizard.dialog import anything, something
+from ktx_cli.jobs.setup.wizard.prompter import Check, Choice, capital
+from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
+from ktx_cli.project import (
+    DATABASE_DRIVERS,
+    SOURCE_DRIVERS,
+    Database,
+    check_connection,
+    is_reference,
+    load_config,
+    model_of,
+    read_bytes,
+)
+from ktx_cli.warehouses import access_gap, missing_package, open_database
 
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""
@@ -116,3 +135,195 @@ def _with_history(work: Work, answer: ConnectionAnswer) -> ConnectionAnswer:
         return answer
     context: dict[str, Any] = {"queryHistory": {"enabled": True}}
     return replace(answer, fields={**answer.fields, "context": context})
+
+
+OTHER, NONE = "other", "none"
+
+
+class Offer(Protocol):
+    """What was seen that could be connected."""
+
+    @property
+    def driver(self) -> str:
+        """The driver."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What it is, in a line."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Its fields by `ktx.yaml` key."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """A free id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is asked for: databases or context sources."""
+
+    noun: str
+    drivers: tuple[str, ...]
+    words: tuple[Word, ...]
+    flag: str
+    first_id: str = ""
+
+
+DATABASE: Final = Kind("database", DATABASE_DRIVERS, DATABASE_WORDS, "--database-", "warehouse")
+SOURCE: Final = Kind("context source", SOURCE_DRIVERS, SOURCE_WORDS, "--source-")
+
+
+def ask_connection(
+    work: Work, kind: Kind, offers: Sequence[Offer], *, question: str, none: str, more: bool
+) -> ConnectionAnswer:
+    """Ask for a connection, for one `more` or the first; raises `LeftOutError` where none is wanted."""
+    choices = [Choice(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
+    choices += [Choice(OTHER, f"Another {kind.noun}"), Choice(NONE, none)]
+    chosen = work.dialog.select(
+        "which", question, choices, NONE if more or (kind is SOURCE and not offers) else choices[0].value
+    )
+    if chosen == NONE:
+        raise LeftOutError
+    offer = next((each for each in offers if chosen == f"{each.driver} {each.id}"), None)
+    if offer is not None:
+        _require_package(work, offer.driver)
+        return ConnectionAnswer({"driver": offer.driver, **offer.fields}, _ask_id(work, kind, offer.id))
+    driver = _ask_driver(work, kind)
+    connection = _ask_id(work, kind, kind.first_id or driver)
+    given = _ask_words(work, kind, driver, connection)
+    return ConnectionAnswer(fields_of(driver, given, kind.words, flag=kind.flag), connection)
+
+
+def asks_for_more(work: Work) -> bool:
+    """Say whether a person is amid connecting, or came back to it: what is there is otherwise enough."""
+    return work.revisited or work.dialog.begun()
+
+
+def ask_for_another(work: Work) -> NoReturn:
+    """Begin the step again for the next connection; a wizard that is stopped goes on there too."""
+    work.begin_again(propose=False)
+
+
+def _ask_driver(work: Work, kind: Kind) -> str:
+    choices = []
+    for driver in kind.drivers:
+        label = (model_of(driver).__doc__ or driver).rstrip(".")
+        choices.append(Choice(driver, f"{driver}: {label}", "needs a package" if missing_package(driver) else ""))
+    driver = work.dialog.select("driver", f"Which kind of {kind.noun}?", choices)
+    _require_package(work, driver)
+    return driver
+
+
+def _require_package(work: Work, driver: str) -> None:
+    """Return when the driver's package is there; raises to choose again, or to leave it out."""
+    install = missing_package(driver)
+    if install is None:
+        return
+    work.prompter.say(f"the driver `{driver}` needs a package that is not installed", "bad")
+    work.prompter.say(install, "hint")
+    choices = [
+        Choice("again", "Done: look again"),
+        Choice("other", "Choose another"),
+        Choice("leave", "Leave this out for now"),
+    ]
+    chosen = work.prompter.select("What now?", choices, "again")
+    if chosen == "leave":
+        raise LeftOutError
+    if chosen == "other":
+        work.begin_again(propose=False)
+    raise AgainError
+
+
+def _ask_id(work: Work, kind: Kind, wanted: str) -> str:
+    taken = work.config.connections
+
+    def check(text: str) -> str | None:
+        if text.strip().lower() in {each.lower() for each in taken}:
+            return f"there is a connection `{text.strip()}` already"
+        return _wrong_id(text.strip())
+
+    return work.dialog.text(f"id {wanted}", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
+
+
+def _wrong_id(text: str) -> str | None:
+    """Return what is wrong with an id, by the rules of `ktx.yaml`."""
+    try:
+        check_connection(text, {"driver": "sqlite", "path": "x"})
+    except KtxError as error:
+        return error.hint or error.message
+    return None
+
+
+def _ask_words(work: Work, kind: Kind, driver: str, connection: str) -> dict[str, Any]:
+    """Ask for what a driver needs, by word."""
+    words = {word.name: word for word in kind.words}
+    if driver in BY_ADDRESS and _by_address(work):
+        return {"url": _ask_word(work, words["url"], driver, connection, needed=True)}
+    given: dict[str, Any] = {}
+    for name in ASKED[driver]:
+        word = words[name.rstrip("!")]
+        if not _is_due(word.name, given):
+            continue
+        value = _ask_word(work, word, driver, connection, needed=name.endswith("!"))
+        if value:
+            given[word.name] = value
+    return given
+
+
+def _by_address(work: Work) -> bool:
+    choices = [
+        Choice("parts", "Host, database, user and password, one by one"),
+        Choice("url", "One URL that has them all"),
+    ]
+    return work.dialog.select("address", "How is its address given?", choices, "parts") == "url"
+
+
+def _is_due(name: str, given: Mapping[str, Any]) -> bool:
+    """Say whether a question makes sense after the answers before it: a password or a key, not both."""
+    method = given.get("auth-method", "password")
+    return not (name == "password" and method == "rsa") and not (name == "private-key" and method != "rsa")
+
+
+def _ask_word(work: Work, word: Word, driver: str, connection: str, *, needed: bool) -> Any:
+    check: Check = something if needed else anything
+    if word.secret:
+        keep = work.keeper(f"{connection}-{word.name}")
+        return work.dialog.secret(word.name, word.question, keep, check)
+    question = word.question if needed else f"{word.question} (may be empty)"
+    default = DEFAULTS.get(driver, {}).get(word.name, "")
+    if word.name in ("path", "dir"):
+        check = _path_check(work.root, driver)
+    elif word.name == "port":
+        check = _port_check
+    text = work.dialog.text(word.name, question, default, check)
+    return [part.strip() for part in text.split(",") if part.strip()] if word.several else text
+
+
+def _port_check(text: str) -> str | None:
+    typed = text.strip()
+    right = not typed or is_reference(typed) or (typed.isascii() and typed.isdigit() and 1 <= int(typed) <= 65535)
+    return None if right else "a port is a number from 1 to 65535"
+
+
+def _path_check(root: Path, driver: str) -> Check:
+    """Return what says that nothing is at a path: before anything is opened, while it can be corrected."""
+
+    def check(text: str) -> str | None:
+        if not text.strip():
+            return something(text)
+        try:
+            path = root / Path(text.strip()).expanduser()
+        except RuntimeError:
+            return "`~` cannot be resolved: there is no home folder"
+        wanted = "file" if driver in ("sqlite", "duckdb") else "folder"
+        if not path.exists():
+            return f"there is no {wanted} {path}"
+        return None if path.is_dir() == (wanted == "folder") else f"{path} is no {wanted}"
+
+    return check

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from ktx_cli.jobs.setup.answers import Answers, ModelAnswer
-from ktx_cli.jobs.setup.detected import ModelOffer, model_offers
-from ktx_cli.jobs.setup.wizard.asking import Choice, capital
+from ktx_cli.jobs.setup.detect.models import ModelOffer, model_offers
 from ktx_cli.jobs.setup.wizard.dialog import anything, something
+from ktx_cli.jobs.setup.wizard.prompter import Choice, capital
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
-from ktx_cli.llm.choosing import CHOOSABLE, ProviderQuestion
-from ktx_cli.llm.roles import NO_BACKEND
-from ktx_cli.project.config.llm import ROLES
+from ktx_cli.llm import CHOOSABLE, NO_BACKEND, ProviderQuestion
+from ktx_cli.project import ROLES
 
 _OFFERS: Final = "models"
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
-from ktx_cli.core.errors import CancelledError, KtxError
+from ktx_cli.core import CancelledError, KtxError
 from ktx_cli.jobs.setup.answers import Answers, Keeping
-from ktx_cli.jobs.setup.keeping import keep_secret, reference_to, usable_keyring
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
-from ktx_cli.jobs.setup.run import setup
-from ktx_cli.jobs.setup.wizard.asking import Choice, Prompter
+from ktx_cli.jobs.setup.secrets import keep_secret, reference_to, usable_keyring
+from ktx_cli.jobs.setup.setup import setup
 from ktx_cli.jobs.setup.wizard.dialog import Dialog
-from ktx_cli.project.config import KtxConfig, load_config
-from ktx_cli.project.files import read_bytes
-from ktx_cli.project.layout import Layout
+from ktx_cli.jobs.setup.wizard.prompter import Choice, Prompter
+from ktx_cli.project import KtxConfig, Layout, load_config, read_bytes
 
 Found = TypeVar("Found")
 _SETTING: Final = re.compile(r"(?:ktx config set |ktx connection test )?connections\.[A-Za-z0-9_-]+(?:\.[A-Za-z_]+)*")

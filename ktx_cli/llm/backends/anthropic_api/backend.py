@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import email.utils
+import gc
 import importlib.metadata
+import json
+import math
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
-from ktx_cli.llm.backends.anthropic_api.client import complete, make_client
-from ktx_cli.llm.backends.anthropic_api.failures import incomplete, rate_signal, translate, unknown_ending
-from ktx_cli.llm.backends.anthropic_api.messages import request_body
-from ktx_cli.llm.backends.anthropic_api.stream import Answer, read_answer
+from ktx_cli.core import ConfigError, KtxError
+from ktx_cli.llm.agent_loop import (
+    CallRecord,
+    CallSpec,
+    Conversation,
+    ModelTurn,
+    Outcome,
+    Repair,
+    Retried,
+    TurnEnd,
+    run_own_loop,
+)
+from ktx_cli.llm.backends.anthropic_api.messages import Answer, read_answer, request_body
+from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, TurnEnd, run_own_loop
-from ktx_cli.llm.prices import cost_of
+from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.llm.usage import cost_of
+from ktx_cli.project import KtxConfig
+
+if TYPE_CHECKING:
+    import anthropic
+
 
 _ENDS: Final[Mapping[str | None, TurnEnd]] = {
     "end_turn": "end",
@@ -128,3 +147,245 @@ def _echo(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _drop(delta: str) -> None:
     """Leave the pieces of an object or a probe out of the stream."""
+
+
+_BY_STATUS: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
+_BY_TYPE: Final[Mapping[str | None, str]] = {
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "billing_error": "billing",
+    "not_found_error": "model",
+    "request_too_large": "context",
+    "rate_limit_error": "rate_limit",
+    "overloaded_error": "overloaded",
+    "timeout_error": "overloaded",
+    "api_error": "overloaded",
+}
+_TOO_LONG: Final = ("prompt is too long", "context length", "context window", "too many tokens", "input is too long")
+_NO_CREDIT: Final = ("credit balance", "insufficient credit", "billing")
+
+
+def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmError:
+    """Return the error for what a request raised; its words go into `detail` alone."""
+    import anthropic
+
+    names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
+    detail = f"{type(error).__name__}: {error}"
+    if isinstance(error, anthropic.APIStatusError):
+        return _of_status(error, names, detail)
+    if isinstance(error, anthropic.APIConnectionError | json.JSONDecodeError) or _is_of(error, "httpx2"):
+        return llm_error("connection", **names, detail=detail)
+    if _is_of(error, "google.auth"):
+        return llm_error("auth", **names, detail=detail)
+    if isinstance(error, ValueError | TypeError | RuntimeError) and "resolve" in str(error):
+        return llm_error("auth", **names, detail=detail)
+    return llm_error("execution", **names, detail=detail)
+
+
+def incomplete(*, backend: str, model: str, role: str) -> LlmError:
+    """Return the error for an answer whose end never came."""
+    return llm_error(
+        "connection", backend=backend, model=model, role=role, message="the answer of the model broke off in the middle"
+    )
+
+
+def unknown_ending(reason: str | None, *, backend: str, model: str, role: str) -> LlmError:
+    """Return the error for an answer that ended for a reason ktx does not know."""
+    message = f"the answer of the model `{model}` ended with `{reason}`, which ktx does not know"
+    return llm_error("execution", backend=backend, model=model, role=role, message=message)
+
+
+def _is_of(error: Exception, package: str) -> bool:
+    return any(kind.__module__.startswith(package) for kind in type(error).__mro__)
+
+
+def _of_status(error: Any, names: dict[str, Any], detail: str) -> LlmError:
+    status: int = error.status_code
+    words = str(error).lower()
+    facts: dict[str, Any] = {**names, "detail": detail}
+    if status < 400:  # an error event in the middle of a stream
+        return llm_error(_BY_TYPE.get(_type(error), "execution"), **facts)
+    facts["status"] = status
+    if status == 429 or status >= 500:
+        code = "rate_limit" if status == 429 else "overloaded"
+        return llm_error(code, **facts, retry_after=retry_after(error.response.headers))
+    if status == 400 and any(sign in words for sign in _TOO_LONG):
+        return llm_error("context", **facts)
+    if status in (400, 403) and any(sign in words for sign in _NO_CREDIT):
+        return llm_error("billing", **facts)
+    if status == 404 and _type(error) is None:
+        return _no_api(error, facts)
+    return llm_error(_BY_STATUS.get(status, "execution"), **facts)
+
+
+def _type(error: Any) -> str | None:
+    """Return the API's error type, None where the answer is none of the API's."""
+    body = error.body
+    inside = body.get("error") if isinstance(body, dict) else None
+    kind = inside.get("type") if isinstance(inside, dict) else None
+    return str(kind) if kind else None
+
+
+def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
+    """Return the error for an address that has no Messages API behind it."""
+    url = error.response.request.url
+    backend = facts["backend"]
+    return llm_error(
+        "execution",
+        **facts,
+        message=f"there is no Messages API at {url.copy_with(query=None, username=None, password=None)}",
+        hint=f"ktx config set llm.provider.{backend}.base_url URL, without `/v1/messages` at its end",
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds a response asks to wait: `retry-after-ms`, `retry-after` in seconds or as a date."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return seconds
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def rate_signal(headers: Mapping[str, str]) -> RateSignal:
+    """Return how much of its limits a response says is in use, the fullest limit of all."""
+    used = [
+        1 - remaining / limit
+        for kind in ("requests", "tokens", "input-tokens", "output-tokens")
+        for prefix in ("anthropic-ratelimit-", "x-ratelimit-")
+        if (limit := _number(headers.get(f"{prefix}{kind}-limit"))) and limit > 0
+        if (remaining := _number(headers.get(f"{prefix}{kind}-remaining"))) is not None
+    ]
+    return RateSignal("allowed", utilization=max(used) if used else None)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return max(0.0, number) if number is not None and math.isfinite(number) else None
+
+
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+TIMEOUT_SECONDS: Final = 600.0
+CONNECT_SECONDS: Final = 10.0
+GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+
+
+def make_client(
+    backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
+) -> anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex:
+    """Return the client of a backend; raises `ConfigError` or `SecretError` for settings that are missing.
+
+    The SDK reads addresses, tokens, projects and headers from the environment where it is not told: all are given
+    here, and the header variables it would add are taken out again. Its own spans are off: ktx writes one a call.
+    """
+    problem = missing_setting(config, backend)
+    if problem is not None:
+        raise problem
+    load_sdk()
+    secrets = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
+    secret = next(iter(secrets.values()), "")
+    provider = config.llm.provider
+    place = resolved_place(config, backend, project_dir=project_dir, environ=environ)
+    if backend == "vertex":
+        project = place.project or environ.get("GOOGLE_CLOUD_PROJECT")
+        return _vertex(replace(place, project=project), secret or None)
+    if backend == "gateway":
+        headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
+        return _direct(secret, place.base_url or "", headers)
+    return _direct(secret, place.base_url or ANTHROPIC_URL, {})
+
+
+def load_sdk() -> None:
+    """Import the SDK, whose 3,000 modules take most of a second, with the collector of garbage at rest: there is none.
+
+    Every import of it is a look-up from then on.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        import anthropic  # noqa: F401 - for what it leaves behind
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
+    """Return a client; `headers` carry the key another way than the SDK sends it to Anthropic."""
+    import anthropic
+
+    client = anthropic.AsyncAnthropic(
+        api_key=key, base_url=base_url, max_retries=0, timeout=_timeout(), open_telemetry=False
+    )
+    own: dict[str, Any] = {"Authorization": anthropic.omit, **headers} if headers else {}
+    client._custom_headers = own  # ANTHROPIC_CUSTOM_HEADERS could carry another key
+    return client
+
+
+def _vertex(place: Place, token: str | None) -> anthropic.AsyncAnthropicVertex:
+    import anthropic
+
+    if token is not None and place.project is None:
+        raise _no_project()
+    client = anthropic.AsyncAnthropicVertex(
+        region=place.location,
+        access_token=token,
+        base_url=place.base_url or _vertex_url(place.location),
+        max_retries=0,
+        timeout=_timeout(),
+        open_telemetry=False,
+    )
+    client.project_id = place.project  # never ANTHROPIC_VERTEX_PROJECT_ID
+    client._custom_headers = {}
+    return client
+
+
+def _timeout() -> anthropic.Timeout:
+    import anthropic
+
+    return anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+
+
+async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
+    """Give a Vertex client without a project that of the machine's Google credentials: the SDK looks too late.
+
+    Raises `ConfigError` where they name none.
+    """
+    import anthropic
+
+    if not isinstance(client, anthropic.AsyncAnthropicVertex) or client.project_id is not None:
+        return
+    try:
+        import google.auth
+    except ImportError as error:
+        raise missing_google_auth() from error
+    credentials, project = await asyncio.to_thread(google.auth.default, scopes=[GOOGLE_SCOPE])
+    if not project:
+        raise _no_project()
+    client.credentials, client.project_id = credentials, project
+
+
+def missing_google_auth() -> ConfigError:
+    """Return the error for the package that the machine's Google credentials take."""
+    return ConfigError("the backend `vertex` needs the package google-auth", hint="pip install 'ktx-cli[vertex]'")
+
+
+def _no_project() -> ConfigError:
+    where = "llm.provider.vertex.project"
+    return ConfigError(f"the backend `vertex` needs `{where}`", hint=f"ktx config set {where} PROJECT")
+
+
+def _vertex_url(location: str) -> str:
+    if location == "global":
+        return "https://aiplatform.googleapis.com/v1"
+    if location in ("us", "eu"):
+        return f"https://aiplatform.{location}.rep.googleapis.com/v1"
+    return f"https://{location}-aiplatform.googleapis.com/v1"

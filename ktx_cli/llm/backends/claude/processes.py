@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ktx_cli.llm.backends.claude.host import Host, is_alive
+from ktx_cli.llm.backends.claude.binary import Host, is_alive
 from ktx_cli.llm.errors import llm_error
 
 log = logging.getLogger(__name__)

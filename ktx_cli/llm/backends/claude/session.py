@@ -1,20 +1,207 @@
-"""The local Claude Code session as the binary tells it: `claude auth status`, which asks no model."""
+"""An organisation's managed settings for Claude Code: they stay in force under every isolation, so they are looked for.
+
+The files are looked for before a prompt is sent and after a call. The binary itself is asked which settings are in
+force: that names those its server sent without leaving a file, and those of a device management system, too. What they
+do is seen by hook events and by the route of a call (`isolation.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary
-from ktx_cli.llm.backends.claude.host import Host, claude_host
-from ktx_cli.llm.backends.claude.managed import check_managed
+from ktx_cli.core import ResultWarning, listing
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, claude_host
 from ktx_cli.llm.backends.claude.processes import child_environment, private_folder, run
-from ktx_cli.llm.errors import llm_error
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.project import KtxConfig
+
+FOLDERS: Final[Mapping[str, str]] = {
+    "linux": "/etc/claude-code",
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": "C:/Program Files/ClaudeCode",
+}
+"""Where a system keeps them, by `sys.platform`."""
+
+REMOTE: Final = "remote-settings.json"
+"""What Claude Code keeps of the settings its server sends, in its configuration folder."""
+
+OURS: Final = "flagSettings"
+POLICY: Final = "policySettings"
+"""Where settings come from, as Claude Code names it: its command line, and an organisation."""
+
+QUESTIONS: Final = ("initialize", "get_settings")
+SETTINGS_SECONDS: Final = 30.0
+
+HINT: Final = (
+    "ask the organisation, or accept its policy for ktx: ktx config set llm.provider.claude.allow_managed_policy true"
+)
+
+
+def system_folder() -> Path:
+    """Return the folder of the system's managed files."""
+    return Path(FOLDERS.get(sys.platform, FOLDERS["linux"]))
+
+
+def managed_files(environ: Mapping[str, str]) -> list[Path]:
+    """Return the managed files that are there and say something, sorted."""
+    system = system_folder()
+    found = [system / "managed-settings.json", system / "managed-mcp.json", system / "CLAUDE.md"]
+    drop_ins = system / "managed-settings.d"
+    found += sorted(drop_ins.glob("*.json")) if drop_ins.is_dir() else []
+    found.append(config_folder(environ) / REMOTE)
+    return sorted(path for path in found if _says_something(path))
+
+
+def config_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder Claude Code keeps its own files in."""
+    named = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(named) if named else Path(environ.get("HOME") or Path.home()) / ".claude"
+
+
+def check_managed(
+    environ: Mapping[str, str], *, backend: str, allowed: bool, warn: Callable[[ResultWarning], None]
+) -> None:
+    """Raise `LlmError` (`isolation`) where managed files are in force; `allowed` makes it a warning."""
+    files = managed_files(environ)
+    if not files:
+        return
+    error = managed_error(files, backend=backend)
+    if not allowed:
+        raise error
+    warn(ResultWarning("managed_policy", error.message, paths=[str(path) for path in files]))
+
+
+def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], None]:
+    """Return a function that passes each warning on once."""
+    said: set[str] = set()
+
+    def say(warning: ResultWarning) -> None:
+        if warning.message not in said:
+            said.add(warning.message)
+            warn(warning)
+
+    return say
+
+
+def managed_error(files: list[Path], *, backend: str) -> LlmError:
+    """Return the error that names the files."""
+    names = [str(path) for path in files]
+    return llm_error(
+        "isolation",
+        backend=backend,
+        message=f"an organisation's managed Claude Code settings are in force: {listing(names)}",
+        hint=HINT,
+        origin=names,
+    )
+
+
+def check_sources(
+    answer: Mapping[str, Any], *, backend: str, allowed: bool, warn: Callable[[ResultWarning], None]
+) -> None:
+    """Check what a process answers to `get_settings`: only the settings ktx passed on the command line may be in force.
+
+    Raises `LlmError` (`isolation`); `allowed` makes an organisation's policy, and nothing else, a warning.
+    """
+    sources = answer.get("sources")
+    if not isinstance(sources, list):
+        raise llm_error(
+            "isolation",
+            backend=backend,
+            message="Claude Code does not say which settings are in force",
+            hint="claude update",
+        )
+    found = {str(one.get("source")): sorted(one["settings"]) for one in sources if one.get("settings")}
+    found.pop(OURS, None)
+    policy = found.pop(POLICY, None)
+    if found:
+        names = listing(sorted(found))
+        message = f"settings that are not ktx's are in force inside Claude Code: {names}"
+        raise llm_error("isolation", backend=backend, message=message, origin=sorted(found))
+    if policy is None:
+        return
+    message = f"an organisation's managed settings are in force inside Claude Code ({listing(policy)})"
+    if not allowed:
+        raise llm_error("isolation", backend=backend, message=message, hint=HINT, origin=POLICY)
+    warn(ResultWarning("managed_policy", message, hint=None))
+
+
+async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
+    """Return what a process of its own answers to `get_settings`; no model is asked."""
+    command = [str(host.binary), "--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
+    command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
+    command += ["--disable-slash-commands", *(["--restricted"] if host.restricted else [])]
+    asked = [{"type": "control_request", "request_id": one, "request": {"subtype": one}} for one in QUESTIONS]
+    lines = "".join(json.dumps(one) + "\n" for one in asked)
+    with private_folder() as folder:
+        try:
+            async with asyncio.timeout(SETTINGS_SECONDS):
+                answer = await run(
+                    command, environment=child_environment(host, folder), folder=folder, prompt=lines, backend=backend
+                )
+        except TimeoutError as error:
+            message = "Claude Code did not say which settings are in force"
+            raise llm_error("connection", backend=backend, message=message, hint="ktx doctor") from error
+    if forbids_own_servers(answer.err):
+        raise managed_servers_error(backend)
+    return next((one for line in answer.out.splitlines() if (one := _answer_of(line))), {})
+
+
+def _answer_of(line: str) -> dict[str, Any] | None:
+    """Return the answer to `get_settings` where a line is it."""
+    try:
+        frame = json.loads(line)
+    except ValueError:
+        return None
+    response = frame.get("response") if isinstance(frame, dict) else None
+    if not isinstance(response, dict) or response.get("request_id") != QUESTIONS[-1]:
+        return None
+    found = response.get("response")
+    return found if isinstance(found, dict) else None
+
+
+def forbids_own_servers(words: str) -> bool:
+    """Say whether the binary refused to run because a `managed-mcp.json` is there."""
+    said = words.lower()
+    return "mcp" in said and ("strict" in said or "enterprise" in said)
+
+
+def managed_servers_error(backend: str) -> LlmError:
+    """Return the error for a `managed-mcp.json`: no setting of ktx gets past it."""
+    path = system_folder() / "managed-mcp.json"
+    return llm_error(
+        "isolation",
+        backend=backend,
+        message=f"an organisation's {path} forbids Claude Code to run with ktx's tools alone",
+        hint="ktx setup --llm-backend anthropic",
+        origin="managed-mcp.json",
+    )
+
+
+def _says_something(path: Path) -> bool:
+    """Say whether a file is there and not empty; one that cannot be read counts."""
+    try:
+        text = path.read_text("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return path.exists() or not os.access(path.parent, os.X_OK)
+    if path.suffix != ".json":
+        return bool(text)
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError:
+        return True
+    if isinstance(value, dict) and path.name == REMOTE:
+        value = value.get("settings", value) or {}
+    return value != {}
+
 
 STATUS_SECONDS: Final = 30.0
 

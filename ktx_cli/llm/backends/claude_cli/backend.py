@@ -8,24 +8,43 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary
-from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sources, once, settings_in_force
+from ktx_cli.core import ResultWarning
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, ModelTurn, Outcome, Repair, Retried, run_own_loop
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
 from ktx_cli.llm.backends.claude.processes import CliAnswer, child_environment, private_folder, run
-from ktx_cli.llm.backends.claude.session import session_account
-from ktx_cli.llm.backends.claude_cli.command import command_line
-from ktx_cli.llm.backends.claude_cli.envelope import NAME, check_ending, read_envelope
-from ktx_cli.llm.backends.claude_cli.protocol import parse, render, schema_rules, system_prompt
-from ktx_cli.llm.backends.claude_code.isolation import check_init, check_result_route, told
-from ktx_cli.llm.backends.claude_code.options import OBJECT_TURNS, STRUCTURED_OUTPUT, argument, needs_file
+from ktx_cli.llm.backends.claude.session import (
+    HINT,
+    check_managed,
+    check_sources,
+    once,
+    session_account,
+    settings_in_force,
+)
+from ktx_cli.llm.backends.claude_cli.protocol import (
+    NAME,
+    check_ending,
+    parse,
+    read_envelope,
+    render,
+    schema_rules,
+    system_prompt,
+)
+from ktx_cli.llm.backends.claude_code.isolation import (
+    LOCKDOWN_SETTINGS,
+    OBJECT_TURNS,
+    STRUCTURED_OUTPUT,
+    argument,
+    binary_schema,
+    check_init,
+    check_result_route,
+    needs_file,
+    told,
+)
 from ktx_cli.llm.backends.claude_code.reader import usage_of
-from ktx_cli.llm.backends.claude_code.schema import binary_schema
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.own_loop import Conversation, ModelTurn, Repair, Retried, run_own_loop
 from ktx_cli.llm.types import Cost, Usage
 
 log = logging.getLogger(__name__)
@@ -188,3 +207,22 @@ def _usage(envelope: Mapping[str, Any]) -> tuple[Usage, Cost]:
 def _model(envelope: Mapping[str, Any]) -> str | None:
     names = list(envelope.get("modelUsage") or {})
     return names[0] if len(names) == 1 else None
+
+
+def command_line(
+    host: Host, *, model: str, system: str, system_file: Path, schema: str | None, max_turns: int
+) -> list[str]:
+    """Return the arguments; a system prompt that cannot be one of them is in `system_file`."""
+    command = [str(host.binary), "--print", "--output-format", "json", "--verbose", "--model", model]
+    command.append("--disable-slash-commands")
+    if needs_file(system):
+        command += ["--system-prompt-file", str(system_file)]
+    else:
+        command += ["--system-prompt", system]
+    command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
+    command += ["--settings", json.dumps(LOCKDOWN_SETTINGS, sort_keys=True), "--max-turns", str(max_turns)]
+    if host.restricted:
+        command.append("--restricted")
+    if schema is not None:
+        command += ["--json-schema", schema]
+    return command

@@ -6,27 +6,35 @@ import asyncio
 import contextvars
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backend import CallRecord, CallSpec, Outcome
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary
-from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude.managed import HINT, check_managed, check_sources, once
-from ktx_cli.llm.backends.claude_code.ending import ending_error, stop_reason
-from ktx_cli.llm.backends.claude_code.failures import translate
-from ktx_cli.llm.backends.claude_code.isolation import SESSION_SOURCES, isolation_error
-from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, OBJECT_TURNS, ProcessSpec, argument
-from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, sdk_client
-from ktx_cli.llm.backends.claude_code.reader import MessageReader
-from ktx_cli.llm.backends.claude_code.schema import binary_schema
-from ktx_cli.llm.backends.claude_code.server import describe_tools
+from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, problems
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
+from ktx_cli.llm.backends.claude.session import (
+    HINT,
+    check_managed,
+    check_sources,
+    forbids_own_servers,
+    managed_servers_error,
+    once,
+)
+from ktx_cli.llm.backends.claude_code.isolation import (
+    MAX_ARGUMENT,
+    OBJECT_TURNS,
+    SESSION_SOURCES,
+    ProcessSpec,
+    argument,
+    binary_schema,
+    isolation_error,
+)
+from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, describe_tools, sdk_client
+from ktx_cli.llm.backends.claude_code.reader import MessageReader, ending_error, stop_reason
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.own_loop import problems
 from ktx_cli.llm.tools import invoke
 from ktx_cli.llm.types import ToolInvocation
 
@@ -237,3 +245,66 @@ def describe_account(account: Mapping[str, Any]) -> str:
         raise llm_error("auth", backend=NAME)
     plan = account.get("subscriptionType")
     return f"local Claude Code session ({source}{f', {plan}' if plan else ''})"
+
+
+REFUSED_SCHEMA: Final = "--json-schema is not a valid"
+"""In what the binary says on stderr of a schema it does not take."""
+
+TOO_DEEP: Final = "maximum recursion depth exceeded"
+
+
+def translate(error: Exception, *, backend: str, model: str, role: str, stderr: Iterable[str] = ()) -> KtxError:
+    """Return the error for what a process or the SDK raised; its words, and the process's on stderr, go into `detail`
+    alone."""
+    if isinstance(error, KtxError):
+        return error
+    names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
+    words = "; ".join([describe(error), *stderr])
+    if forbids_own_servers(words):
+        return managed_servers_error(backend)
+    if REFUSED_SCHEMA in words:
+        return refused_schema(**names, detail=words)
+    if isinstance(error, RecursionError) or TOO_DEEP in words:
+        return too_deep(**names, detail=words)
+    if type(error).__name__ == "CLINotFoundError":
+        return llm_error("connection", **names, message="the `claude` binary cannot be started", detail=words)
+    if "on_failure" in words or "too old" in words:
+        message = "this Claude Code is too old to be guarded"
+        return llm_error("isolation", **names, message=message, hint="claude update", detail=words)
+    return llm_error("connection", **names, message="Claude Code ended unexpectedly", detail=words, hint="ktx doctor")
+
+
+def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmError:
+    """Return the error of a call whose schema the binary does not take; its words are in `detail`."""
+    return llm_error(
+        "structured_output",
+        backend=backend,
+        model=model,
+        role=role,
+        message="Claude Code does not take the schema of the answer",
+        hint=f"give the role an API backend: ktx config set llm.models.{role} anthropic:MODEL",
+        detail=detail,
+    )
+
+
+def too_deep(*, backend: str, model: str, role: str, detail: str = "") -> LlmError:
+    """Return the error of an answer whose JSON cannot be read for its depth."""
+    return llm_error(
+        "execution",
+        backend=backend,
+        model=model,
+        role=role,
+        message=f"the model `{model}` wrote JSON that is nested too deeply to be read",
+        hint="rerun this command; the answer of the model is what is wrong",
+        detail=detail,
+    )
+
+
+def describe(error: BaseException) -> str:
+    """Return everything an error says, with what caused it."""
+    said: list[str] = []
+    found: BaseException | None = error
+    while found is not None:
+        said.append(f"{type(found).__name__}: {found}")
+        found = found.__cause__
+    return "; ".join(said)

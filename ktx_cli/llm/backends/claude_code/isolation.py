@@ -1,13 +1,230 @@
-"""What must be true of a running Claude Code process, checked on what it says of itself."""
+"""The options of every Claude Code process ktx starts: one function, and nothing left to a default."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.llm.backends.claude.managed import HINT
-from ktx_cli.llm.backends.claude_code.options import SERVER
+from ktx_cli.llm.backends.claude.binary import Host
+from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
+from ktx_cli.llm.backends.claude.processes import logs_in
+from ktx_cli.llm.backends.claude.session import HINT
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.schemas import changed_inside
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions
+
+
+SERVER: Final = "ktx"
+PREFIX: Final = f"mcp__{SERVER}__"
+STRUCTURED_OUTPUT: Final = "StructuredOutput"
+"""The tool Claude Code adds to a call with a schema."""
+
+OBJECT_TURNS: Final = 6
+"""Five answers Claude Code allows for a schema, and the turn that ends."""
+
+MAX_ARGUMENT: Final = 96 * 1024
+"""Bytes of a system prompt that still go on the command line; a longer one goes into a file."""
+
+BUFFER_BYTES: Final = 64 * 1024 * 1024
+
+BUILT_IN_TOOLS: Final = (
+    "Agent",
+    "Task",
+    "AskUserQuestion",
+    "Bash",
+    "BashOutput",
+    "KillShell",
+    "Read",
+    "Edit",
+    "MultiEdit",
+    "Write",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+    "LS",
+    "WebFetch",
+    "WebSearch",
+    "TodoWrite",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "Skill",
+    "SlashCommand",
+    "ToolSearch",
+    "SendMessage",
+    "Monitor",
+    "Workflow",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "EnterWorktree",
+    "ExitWorktree",
+    "ListAgents",
+    "ListMcpResourcesTool",
+    "ReadMcpResourceTool",
+    "ScheduleWakeup",
+    "ReportFindings",
+)
+"""Claude Code's own tools; `tools=[]` takes them away, this refuses them by name as well."""
+
+BUILT_IN_PLUGINS: Final = ("cc-plugin-agents-md", "cc-plugin-privacy", "cc-plugin-plugin-authoring")
+
+LOCKDOWN_SETTINGS: Final[Mapping[str, Any]] = {
+    "enabledPlugins": {f"{name}@builtin": False for name in BUILT_IN_PLUGINS},
+    "autoMemoryEnabled": False,
+}
+
+COMMANDS_OFF: Final = "disable-slash-commands"
+LOCKDOWN_ARGUMENTS: Final[Mapping[str, str | None]] = {"no-session-persistence": None, COMMANDS_OFF: None}
+
+
+def needs_file(text: str) -> bool:
+    """Say whether a text is too long for an argument, or holds what none may hold."""
+    return "\0" in text or len(text.encode("utf-8", "replace")) > MAX_ARGUMENT
+
+
+def argument(text: str) -> str:
+    """Return a text as UTF-8 can carry it: half a surrogate pair, which a model can write, becomes `?`."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What a process is started for. Processes of equal specs can stand in for each other.
+
+    `tools` is name, description, schema and the read-only mark of each tool as one JSON text. `reuse`: it serves
+    several calls, cleared in between; for that Claude Code must take commands, and each prompt is marked as none.
+    """
+
+    model: str
+    system: str
+    max_turns: int
+    tools: str = "[]"
+    schema: str | None = None
+    stream: bool = False
+    retries: int | None = None
+    reuse: bool = False
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools, sorted."""
+        return tuple(sorted(tool["name"] for tool in json.loads(self.tools)))
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The tool ids a process may use."""
+        ids = frozenset(PREFIX + name for name in self.tool_names)
+        return ids | {STRUCTURED_OUTPUT} if self.schema else ids
+
+
+def build_options(
+    spec: ProcessSpec,
+    host: Host,
+    *,
+    server: Any,
+    hooks: Any,
+    can_use_tool: Any,
+    stderr: Callable[[str], None],
+    folder: Path,
+    system_file: Path | None = None,
+) -> ClaudeAgentOptions:
+    """Return the options of a process; `server`: of its tools, None without tools; `folder`: for its logs."""
+    from claude_agent_sdk import ClaudeAgentOptions
+
+    ids = [PREFIX + name for name in spec.tool_names]
+    return ClaudeAgentOptions(
+        cwd=host.project_dir,
+        cli_path=host.launcher,
+        env=launcher_environment(host, folder=folder, retries=spec.retries),
+        model=spec.model,
+        max_turns=spec.max_turns,
+        system_prompt=spec.system if system_file is None else {"type": "file", "path": str(system_file)},
+        setting_sources=[],
+        skills=[],
+        plugins=[],
+        tools=[],
+        agents={},
+        mcp_servers={SERVER: {"type": "sdk", "name": SERVER, "instance": server}} if ids else {},
+        strict_mcp_config=True,
+        allowed_tools=ids,
+        disallowed_tools=list(BUILT_IN_TOOLS),
+        permission_mode="dontAsk",
+        can_use_tool=can_use_tool,
+        hooks=hooks,
+        output_format={"type": "json_schema", "schema": json.loads(spec.schema)} if spec.schema else None,
+        verbatim_prompts=not spec.reuse,
+        include_hook_events=True,
+        include_partial_messages=spec.stream,
+        settings=json.dumps(LOCKDOWN_SETTINGS, sort_keys=True),
+        extra_args=_arguments(spec, host),
+        max_buffer_size=BUFFER_BYTES,
+        stderr=stderr,
+    )
+
+
+def _arguments(spec: ProcessSpec, host: Host) -> dict[str, str | None]:
+    left_out = {COMMANDS_OFF} if spec.reuse else set()
+    kept = {name: value for name, value in LOCKDOWN_ARGUMENTS.items() if name not in left_out}
+    return {**kept, **({"restricted": None} if host.restricted else {})}
+
+
+def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> dict[str, str]:
+    """Return the environment for the launcher: the child's own, what to start, and which names to keep."""
+    own = {**host.environment, **logs_in(folder)}
+    if retries is not None:
+        own["CLAUDE_CODE_MAX_RETRIES"] = str(retries)
+    return {**own, REAL_CLI: str(host.binary), KEYS: json.dumps(sorted(own))}
+
+
+DENIAL = "this call has no such tool"
+
+OnDenial = Callable[[str, Any], None]
+"""Told the id of a tool that was denied, and its input."""
+
+
+def guard_hooks(allowed: frozenset[str], on_denial: OnDenial) -> dict[Any, Any]:
+    """Return the hooks of a process: every tool call passes here first, and a hook that breaks blocks it."""
+    from claude_agent_sdk import HookMatcher
+
+    async def before_tool(data: Any, tool_use_id: str | None, context: Any) -> Any:
+        name = data.get("tool_name", "")
+        if name in allowed:
+            return {}
+        on_denial(name, data.get("tool_input"))
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": DENIAL,
+            }
+        }
+
+    return {"PreToolUse": [HookMatcher(matcher=None, hooks=[before_tool], on_failure="block")]}
+
+
+def permission_callback(allowed: frozenset[str], on_denial: OnDenial) -> Any:
+    """Return the permission callback. Under `dontAsk` Claude Code does not call it today; the hook is what guards."""
+    from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
+
+    async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:
+        if name in allowed:
+            return PermissionResultAllow()
+        on_denial(name, arguments)
+        return PermissionResultDeny(message=DENIAL)
+
+    return can_use_tool
+
 
 SESSION_SOURCES: Final = ("none", "/login managed key")
 """`apiKeySource` of a local session: the subscription's, or the key a console login manages."""
@@ -86,3 +303,61 @@ def foreign_hook(frame: Mapping[str, Any], *, backend: str) -> LlmError:
         hook_event=str(event),
         origin="managed settings",
     )
+
+
+_WORDS: Final = """
+    $id $ref $defs definitions $comment title description default examples deprecated readOnly writeOnly nullable
+    type enum const format contentEncoding contentMediaType contentSchema
+    multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern
+    items additionalItems maxItems minItems uniqueItems contains
+    properties patternProperties additionalProperties required propertyNames maxProperties minProperties dependencies
+    allOf anyOf oneOf not if then else
+"""
+KNOWN: Final = frozenset(_WORDS.split())
+"""What the binary takes; `$schema` names another draft than its own, and says nothing of the answer."""
+
+TOLD: Final = (
+    "prefixItems",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "minContains",
+    "maxContains",
+    "pattern",
+)
+"""Keywords that ask something of the answer: where they cannot stay, the model reads them in the description."""
+
+FOREIGN_PATTERN: Final = re.compile(r"\(\?(?!:|=|!|<[=!A-Za-z_])|\\[AZz]")
+"""In a regular expression that JavaScript has no word for."""
+
+
+def binary_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema to send. It asks no more than the given one, which the answer is checked against afterwards."""
+    known = {word: value for word, value in schema.items() if _is_known(word, value)}
+    kept = changed_inside(known, _rewritten)
+    told = {word: schema[word] for word in TOLD if word in schema and word not in kept}
+    if "prefixItems" in schema:
+        kept |= _tuple(schema)
+    if told:
+        said = f"JSON Schema: {json.dumps(told, sort_keys=True)}"
+        kept["description"] = f"{schema['description']}\n{said}" if schema.get("description") else said
+    return kept
+
+
+def _is_known(word: str, value: Any) -> bool:
+    return word in KNOWN and not (word == "pattern" and FOREIGN_PATTERN.search(str(value)))
+
+
+def _rewritten(part: Any) -> Any:
+    return binary_schema(part) if isinstance(part, Mapping) else part
+
+
+def _tuple(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what can be said of a tuple: what each of its items may be, but not at which place."""
+    first, rest = [_rewritten(part) for part in schema["prefixItems"]], schema.get("items", True)
+    most = schema.get("maxItems")
+    if rest is False or (isinstance(most, int) and most <= len(first)):
+        longest = min(len(first), most) if isinstance(most, int) else len(first)
+        return {"items": {"anyOf": first}, "maxItems": longest}
+    return {} if rest is True else {"items": {"anyOf": [*first, _rewritten(rest)]}}

@@ -12,17 +12,23 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude.host import Host, write_system_file
+from ktx_cli.llm.backends.claude.binary import Host, write_system_file
 from ktx_cli.llm.backends.claude.launcher import REPORT_PREFIX
 from ktx_cli.llm.backends.claude.processes import make_private_folder, remove_private_folder
-from ktx_cli.llm.backends.claude_code.guard import guard_hooks, permission_callback
-from ktx_cli.llm.backends.claude_code.options import ProcessSpec, build_options, needs_file
-from ktx_cli.llm.backends.claude_code.sdk_log import quieten
-from ktx_cli.llm.backends.claude_code.server import ToolServer
+from ktx_cli.llm.backends.claude_code.isolation import (
+    SERVER,
+    ProcessSpec,
+    build_options,
+    guard_hooks,
+    needs_file,
+    permission_callback,
+)
+from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool
+from ktx_cli.llm.types import ToolInvocation
 
 log = logging.getLogger(__name__)
 
@@ -350,3 +356,85 @@ async def _as_written(prompt: str) -> AsyncIterator[dict[str, Any]]:
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
     """Write a system prompt that no command line can hold to a private file."""
     return write_system_file(host, spec.system) if needs_file(spec.system) else None
+
+
+RunTool = Callable[[str, Mapping[str, Any], str | None], Awaitable[ToolInvocation]]
+"""Carries out a call: name, arguments, and Claude Code's id of the call where it says it."""
+
+
+def describe_tools(tools: Mapping[str, RuntimeTool]) -> str:
+    """Return the definitions of tools as one JSON text, the same for the same tools."""
+    described = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "schema": tool.input_schema(),
+            "read_only": tool.read_only,
+        }
+        for tool in sorted(tools.values(), key=lambda one: one.name)
+    ]
+    return json.dumps(described, sort_keys=True)
+
+
+class ToolServer:
+    """An MCP server for the tools of one process. Arguments are checked by the tool, not here: the model then reads
+    the same words on every backend."""
+
+    def __init__(self, tools: str) -> None:
+        self._run: RunTool | None = None
+        self._definitions = json.loads(tools)
+
+    def bind(self, run: RunTool) -> None:
+        """Say who carries out the calls."""
+        self._run = run
+
+    def make(self) -> Any:
+        """Return the `mcp.server.Server`."""
+        from mcp.server import Server
+        from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
+
+        tools = [
+            Tool.model_validate(
+                {
+                    "name": one["name"],
+                    "description": one["description"],
+                    "inputSchema": one["schema"],
+                    "annotations": ToolAnnotations.model_validate({"readOnlyHint": one["read_only"]}),
+                    "_meta": {"anthropic/maxResultSizeChars": MAX_RESULT + 1_000},
+                }
+            )
+            for one in self._definitions
+        ]
+
+        async def list_tools(context: Any, params: Any) -> ListToolsResult:
+            return ListToolsResult(tools=tools)
+
+        async def call_tool(context: Any, params: Any) -> CallToolResult:
+            if self._run is None:
+                raise RuntimeError("a tool was called before the process was taken for a call")
+            meta = getattr(params, "meta", None) or {}
+            call_id = meta.get("claudecode/toolUseId") if isinstance(meta, Mapping) else None
+            done = await self._run(params.name, params.arguments or {}, call_id)
+            return CallToolResult.model_validate(
+                {"content": [TextContent(type="text", text=done.text)], "isError": done.is_error}
+            )
+
+        return Server(SERVER, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+SDK: Final = "claude_agent_sdk"
+
+
+class _ToDebugLog(logging.Handler):
+    """Says what the SDK says again, as a message of ours for the debug log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.debug("%s: %s", SDK, record.getMessage())
+
+
+def quieten() -> None:
+    """Lead the SDK's log into ours; each failure it logs is raised too, and told in our words."""
+    logger = logging.getLogger(SDK)
+    logger.propagate = False
+    if not any(isinstance(handler, _ToDebugLog) for handler in logger.handlers):
+        logger.addHandler(_ToDebugLog())

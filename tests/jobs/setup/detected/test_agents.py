@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.agents.installing import Wanted, install
-from ktx_cli.jobs.agents.targets import Scope, Target, Where
-from ktx_cli.jobs.setup.detected import agent_offers
+from ktx_cli.jobs.clients.install import Wanted, install
+from ktx_cli.jobs.clients.targets import Scope, Target, Where
+from ktx_cli.jobs.setup.detect.files import agent_offers
 from ktx_cli.project.layout import Layout
 
 

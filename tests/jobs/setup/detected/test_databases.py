@@ -11,12 +11,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from ktx_cli.connectors import registry
 from ktx_cli.jobs.connections import probe_connection
-from ktx_cli.jobs.setup.detected import data_files, database_offers, folders, missing_package
-from ktx_cli.jobs.setup.detected.folders import folders_in
-from ktx_cli.jobs.setup.detected.ids import free_id
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.jobs.setup.detect import files as data_files
+from ktx_cli.jobs.setup.detect import files as folders
+from ktx_cli.jobs.setup.detect.databases import database_offers
+from ktx_cli.jobs.setup.detect.files import folders_in, free_id
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.warehouses import registry
+from ktx_cli.warehouses.registry import missing_package
 
 Put = Callable[..., Path]
 

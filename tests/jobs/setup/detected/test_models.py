@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.setup.detected import ModelOffer, gateways, google, model_offers
-from ktx_cli.jobs.setup.detected.gateways import LocalGateway
-from ktx_cli.jobs.setup.models import model_settings
+from ktx_cli.jobs.setup.detect import gateways
+from ktx_cli.jobs.setup.detect import models as google
+from ktx_cli.jobs.setup.detect.gateways import LocalGateway
+from ktx_cli.jobs.setup.detect.models import ModelOffer, model_offers
+from ktx_cli.jobs.setup.plan import model_settings
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, llm_error
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.connections import check_source
-from ktx_cli.jobs.setup.detected import source_offers
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.jobs.setup.detect.sources import source_offers
+from ktx_cli.project.config.model import KtxConfig
 
 DBT = "dbt/dbt_project.yml"
 LOOKML = ("bi/models/shop.model.lkml", "bi/views/orders.view.lkml")

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from ktx_cli.llm.errors import LlmError
+from ktx_cli.llm.port import Abort
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.llm.runtime import Abort
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult
 from ktx_cli.testing.model_script import Turn, calls, gives, rate_limited, says

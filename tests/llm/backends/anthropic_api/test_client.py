@@ -13,10 +13,10 @@ import google.auth
 import pytest
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.llm.backends.anthropic_api import client as clients
-from ktx_cli.llm.backends.anthropic_api.client import complete, make_client
+from ktx_cli.llm.backends.anthropic_api import backend as clients
+from ktx_cli.llm.backends.anthropic_api.backend import complete, make_client
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.anthropic_api import client as clients
-from ktx_cli.llm.backends.anthropic_api.failures import rate_signal, retry_after
+from ktx_cli.llm.backends.anthropic_api import backend as clients
+from ktx_cli.llm.backends.anthropic_api.backend import rate_signal, retry_after
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.routing import RoutedRuntime

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from ktx_cli.llm.backend import CallSpec
+from ktx_cli.llm.agent_loop import CallSpec, Conversation, Entry, ModelTurn
 from ktx_cli.llm.backends.anthropic_api.messages import ANSWER_TOOL, is_lossless, request_body, strict_schema
-from ktx_cli.llm.own_loop import Conversation, Entry, ModelTurn
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.tools import RuntimeTool, check_tools
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage

@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude.binary import bundled_binary
-from ktx_cli.llm.backends.claude.host import Host, claude_host, is_alive, secret_names, write_system_file
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.llm.backends.claude.binary import (
+    Host,
+    bundled_binary,
+    claude_host,
+    is_alive,
+    secret_names,
+    write_system_file,
+)
+from ktx_cli.project.config.model import KtxConfig
 
 SECRETS: dict[str, Any] = {
     "connections": {

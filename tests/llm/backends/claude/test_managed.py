@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backends.claude import managed
-from ktx_cli.llm.backends.claude.managed import check_managed, config_folder, managed_files, system_folder
+from ktx_cli.llm.backends.claude import session as managed
+from ktx_cli.llm.backends.claude.session import check_managed, config_folder, managed_files, system_folder
 from ktx_cli.llm.errors import LlmError
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.llm.backends.claude import processes
-from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.binary import Host
 from ktx_cli.llm.backends.claude.processes import (
     FOLDER_PREFIX,
     CliAnswer,

@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 
 STUB = """#!/bin/sh
 case "$1" in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude_code.ending import Ending, ending_error, error_code, stop_reason
+from ktx_cli.llm.backends.claude_code.reader import Ending, ending_error, error_code, stop_reason
 
 STOP = "stop_sequence"
 E = "error"

@@ -6,7 +6,7 @@ import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, CLINotFoundError, ProcessError
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.backends.claude_code.failures import describe, translate
+from ktx_cli.llm.backends.claude_code.backend import describe, translate
 from ktx_cli.llm.errors import LlmError, llm_error
 
 STRICT = "Error: You cannot use --strict-mcp-config when an enterprise MCP config is present"

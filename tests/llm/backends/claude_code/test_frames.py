@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.backends.claude_code.options import BUILT_IN_TOOLS
+from ktx_cli.llm.backends.claude_code.isolation import BUILT_IN_TOOLS
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult, TextResult

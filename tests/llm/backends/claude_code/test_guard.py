@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude_code.guard import guard_hooks, permission_callback
-from ktx_cli.llm.backends.claude_code.options import BUILT_IN_TOOLS
+from ktx_cli.llm.backends.claude_code.isolation import BUILT_IN_TOOLS, guard_hooks, permission_callback
 
 ALLOWED = frozenset({"mcp__ktx__look", "StructuredOutput"})
 FOREIGN = [*BUILT_IN_TOOLS, "mcp__jira__search", "mcp__ktx__other", "mcp__ktx__look ", "MCP__KTX__LOOK", ""]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude.host import Host
-from ktx_cli.llm.backends.claude_code.options import MAX_ARGUMENT, ProcessSpec
+from ktx_cli.llm.backends.claude.binary import Host
+from ktx_cli.llm.backends.claude_code.isolation import MAX_ARGUMENT, ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import KINDS_REMEMBERED, Pool, ProcessStartError
 
 

@@ -25,7 +25,7 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import API_HOST, OfflineSession, offline_session
 from ktx_cli.testing.model_script import Call, ModelRequest, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer

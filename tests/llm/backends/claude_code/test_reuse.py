@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.backends.claude.host import Host
+from ktx_cli.llm.backends.claude.binary import Host
 from ktx_cli.llm.backends.claude_code import pool as pools
-from ktx_cli.llm.backends.claude_code.options import ProcessSpec
+from ktx_cli.llm.backends.claude_code.isolation import ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Pool
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import Call, ModelRequest, Turn, calls, says
 from ktx_cli.testing.model_server import ModelServer

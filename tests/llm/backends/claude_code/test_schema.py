@@ -11,14 +11,14 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backends.claude_code.schema import KNOWN, binary_schema
+from ktx_cli.llm.backends.claude_code.isolation import KNOWN, binary_schema
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.schemas import schema_model
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import OfflineSession
 from ktx_cli.testing.model_script import Call, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
@@ -147,7 +147,7 @@ def test_tool_arguments_nested_too_deeply_end_the_call(
             return await made.run_agent_loop("go", system="", tools=tools, step_budget=3)
 
     model_server.play([calls(Call("look", '{"q":' + "[" * 3_000 + "]" * 3_000 + "}")), says("done")])
-    with caplog.at_level(logging.DEBUG, "ktx_cli.llm.backends.claude_code.sdk_log"):
+    with caplog.at_level(logging.DEBUG, "ktx_cli.llm.backends.claude_code.pool"):
         result = asyncio.run(go())
     assert result.error is not None
     assert (result.error.code, ran, len(model_server.model_calls)) == ("execution", [], 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.backends.claude_code.server import ToolServer, describe_tools
+from ktx_cli.llm.backends.claude_code.pool import ToolServer, describe_tools
 from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools, invoke
 from ktx_cli.llm.types import ToolInvocation
 

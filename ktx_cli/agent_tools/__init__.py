@@ -1,0 +1,60 @@
+"""The tools that models are given: they read and write the context, within the permissions of their session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.agent_tools.accepted import lost_in
+    from ktx_cli.agent_tools.discovery import miss_told, resolved
+    from ktx_cli.agent_tools.fence import unfit_lines, visible, wrapped
+    from ktx_cli.agent_tools.finding import Find, Layers, in_memory
+    from ktx_cli.agent_tools.library import Library, Place, passage_of, passages_of
+    from ktx_cli.agent_tools.prompts import (
+        MEMORY_PROMPTS,
+        TaskPrompt,
+        load_prompts,
+        memory_prompt,
+        reconcile_prompt,
+        unit_prompt,
+    )
+    from ktx_cli.agent_tools.row_makers import rows_of_values
+    from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search
+    from ktx_cli.agent_tools.session import (
+        LONGEST,
+        RESERVE,
+        Action,
+        Input,
+        PageBudget,
+        Parts,
+        Records,
+        StagedUnit,
+        StagedWork,
+        Tool,
+        ToolSession,
+        joined,
+        page_artifact,
+    )
+    from ktx_cli.agent_tools.sql import count_columns, refused_text
+    from ktx_cli.agent_tools.toolset import Stage, tools_for, unresolved_failures
+
+_HOMES = {
+    "accepted": "lost_in",
+    "discovery": "miss_told resolved",
+    "fence": "unfit_lines visible wrapped",
+    "finding": "Find Layers in_memory",
+    "library": "Library Place passage_of passages_of",
+    "prompts": "MEMORY_PROMPTS TaskPrompt load_prompts memory_prompt reconcile_prompt unit_prompt",
+    "row_makers": "rows_of_values",
+    "searcher": "contents_of finder open_searcher search",
+    "session": (
+        "Action Input LONGEST PageBudget Parts RESERVE Records StagedUnit StagedWork Tool ToolSession joined "
+        "page_artifact"
+    ),
+    "sql": "count_columns refused_text",
+    "toolset": "Stage tools_for unresolved_failures",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

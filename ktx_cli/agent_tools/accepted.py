@@ -1,0 +1,344 @@
+"""What is accepted stays: a capture adds to pages and sources, and what it would drop or change is told line by line.
+
+The words that stand must stand afterwards, in their order and to be seen; whether what is added contradicts them no
+program can tell. `ToolSession.accepted` None: everything may be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import Field
+
+from ktx_cli.agent_tools.finding import Layers
+from ktx_cli.agent_tools.layer_files import OwnFile
+from ktx_cli.agent_tools.session import Conflict, Input, Tool, ToolSession, page_artifact
+from ktx_cli.core import ConfigError, one_line, yaml
+from ktx_cli.llm import ToolOutput
+from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.protection import Refused
+from ktx_cli.semantic import Column, Join, Measure, Model, Segment, Source
+from ktx_cli.wiki import (
+    Page,
+    hidden_markup,
+    own_page,
+    parse,
+    place_of,
+    scopes_seen_from,
+    without_fences,
+    without_swallowed,
+)
+
+_MOST_TOLD: Final = 12
+_LONGEST: Final = 160
+_PUT_AWAY: Final = ("usage_mode", "stale_since", "archived_since")
+"""Fields that keep a page from readers; they are people's."""
+
+
+def check_kept(session: ToolSession, path: str, content: bytes | None) -> None:
+    """Refuse a page that would no longer say what is accepted; `content` None: it would go."""
+    place = place_of(path)
+    if session.accepted is None or place is None:
+        return
+    reasons = refusal_of_changes(lost_of_page(path, session.accepted.read(path), content), page_artifact(*place))
+    if reasons:
+        raise Refused(reasons)
+
+
+def changed_source(
+    session: ToolSession,
+    connection: str,
+    name: str,
+    trial: Workspace,
+    old: OwnFile | None,
+    new: Mapping[str, Any] | None,
+) -> list[str]:
+    """Return what a write of a source would change of what is accepted, one sentence each.
+
+    What this session defined itself is not accepted yet.
+    """
+    if session.accepted is None:
+        return []
+    before = session.layers.model(session.accepted, connection)
+    after = session.layers.model(trial, connection)
+    accepted = None if old is None else session.accepted.read(old.path)
+    if accepted is None or old is None:
+        return _unlike(before, after, [name])
+    if name not in before.sources:
+        return [f"the file about `{name}` has errors: people correct it"]
+    return list(dict.fromkeys([*lost_of_definition(old.path, accepted, new), *_unlike(before, after, [name])]))
+
+
+def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
+    """Return what a model reads of a write that would change what is accepted; empty where none would be."""
+    told = list(dict.fromkeys(lost))
+    if not told:
+        return ""
+    lines = "\n".join(f"- {each}" for each in told[:_MOST_TOLD])
+    more = f"\n- and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    return (
+        f"This would change what is accepted, so nothing was saved:\n{lines}{more}\n"
+        f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call memory_conflict with "
+        f"the artifact `{artifact}`."
+    )
+
+
+def lost_in(accepted: Tree, after: Tree, paths: Iterable[str], layers: Layers) -> dict[str, list[str]]:
+    """Return path -> what a tree has no more of what is accepted, of those paths that lost anything.
+
+    New pages and new files about sources lose nothing; other files of the project are no business of a capture.
+    """
+    found: dict[str, list[str]] = {}
+    touched: dict[str, list[str]] = {}
+    for path in paths:
+        old, new = accepted.read(path), after.read(path)
+        lost = _lost(path, old, new)
+        if lost:
+            found[path] = lost
+        if path.startswith(f"{SEMANTIC_NAME}/") and path.count("/") > 1:
+            touched.setdefault(path.split("/")[1], []).append(path)
+    for connection, files in touched.items():
+        if connection in layers.dialects:
+            unlike = _unlike(layers.model(accepted, connection), layers.model(after, connection))
+            found |= {files[0]: [*found.get(files[0], ()), *unlike]} if unlike else {}
+    return found
+
+
+def lost_of_page(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    """Return the lines and fields of a page that would be gone or another, and what would hide them."""
+    if old is None or old == new:
+        return []
+    place = place_of(path)
+    pages = [parse(*place, each) for each in (old, new) if each is not None] if place else []
+    if len(pages) < 2:
+        return [f"the page {path} would be gone"]
+    before, after = pages
+    if not isinstance(before, Page) or not isinstance(after, Page):
+        return [f"{path} cannot be read as a page: people correct it"]
+    return [*_fields(before, after), *_body(before, after)]
+
+
+def lost_of_definition(path: str, old: bytes | None, new: Mapping[str, Any] | None) -> list[str]:
+    """Return what a file about a source defines no more, or otherwise; `new` None: the file would go."""
+    if old is None:
+        return []
+    if new is None:
+        return [f"{path} would be gone"]
+    try:
+        before = yaml.load(old, where=path)
+    except ConfigError:
+        return [f"{path} cannot be read: people correct it"]
+    return list(dropped_items(before, new))
+
+
+def _lost(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    if path.startswith(f"{RAW_NAME}/"):
+        return []
+    if place_of(path) is not None:
+        return lost_of_page(path, old, new)
+    if path.startswith(f"{SEMANTIC_NAME}/") and f"/{SCHEMA_NAME}/" not in path:
+        return lost_of_definition(path, old, None if new is None else _document(path, new))
+    return [f"{path} is no page and no definition"]
+
+
+def _document(path: str, content: bytes) -> Mapping[str, Any]:
+    try:
+        found = yaml.load(content, where=path)
+    except ConfigError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unlike(before: Model, after: Model, names: Iterable[str] | None = None) -> list[str]:
+    """Return what sources of a model have no more, or otherwise; those that are broken now are told by other checks."""
+    found: list[str] = []
+    for name in before.sources if names is None else names:
+        if name in before.sources and name in after.sources:
+            found += redefined(before.sources[name], after.sources[name])
+        elif name in before.sources:
+            found.append(f"source `{name}` would be gone")
+    return found
+
+
+def _fields(before: Page, after: Page) -> Iterator[str]:
+    for name, value in before.fields.items():
+        if value not in (None, "", [], {}) and not _holds(after.fields.get(name), value):
+            yield f"`{name}` of `{before.key}`: {one_line(str(value), _LONGEST)}"
+    for name in _PUT_AWAY:
+        if after.fields.get(name) is not None and before.fields.get(name) is None:
+            yield f"`{name}` would put `{before.key}` away"
+
+
+def _holds(now: Any, accepted: Any) -> bool:
+    """Whether a field says what it said: the same, or a list or mapping with all that was in it."""
+    if isinstance(accepted, list) and isinstance(now, list):
+        return all(each in now for each in accepted)
+    if isinstance(accepted, Mapping) and isinstance(now, Mapping):
+        return all(key in now and _holds(now[key], value) for key, value in accepted.items())
+    return bool(now == accepted)
+
+
+def _body(before: Page, after: Page) -> Iterator[str]:
+    for old, new, what in (
+        (before.body, after.body, "the line"),
+        (without_fences(before.body), without_fences(after.body), "hidden in a code block, the line"),
+        (without_swallowed(before.body), without_swallowed(after.body), "swallowed by markup around it, the line"),
+    ):
+        missing = _missing(old, new)
+        if missing:
+            yield from (f"{what}: {one_line(line, _LONGEST)}" for line in missing)
+            return
+    known = {spot.message for spot in hidden_markup(before.body)}
+    for spot in hidden_markup(after.body):
+        if spot.message not in known:
+            yield f"{spot.message} beside what is accepted, which it could hide"
+
+
+def _missing(old: str, new: str) -> list[str]:
+    """Return the lines of a text that another has no more, or in another order."""
+    rest = iter(_lines(new))
+    missing = []
+    for line in _lines(old):
+        kept = []
+        for each in rest:
+            kept.append(each)
+            if each == line:
+                break
+        else:
+            missing.append(line)
+            rest = iter(kept)
+    return missing
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+_SCALARS: Final = ("table", "sql", "grain", "keyed", "time_column", "visibility", "generated")
+
+
+def redefined(old: Source, new: Source) -> Iterator[str]:
+    """Yield what a composed source has no more, or otherwise, one line each."""
+    for name in _SCALARS:
+        before = getattr(old, name)
+        if before is not None and before != getattr(new, name):
+            yield f"`{name}` of `{old.name}`"
+    if old.description and old.description != new.description:
+        yield f"the description of `{old.name}`"
+    yield from _named(old.name, "column", old.columns, new.columns)
+    yield from _named(old.name, "measure", old.measures, new.measures)
+    yield from _named(old.name, "segment", old.segments, new.segments)
+    yield from _named(old.name, "parameter", old.parameters, new.parameters)
+    yield from _all_there(old.name, "join", old.joins, new.joins)
+    yield from _all_there(old.name, "policy", old.policies, new.policies)
+    yield from _all_there(old.name, "test", old.tests, new.tests)
+
+
+def dropped_items(old: Any, new: Any, where: str = "") -> Iterator[str]:
+    """Yield the places of a file's values that are gone or another; what was added is none of them."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key, value in old.items():
+            place = f"{where}.{key}" if where else str(key)
+            if key not in new:
+                yield f"`{place}`"
+            else:
+                yield from dropped_items(value, new[key], place)
+    elif isinstance(old, list) and isinstance(new, list):
+        for item in old:
+            yield from _dropped_item(item, new, where)
+    elif old != new and old not in (None, "", [], {}):
+        yield f"`{where}`"
+
+
+def _dropped_item(item: Any, new: list[Any], where: str) -> Iterator[str]:
+    name = item.get("name") if isinstance(item, Mapping) else None
+    if name is None:
+        if not any(not list(dropped_items(item, each)) for each in new):
+            yield f"`{where}`: {item}"
+        return
+    same = [each for each in new if isinstance(each, Mapping) and each.get("name") == name]
+    yield from dropped_items(item, same[0], f"{where}.{name}") if same else (f"`{where}.{name}`",)
+
+
+def _named(source: str, what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for name, item in old.items():
+        if name not in new or not _is_kept(item, new[name]):
+            yield f"{what} `{name}` of `{source}`"
+
+
+def _all_there(source: str, what: str, old: Iterable[Any], new: Iterable[Any]) -> Iterator[str]:
+    now = list(new)
+    for item in old:
+        if not any(_is_kept(item, each) for each in now):
+            yield f"{what} `{_name(item)}` of `{source}`"
+
+
+def _name(item: Any) -> str:
+    return item.alias or item.to if isinstance(item, Join) else str(item.name)
+
+
+def _is_kept(old: Any, new: Any) -> bool:
+    """Whether an item says what it said; a description may be new, and it may stand elsewhere."""
+    if isinstance(old, Column | Measure | Segment) and type(old) is type(new):
+        if old.description and old.description != new.description:
+            return False
+        return bool(replace(old, place=None, description=None) == replace(new, place=None, description=None))
+    return bool(replace(old, place=None) == replace(new, place=None))
+
+
+NAME: Final = "memory_conflict"
+_CONTRADICTING_LONGEST: Final = 1_000
+
+
+class MemoryConflict(Input):
+    """What stands, what the text says in its place, and why both cannot be right."""
+
+    artifact: str = Field(max_length=300, description="`wiki:<key>` or `sl:<connection>/<source>`.")
+    accepted: str = Field(
+        min_length=1, max_length=_CONTRADICTING_LONGEST, description="What is accepted, in its own words."
+    )
+    captured: str = Field(
+        min_length=1, max_length=_CONTRADICTING_LONGEST, description="What the text says in place of it."
+    )
+    why: str = Field(min_length=1, max_length=_CONTRADICTING_LONGEST, description="Why both cannot be right.")
+
+
+def _record(session: ToolSession, value: MemoryConflict) -> ToolOutput:
+    artifact = value.artifact.partition("#")[0].strip()
+    if session.accepted is not None and not _is_accepted(session, session.accepted, artifact):
+        raise Refused(f"nothing accepted is called `{one_line(artifact, 120)}`; look with discover_data")
+    kind = "definitional_contradiction"
+    made = Conflict(kind, artifact, value.why, True, accepted=value.accepted, captured=value.captured)
+    if made not in session.records.conflicts:
+        session.records.conflicts.append(made)
+    for target in {artifact, f"wiki:{artifact.rpartition('/')[2].removeprefix('wiki:')}"}:
+        session.pending.made_good(target)
+    return ToolOutput(f"Recorded: {artifact} stays as it is, a person will look at it.", {"success": True})
+
+
+def _is_accepted(session: ToolSession, accepted: Tree, artifact: str) -> bool:
+    kind, _, name = artifact.partition(":")
+    if kind == "wiki":
+        places = [each for each in scopes_seen_from(session.scope) if name in _names(each, name)]
+        return any(own_page(accepted, name.rpartition("/")[2], scope) is not None for scope in places)
+    connection, _, source = name.partition("/")
+    return connection in session.connections and source in session.layers.model(accepted, connection).sources
+
+
+def _names(scope: str, name: str) -> tuple[str, str]:
+    """Return how a page of a scope may be called: as its artifact is, and by its key alone."""
+    key = name.rpartition("/")[2]
+    return page_artifact(scope, key).removeprefix("wiki:"), key
+
+
+TOOLS: Final = (
+    Tool(
+        NAME,
+        "Record that the text contradicts what is accepted. What is accepted stays; a person decides.",
+        MemoryConflict,
+        _record,
+        reads=False,
+    ),
+)

@@ -1,0 +1,360 @@
+"""Tools that look around: what there is about a topic, and what a source really has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from ktx_cli.agent_tools.fence import visible, wrapped
+from ktx_cli.agent_tools.layer_reading import column_line, headline, rest_lines
+from ktx_cli.agent_tools.session import (
+    LONGEST,
+    LONGEST_RAW,
+    REASONS,
+    RESERVE,
+    Fallback,
+    Input,
+    Parts,
+    Tool,
+    ToolSession,
+    cut_lines,
+    hit_line,
+    joined,
+    member_id,
+    named,
+    note_hits,
+)
+from ktx_cli.core import UsageError, did_you_mean, listing, one_line
+from ktx_cli.documents import RawFile, read_document
+from ktx_cli.llm import ToolOutput
+from ktx_cli.project import checked_path
+from ktx_cli.protection import Refused, read_relations, source_id, values_shown
+from ktx_cli.search import Hit, Scope, Shown
+from ktx_cli.semantic import Source
+
+_SECTIONS: Final = (
+    ("Wiki pages", ("page",), "wiki_read"),
+    ("Semantic layer", ("source", "measure", "segment"), "sl_read_source or entity_details"),
+    ("Columns", ("column",), "entity_details"),
+)
+"""Heading, kinds of hits, and the tools that show more of them."""
+
+
+_LONGEST_MISSES: Final = 4_000
+"""Characters on names that nothing has."""
+
+
+class Discover(Input):
+    """What to look for."""
+
+    query: str = Field(description="Words of the topic, a name of a table, column, measure or page.", max_length=500)
+    connection: str | None = Field(None, description="One connection; without it all that are available.")
+    limit: int = Field(10, ge=1, le=50, description="Hits in each section at most.")
+
+
+class EntityDetails(Input):
+    """What to show."""
+
+    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    targets: list[str] = Field(
+        min_length=1,
+        max_length=50,
+        description="Sources (`orders`), tables as the database calls them (`shop.orders`), columns (`orders.amount`).",
+    )
+
+
+def _discover(session: ToolSession, value: Discover) -> ToolOutput:
+    connection = None if value.connection is None else session.connection(value.connection)
+    sections = [
+        (heading, _hits(session, value.query, Scope(kinds, connection), value.limit), tool)
+        for heading, kinds, tool in _SECTIONS
+    ]
+    for _, found, _ in sections:
+        note_hits(session, found)
+    told = [_section(heading, found, tool) for heading, found, tool in sections if found]
+    if not told:
+        return ToolOutput("Nothing fits. Try broader or other words.", {"success": True, "hits": 0})
+    count = sum(len(found) for _, found, _ in sections)
+    return ToolOutput(joined(*told), {"success": True, "hits": count})
+
+
+def _hits(session: ToolSession, query: str, scope: Scope, limit: int) -> list[Hit]:
+    return session.search(query, scope, limit)
+
+
+def _section(heading: str, found: Sequence[Hit], tool: str) -> str:
+    parts = Parts((LONGEST - RESERVE) // len(_SECTIONS) - RESERVE)
+    for each in found:
+        parts.add(hit_line(each))
+    more = parts.more("hits", "ask for fewer, or with more words")
+    return joined(f"## {heading} (more with {tool})", wrapped(parts.text(), f"search: {heading.lower()}"), more)
+
+
+def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
+    connection = session.connection(value.connection)
+    shown = session.shown(connection)
+    wanted, missed = resolved(shown, value.targets)
+    parts = Parts(LONGEST - RESERVE - _LONGEST_MISSES)
+    left = 0
+    for source, columns in wanted.items():
+        text, left_out = _source(session, shown, source, columns, parts)
+        left += left_out
+        if text:
+            parts.add(text)
+    misses = Parts(_LONGEST_MISSES)
+    for target in missed:
+        misses.add(miss_told(shown, target))
+    told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
+    note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
+    if not wanted:
+        raise Refused(told)
+    body = wrapped(parts.text(), f"structure of {connection}")
+    return ToolOutput(joined(body, visible(told), note), {"success": not missed, "missed": missed})
+
+
+def resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
+    """Return source -> the columns asked for (None: all), and the targets nothing has."""
+    wanted: dict[str, list[str] | None] = {}
+    missed = []
+    for target in dict.fromkeys(targets):
+        found = resolve(shown, target)
+        if not found:
+            missed.append(target)
+        for source, column in found:
+            if column is None or wanted.get(source.name, ()) is None:
+                wanted[source.name] = None
+            else:
+                wanted[source.name] = [*(wanted.get(source.name) or ()), column]
+    return wanted, missed
+
+
+def resolve(shown: Shown, target: str) -> list[tuple[Source, str | None]]:
+    """Return the sources a name stands for, each with the column that was named, if one was."""
+    sources = named(shown, target)
+    if sources:
+        return [(each, None) for each in sources]
+    outer, dot, column = target.rpartition(".")
+    if not dot:
+        return []
+    plain = column.strip('"`')
+    found = [(each, each.column(plain)) for each in named(shown, outer)]
+    return [(each, own.name) for each, own in found if own is not None and own in shown.columns(each)]
+
+
+def _source(session: ToolSession, shown: Shown, name: str, only: Sequence[str] | None, parts: Parts) -> tuple[str, int]:
+    """Return the text about a source as far as there is room for it, and how many lines there was none for."""
+    source = shown.model.sources[name]
+    connection = shown.model.connection
+    room = Parts(parts.room - 2)
+    if not room.add(headline(source)):
+        return "", 1
+    values = sampled(session, connection, source)
+    ids = [source_id(connection, name)]
+    for column in shown.columns(source):
+        if (only is None or column.name in only) and room.add(column_line(source, column, values.get(column.name, ()))):
+            ids.append(member_id(connection, name, column.name))
+    if only is None:
+        for line in rest_lines(shown, source):
+            room.add(line)
+        ids += [member_id(connection, name, each.name) for each in shown.measures(source)] if not room.left_out else []
+        ids += [member_id(connection, name, each) for each in source.segments] if not room.left_out else []
+    session.ledger.add(*ids)
+    return room.text() + "\n", room.left_out
+
+
+def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
+    """Return values that were seen in the columns of a source, where the project lets them go to a model."""
+    if session.values is None or session.privacy != "off":
+        return {}
+    may = values_shown(session.model(connection), source, lambda: read_relations(session.workspace, connection))
+    found = session.values(connection, source)
+    columns = ((source.column(name), values) for name, values in found.items())
+    return {column.name: values for column, values in columns if column is not None and may(column)}
+
+
+def miss_told(shown: Shown, target: str) -> str:
+    """Return the line about a name nothing has, with the one that was probably meant."""
+    outer, _, column = target.rpartition(".")
+    owners = named(shown, outer) if outer else []
+    target = one_line(target, 100)
+    if owners:
+        known = [each.name for each in shown.columns(owners[0])]
+        near = did_you_mean(column, known)
+        advice = f"did you mean `{owners[0].name}.{near}`?" if near else f"its columns are: {listing(known, 20)}"
+        return one_line(f"`{target}`: `{owners[0].name}` has no such column; {advice}", 600)
+    names = [each.name for each in shown.sources()]
+    near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)
+    advice = f"did you mean `{near}`?" if near else "look for it with discover_data"
+    return one_line(f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}", 600)
+
+
+DISCOVERY_TOOLS: Final = (
+    Tool(
+        "discover_data",
+        "Search the wiki, the semantic layer and the columns of the databases by words. Finds what you wrote too.",
+        Discover,
+        _discover,
+    ),
+    Tool(
+        "entity_details",
+        "Show what sources, tables or columns really have: columns with types, keys, joins, measures.",
+        EntityDetails,
+        _details,
+    ),
+)
+
+
+_ROOM: Final = LONGEST_RAW - RESERVE
+_DOCUMENTS: Final = frozenset({".pdf", ".html", ".htm"})
+
+
+class ReadFile(Input):
+    """Which raw file to read."""
+
+    path: str = Field(description="Path of a raw file of this task, as it was listed.")
+
+
+class ReadSpan(Input):
+    """Which lines of a raw file to read."""
+
+    path: str = Field(description="Path of a raw file, as it was listed.")
+    start_line: int = Field(ge=1, description="First line, from 1.")
+    end_line: int = Field(ge=1, description="Last line, included.")
+    start_character: int = Field(0, ge=0, description="Characters of the first line to leave out, where it was cut.")
+
+
+def _read_file(session: ToolSession, value: ReadFile) -> ToolOutput:
+    file = _file(session, value.path)
+    lines = _lines(file)
+    return _span(session, file, lines, 1, len(lines), 0)
+
+
+def _read_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
+    file = _file(session, value.path)
+    lines = _lines(file)
+    if value.start_line > len(lines) or value.end_line < value.start_line:
+        raise Refused(f"{file.path} has the lines 1 to {len(lines)}: ask for lines among them, the first first")
+    return _span(session, file, lines, value.start_line, min(value.end_line, len(lines)), value.start_character)
+
+
+def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end: int, skip: int) -> ToolOutput:
+    """Return lines of a file, as many as there is room for."""
+    text = "\n".join(lines[first - 1 : end])[skip:]
+    kept, count = cut_lines(text, _ROOM)
+    last = first + count - 1
+    note = ""
+    if len(kept) < len(text):
+        whole = text[len(kept)] == "\n"
+        start = last + 1 if whole else last
+        at = "" if whole else f", start_character {len(kept) + (skip if count == 1 else 0)}"
+        note = f"(cut: {len(lines)} lines in all; read on with read_raw_span, start_line {start}, end_line {end}{at})"
+    body = wrapped(kept, f"{file.path} of {session.origin}")
+    told = joined(f"Lines {first} to {last} of {len(lines)}:", body, note)
+    return ToolOutput(told, {"success": True, "path": file.path, "lines": [first, last, len(lines)], "cut": bool(note)})
+
+
+def _file(session: ToolSession, path: str) -> RawFile:
+    """Return a file of the task; a path that leads elsewhere is none of them."""
+    try:
+        found = session.raw.get(path) or session.raw.get(checked_path(path))
+    except UsageError:
+        found = None
+    if found is not None:
+        return found
+    near = did_you_mean(path, session.raw)
+    advice = f"did you mean `{near}`?" if near else f"there are: {listing(sorted(session.raw), 20) or 'none'}"
+    raise Refused(f"`{path}` is no raw file of this task; {advice}")
+
+
+def _lines(file: RawFile) -> list[str]:
+    """Return the lines of a file as a model sees them; of HTML and PDF the text people read."""
+    suffix = PurePosixPath(file.path).suffix.lower()
+    if suffix in _DOCUMENTS:
+        text = read_document(file).markdown
+    else:
+        content = file.read()
+        if b"\0" in content[:8_000]:
+            raise Refused(f"{file.path} is no text: it cannot be read here")
+        text = content.decode("utf-8-sig", "replace")
+    return visible(text).removesuffix("\n").split("\n")
+
+
+RAW_TOOLS: Final = (
+    Tool(
+        "read_raw_file",
+        "Read a raw file of this task from its beginning. A long one is cut and says where to read on.",
+        ReadFile,
+        _read_file,
+        longest=LONGEST_RAW,
+    ),
+    Tool(
+        "read_raw_span",
+        "Read lines of a raw file: where read_raw_file cut it, or a part you know.",
+        ReadSpan,
+        _read_span,
+        longest=LONGEST_RAW,
+    ),
+)
+"""`read_raw_file` is for tasks with files of their own; a loop over a whole run reads spans."""
+
+
+Reason = Literal[
+    "no_connection_mapping",
+    "looker_template_unresolved",
+    "derived_table_not_supported",
+    "no_physical_table",
+    "multiple_table_references",
+    "unsupported_dialect",
+    "parse_error",
+    "missing_target_table",
+    "cumulative_metric_unsupported",
+    "conversion_metric_unsupported",
+]
+_TABLELESS: Final = ("no_physical_table", "missing_target_table")
+
+
+class UnmappedFallback(Input):
+    """What was not taken over, why, and what was done in its place."""
+
+    raw_path: str = Field(description="The raw file it stands in.")
+    reason: Reason = Field(description="Why it did not become a source.")
+    fallback: Literal["sql_standalone", "wiki_only", "flagged"] = Field(
+        description="In its place: a source with `sql`, a wiki page, or nothing but this note."
+    )
+    table_ref: str | None = Field(None, max_length=300, description="The table or source it is about.")
+    clarification: str | None = Field(None, max_length=500, description="One sentence more, where that helps.")
+
+
+def _emit(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
+    if value.raw_path not in session.files:
+        raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(session.files, 20) or 'none'}")
+    if value.reason in _TABLELESS and value.table_ref is not None:
+        found = [
+            f"{connection}: {source.name}"
+            for connection in sorted(session.connections)
+            for source in named(session.shown(connection), value.table_ref)
+        ]
+        if found:
+            raise Refused(f"`{value.table_ref}` is there: {listing(found)}; look at it with entity_details and use it")
+    made = Fallback(
+        value.raw_path, value.reason, value.fallback, REASONS[value.reason], value.table_ref, value.clarification
+    )
+    same = [(each.raw_path, each.reason, each.fallback, each.table_ref) for each in session.records.fallbacks]
+    session.pending.fell_back(value.table_ref)
+    if (made.raw_path, made.reason, made.fallback, made.table_ref) not in same:
+        session.records.fallbacks.append(made)
+    return ToolOutput(f"Noted for {value.raw_path}: {made.detail}.", {"success": True})
+
+
+FALLBACK_TOOLS: Final = (
+    Tool(
+        "emit_unmapped_fallback",
+        "Note that something of a raw file did not become a source, and why. Once for a file, a reason and a table.",
+        UnmappedFallback,
+        _emit,
+        reads=False,
+    ),
+)

@@ -1,0 +1,131 @@
+"""The semantic layer of each connection as an overlay has it now, read again only where a file of it changed.
+
+What was read is remembered for the whole process: the loops of a run begin with the same files.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from ktx_cli.core import KtxError, Recent
+from ktx_cli.project import Layout, Tree, Workspace
+from ktx_cli.search import Contents, Found, Hit, Layer, Overlays, Pages, Scope, found, rank
+from ktx_cli.semantic import CalendarSettings, Model, Problem, Shard, check_model, load_tree, parse_shard, stray_paths
+
+MOST_KEPT: Final = 24
+"""How many models are remembered: those of a few loops side by side, before and after a write each."""
+
+_Key = tuple[str, str, CalendarSettings, str]
+
+_MODELS: Final[Recent[Model]] = Recent(MOST_KEPT)
+_PROBLEMS: Final[Recent[tuple[Problem, ...]]] = Recent(MOST_KEPT)
+
+
+class Layers:
+    """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model.
+
+    `configured`: the ids of all connections in `ktx.yaml`, None where they are those of `dialects`.
+    """
+
+    def __init__(
+        self, dialects: Mapping[str, str], calendar: CalendarSettings, configured: Collection[str] | None = None
+    ) -> None:
+        self.dialects = dialects
+        self.configured = frozenset(dialects if configured is None else configured)
+        self._calendar = calendar
+
+    def model(self, tree: Tree, connection: str) -> Model:
+        """Return the semantic layer of a connection as the tree has it."""
+        return self._model(tree, self._key(tree, connection))
+
+    def problems(self, tree: Tree, connection: str) -> tuple[Problem, ...]:
+        """Return everything that is wrong in a connection's files: as they were read, then as they were checked."""
+        key = self._key(tree, connection)
+
+        def check() -> tuple[Problem, ...]:
+            model = self._model(tree, key)
+            return (*model.problems, *check_model(model))
+
+        return _PROBLEMS.get(key, check)
+
+    def _key(self, tree: Tree, connection: str) -> _Key:
+        return connection, self.dialects[connection], self._calendar, digest(tree, connection, self.configured)
+
+    def _model(self, tree: Tree, key: _Key) -> Model:
+        connection, dialect, calendar, _ = key
+        return _MODELS.get(
+            key,
+            lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured),
+        )
+
+
+@functools.lru_cache(maxsize=1_024)
+def parse_once(content: bytes, where: str) -> Shard:
+    """Return a shard, parsed once for all loops of a run; nobody changes the document. Raises as `parse_shard`."""
+    return parse_shard(content, where)
+
+
+def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
+    """Return what tells the files of a connection's semantic layer, and those of no connection, from any others."""
+    found = hashlib.sha256()
+    try:
+        strays = stray_paths(tree, configured)
+    except KtxError as error:
+        strays = []
+        found.update(f"{error.message}\0".encode("utf-8", "surrogateescape"))
+    for path in (*sorted(tree.paths(f"{Layout.context_paths(connection)[0]}/")), *strays):
+        try:
+            content = tree.read(path) or b""
+        except KtxError as error:  # a problem of the model, which names the file
+            content = f"\0{error.code}".encode()
+        found.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        found.update(content)
+    return found.hexdigest()
+
+
+def new_problems(before: tuple[Problem, ...], after: tuple[Problem, ...]) -> list[Problem]:
+    """Return the problems that were not there before, wherever their lines have moved to."""
+    known = {_same(each) for each in before}
+    return [each for each in after if _same(each) not in known]
+
+
+def _same(problem: Problem) -> tuple[str | None, ...]:
+    return problem.severity, problem.code, problem.message, problem.place.path, problem.source
+
+
+Find = Callable[[Workspace, str, Scope, int], Found]
+"""Takes the overlay a loop writes to, a query, a scope and a limit; searches the overlay as it is now."""
+
+
+def in_memory(layers: Layers) -> Find:
+    """Return a `Find` that has no index behind it: it reads the whole overlay when it is first asked."""
+    parts = [layer_part(layers, connection) for connection in sorted(layers.dialects)]
+    overlays = Overlays(lambda: Contents([Pages(), *parts]))
+
+    def find(workspace: Workspace, query: str, scope: Scope, limit: int) -> Found:
+        stores = overlays.view(workspace).stores
+        return found(stores, rank(stores, query, scope, limit), limit)
+
+    return find
+
+
+def layer_part(layers: Layers, connection: str) -> Layer:
+    """Return the semantic layer of a connection as something to search, read as the tools of loops read it."""
+
+    def load(tree: Tree) -> Model:
+        return layers.model(tree, connection)
+
+    return Layer(None, connection, layers.dialects[connection], load, layers.configured)
+
+
+def find_in(
+    find: Find, workspace: Workspace, connections: Collection[str], query: str, scope: Scope, limit: int
+) -> list[Hit]:
+    """Return the hits of pages and of these connections alone, best first; what is internal is among them."""
+    wanted = limit if scope.connection is not None else 4 * limit + 20
+    hits = find(workspace, query, replace(scope, internal=True), wanted).hits
+    return [each for each in hits if not each.connection or each.connection in connections][:limit]

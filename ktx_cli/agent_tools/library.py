@@ -1,0 +1,183 @@
+"""The documents of a run's sources, each read once: whole, in passages, and found by words."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.agent_tools.fence import visible
+from ktx_cli.core import KtxError, StorageError
+from ktx_cli.documents import Document, Passage, RawFile, UnreadableDocumentError, passages, read_document
+from ktx_cli.project import KtxConfig, Layout, read_bytes, read_state
+from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents, rank
+from ktx_cli.search import Passage as SearchPassage
+from ktx_cli.search import Passage as Searched
+from ktx_cli.sources import DRIVERS, RawStore, source_for
+
+KIND: Final = "passage"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A document of a source: the id of its connection, and its path there."""
+
+    source: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.path}"
+
+
+@dataclass(slots=True)
+class Library:
+    """Documents by source and path. What cannot be read is in it by its path alone; `problem` says why.
+
+    Several loops may use one at the same time.
+    """
+
+    sources: Mapping[str, Mapping[str, RawFile]]
+    _documents: dict[Place, Document | KtxError] = field(default_factory=dict, repr=False)
+    _passages: dict[Place, tuple[Passage, ...]] = field(default_factory=dict, repr=False)
+    _store: Store | None = field(default=None, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def places(self) -> Iterator[Place]:
+        """Yield every document, sorted."""
+        for source in sorted(self.sources):
+            yield from (Place(source, path) for path in sorted(self.sources[source]))
+
+    def document(self, place: Place) -> Document | None:
+        """Return a document, None where there is none or it cannot be read."""
+        found = self._read(place)
+        return found if isinstance(found, Document) else None
+
+    def problem(self, place: Place) -> KtxError | None:
+        """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
+        found = self._read(place)
+        return found if isinstance(found, KtxError) else None
+
+    def passages(self, place: Place) -> tuple[Passage, ...]:
+        """Return the passages of a document in order."""
+        with self._lock:
+            if place not in self._passages:
+                document = self.document(place)
+                self._passages[place] = () if document is None else passages(document, place.source)
+            return self._passages[place]
+
+    def named(self, text: str) -> Place | None:
+        """Return the document of an id `<source>:<path>`, or of a path that one source alone has."""
+        found = [each for each in self.places() if text in (str(each), visible(str(each)))]
+        found = found or [each for each in self.places() if text in (each.path, visible(each.path))]
+        return found[0] if len(found) == 1 else None
+
+    def passage(self, key: str) -> Passage | None:
+        """Return the passage of a citation key, None where there is none now."""
+        place = self.place_of(key)
+        found = () if place is None else self.passages(place)
+        return next((each for each in found if key in (each.key, visible(each.key))), None)
+
+    def place_of(self, key: str) -> Place | None:
+        """Return the document a citation key is of."""
+        name = key.rsplit(":", 2)[0]
+        source, _, path = name.partition(":")
+        place = Place(source, path)
+        return place if path in self.sources.get(source, {}) else self.named(name)
+
+    def search(self, query: str, source: str | None, limit: int) -> tuple[Hit, ...]:
+        """Return the passages that fit a query, best first; their `id` is the citation key."""
+        with self._lock:
+            stores = [self._searched()]
+            ranking = rank(stores, query, Scope((KIND,), source), limit)
+            return hits(stores, ranking.documents[:limit])
+
+    def _searched(self) -> Store:
+        if self._store is None:
+            units = {str(place): passage_documents(self.to_search(place)) for place in self.places()}
+            self._store = Store.of(units)
+        return self._store
+
+    def to_search(self, place: Place) -> Iterator[Searched]:
+        """Yield the passages of a document as an index takes them."""
+        document = self.document(place)
+        for each in self.passages(place):
+            title = "" if document is None else document.title
+            yield Searched(each.key, place.source, title, each.text, each.heading)
+
+    def _read(self, place: Place) -> Document | KtxError | None:
+        with self._lock:
+            raw = self.sources.get(place.source, {}).get(place.path)
+            if raw is not None and place not in self._documents:
+                try:
+                    self._documents[place] = read_document(raw)
+                except (UnreadableDocumentError, StorageError) as error:
+                    self._documents[place] = error
+            return self._documents.get(place)
+
+
+_FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
+
+
+def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
+    """Return the documents of every source that is still configured, as its last run had them."""
+    found = read_state(layout, lambda database: _fetched(database, config)) or {}
+    return [Passages(source, files, _loader(layout, config, source, files)) for source, files in found.items()]
+
+
+def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:
+    """Return the passage of a citation key, as a search gave it; None where its document has none of that key now."""
+    source, _, rest = key.partition(":")
+    path = rest.rsplit(":", 2)[0]
+    found = read_state(layout, lambda database: _fetched(database, config)) or {}
+    files = found.get(source, {})
+    passages = _loader(layout, config, source, files)(path) if path in files else ()
+    return next((each for each in passages if each.id == key), None)
+
+
+def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[str, str]]:
+    """Return source of documents -> path -> sha256."""
+    sources = config.sources()
+    rows = ((id_, kind, files) for id_, kind, files in database.execute(_FETCHES) if id_ in sources)
+    return {id_: json.loads(files) for id_, kind, files in rows if _is_of_documents(sources[id_], kind)}
+
+
+def _is_of_documents(entry: Any, kind: str) -> bool:
+    if entry.driver not in DRIVERS:
+        return False
+    source = source_for(entry.driver)
+    return source.documents and source.kind == kind
+
+
+def _loader(
+    layout: Layout, config: KtxConfig, source: str, files: Mapping[str, str]
+) -> Callable[[str], Iterable[SearchPassage]]:
+    store, folders = RawStore(layout.raw_store), list(_folders(layout, config.sources()[source]))
+
+    def load(path: str) -> Iterator[SearchPassage]:
+        raw = store.find(path, files[path]) or _on_disk(folders, path, files[path])
+        if raw is not None:
+            yield from Library({source: {path: raw}}).to_search(Place(source, path))
+
+    return load
+
+
+def _folders(layout: Layout, entry: Any) -> Iterator[Path]:
+    """Yield the folder of a source whose files are not copied: they are on this disk."""
+    if entry.driver == "documents":
+        base = Path(getattr(entry, "repo_url", None) or "").expanduser()
+        yield layout.root / base / Path(entry.path).expanduser()
+
+
+def _on_disk(folders: Iterable[Path], path: str, sha256: str) -> RawFile | None:
+    """Return a file as it was, None where it is another one meanwhile, or gone."""
+    for folder in folders:
+        content = read_bytes(folder / path)
+        if content is not None and hashlib.sha256(content).hexdigest() == sha256:
+            return RawFile(path, sha256, len(content), functools.partial(bytes, content))
+    return None

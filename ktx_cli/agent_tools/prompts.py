@@ -1,0 +1,214 @@
+"""The prompts of agent loops: the system prompt is the packaged text (or the project's), the task is put together here.
+
+Placeholders of `work_unit.md` and `reconcile.md`: `{{skills}}` becomes the list of skills that may be loaded,
+`{{origin}}` what people call the source. A text without one of them does without what it stands for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.agent_tools.fence import visible, wrapped
+from ktx_cli.agent_tools.layer_reading import origin
+from ktx_cli.agent_tools.session import Parts, ToolSession, joined
+from ktx_cli.core import KtxError, listing, one_line, plural
+from ktx_cli.documents import WorkUnit
+from ktx_cli.prompts import Prompt, for_stage, text_of
+from ktx_cli.sources import FileState
+from ktx_cli.wiki import load_wiki
+
+PROMPTS: Final = ("work_unit", "reconcile", "gate_repair", "conflict_repair")
+"""The prompts of agent loops. Those of repairs are used as they are: their tasks are written where they run."""
+
+MEMORY_PROMPTS: Final = ("memory", "gate_repair", "conflict_repair")
+"""Those of a capture."""
+
+LONGEST_PROMPT: Final = 240_000
+"""Characters of system prompt and task together."""
+
+MOST_PEERS: Final = 100
+_LONGEST_INDEX: Final = 60_000
+"""Characters of the list of pages, and of that of sources."""
+_LONGEST_LINE: Final = 240
+
+
+class PromptTooLongError(KtxError):
+    """A task whose prompt is longer than a model should get; the work has to be cut smaller."""
+
+    code = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrompt:
+    """What a loop begins with."""
+
+    system: str
+    prompt: str
+
+
+def load_prompts(root: Path | None = None, names: Sequence[str] = PROMPTS) -> dict[str, Prompt]:
+    """Return the prompts of agent loops by name, each as the project at `root` has it; raises as `text_of`.
+
+    The version of each is the sha256 of its text.
+    """
+    texts = {name: text_of("prompts", name, root)[0] for name in names}
+    return {name: Prompt(name, text, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}
+
+
+def unit_prompt(
+    session: ToolSession,
+    unit: WorkUnit,
+    prompt: Prompt,
+    *,
+    skills: Sequence[str] = (),
+    earlier: Mapping[str, FileState] | None = None,
+) -> TaskPrompt:
+    """Return the prompts of a work unit.
+
+    `skills`: those of the source, to be loaded first. `earlier`: raw file -> what earlier runs made of it. Raises
+    `PromptTooLongError`.
+    """
+    states = earlier or {}
+    made = {path: states[path].artifacts for path in unit.files if path in states}
+    sections = joined(
+        _first(session, skills),
+        _pages(session),
+        _sources(session),
+        _pins(session),
+        _paths("Files of this task, each to be worked through", unit.files, session, made),
+        _paths("Files you may read besides", unit.dependencies, session, {}),
+        _peers(session, unit.peers),
+        _notes(unit),
+        f"Task: {one_line(visible(unit.label), _LONGEST_LINE)}",
+    )
+    return _checked(TaskPrompt(_system(session, prompt, "unit"), sections), unit.key)
+
+
+def reconcile_prompt(
+    session: ToolSession, prompt: Prompt, *, skills: Sequence[str] = ("ingest_triage",), notes: str = ""
+) -> TaskPrompt:
+    """Return the prompts of the loop over a whole run. Raises `PromptTooLongError`."""
+    stage = session.stage
+    wrote = sum(len(each.actions) for each in stage.units)
+    counts = (
+        f"This run has {plural(len(stage.units), 'unit')} that wrote {plural(wrote, 'artifact')}, and "
+        f"{plural(len(stage.evictions), 'deleted raw file')}."
+    )
+    sections = joined(_first(session, skills), _pages(session), _sources(session), _pins(session), notes, counts)
+    return _checked(TaskPrompt(_system(session, prompt, "reconcile"), sections), "reconcile")
+
+
+def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -> TaskPrompt:
+    """Return the prompts of a capture. `rules`: what holds for this one. Raises `PromptTooLongError`."""
+    sections = joined(
+        _first(session, ("memory_capture",)),
+        _pages(session),
+        _sources(session),
+        rules,
+        f"The text to remember:\n{wrapped(text, session.origin)}",
+        "Task: memory capture",
+    )
+    return _checked(TaskPrompt(_system(session, prompt, "memory"), sections), "memory capture")
+
+
+def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
+    length = len(task.system) + len(task.prompt)
+    if length > LONGEST_PROMPT:
+        raise PromptTooLongError(
+            f"the prompt of `{key}` has {length:,} characters, {LONGEST_PROMPT:,} are allowed",
+            hint="cut the source into smaller parts, or shorten prompts and skills of the project",
+            details={"unit": key, "characters": length},
+        )
+    return task
+
+
+def _system(session: ToolSession, prompt: Prompt, stage: str) -> str:
+    listed = (f"- `{each.name}`: {each.description}" for each in for_stage(session.skills.values(), stage))
+    filled = prompt.text.replace("{{skills}}", "\n".join(listed) or "- none")
+    return filled.replace("{{origin}}", one_line(visible(session.origin), _LONGEST_LINE))
+
+
+def _first(session: ToolSession, skills: Sequence[str]) -> str:
+    known = [f"`{name}`" for name in skills if name in session.skills]
+    return f"Load first: {', '.join(known)}." if known else ""
+
+
+def _pages(session: ToolSession) -> str:
+    pages = load_wiki(session.workspace).seen_from(session.scope)
+    if not pages:
+        return "The wiki has no pages yet."
+    lines = (f"- {page.key}: {one_line(page.summary, _LONGEST_LINE)}" for page in pages)
+    return _section("Pages of the wiki", lines, "wiki pages", "find the rest with wiki_search")
+
+
+def _sources(session: ToolSession) -> str:
+    if not session.connections:
+        return "No semantic layer is available in this task."
+    room = _LONGEST_INDEX // len(session.connections)
+    sections = [_layer(session, connection, room) for connection in sorted(session.connections)]
+    refused = (
+        "" if session.semantic else f"This task writes wiki pages alone: {session.why_not or 'so it was planned'}."
+    )
+    return joined(*sections, refused)
+
+
+def _layer(session: ToolSession, connection: str, room: int) -> str:
+    shown = session.shown(connection)
+    lines = (
+        f"- {source.name} ({origin(source)}; {plural(len(shown.columns(source)), 'column')}, "
+        f"{plural(len(shown.measures(source)), 'measure')}): {one_line(source.description or '', _LONGEST_LINE)}"
+        for source in shown.sources()
+    )
+    heading = f"Semantic layer of the connection `{connection}` (SQL dialect: {shown.model.dialect or 'unknown'})"
+    return _section(heading, lines, f"semantic layer of {connection}", "find the rest with sl_discover", room)
+
+
+def _pins(session: ToolSession) -> str:
+    pins = session.stage.pins
+    if not pins:
+        return ""
+    lines = (f"- `{name}` stays the name of {artifact}" for name, artifact in sorted(pins.items()))
+    return "Names people have fixed:\n" + "\n".join(lines)
+
+
+def _paths(heading: str, paths: Sequence[str], session: ToolSession, made: Mapping[str, Sequence[str]]) -> str:
+    if not paths:
+        return ""
+    lines = [f"- {path}{_size(session, path)}{_earlier(made.get(path, ()))}" for path in paths]
+    return f"{heading}:\n{wrapped(chr(10).join(lines), f'files of {session.origin}')}"
+
+
+def _size(session: ToolSession, path: str) -> str:
+    raw = session.raw.get(path)
+    return "" if raw is None else f" ({raw.size:,} bytes)"
+
+
+def _earlier(artifacts: Sequence[str]) -> str:
+    if not artifacts:
+        return ""
+    return f"; an earlier run made of it: {listing(artifacts, 20)}; edit these rather than write new ones"
+
+
+def _peers(session: ToolSession, peers: Sequence[str]) -> str:
+    if not peers:
+        return ""
+    rest = f"\n- and {len(peers) - MOST_PEERS} more" if len(peers) > MOST_PEERS else ""
+    lines = "\n".join(f"- {path}" for path in peers[:MOST_PEERS]) + rest
+    return (
+        f"Files of other tasks, named for orientation; they cannot be read:\n{wrapped(lines, 'names of other files')}"
+    )
+
+
+def _notes(unit: WorkUnit) -> str:
+    return f"Notes on this task:\n{wrapped(unit.notes, 'notes of the source')}" if unit.notes.strip() else ""
+
+
+def _section(heading: str, lines: Iterable[str], of: str, rest: str, room: int = _LONGEST_INDEX) -> str:
+    parts = Parts(room)
+    for line in lines:
+        parts.add(line)
+    return joined(f"{heading}:\n{wrapped(parts.text(), of)}", parts.more("lines", rest))

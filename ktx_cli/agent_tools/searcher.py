@@ -1,0 +1,141 @@
+"""Searching a project, and writing its search index: what both read, and which embeddings they use."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ktx_cli.agent_tools.finding import Find, Layers
+from ktx_cli.agent_tools.library import passages_of
+from ktx_cli.core import ResultWarning, StorageError, UsageError
+from ktx_cli.llm import create_embedder
+from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
+from ktx_cli.scan import ColumnValues, load_lists
+from ktx_cli.search import KINDS, Answer, Contents, Found, Layer, Pages, Part, Scope, Searcher, Values
+from ktx_cli.semantic import Model, ParsedCopies, calendar_of, layer_ids, load_tree
+from ktx_cli.warehouses import dialect_of
+from ktx_cli.wiki import user_scope
+
+_VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
+
+
+def contents_of(layout: Layout, config: KtxConfig) -> Contents:
+    """Return what of a project is searched; `StorageError` for a state database that cannot be read."""
+    layers = _layers(layout, config)
+    return Contents([Pages(layout.root), *layers.values(), *_stored(layout, config, layers)])
+
+
+def _readable_contents(layout: Layout, config: KtxConfig) -> Contents:
+    """Return what of a project can be searched; values and passages are left out where the state cannot be read."""
+    layers = _layers(layout, config)
+    try:
+        stored, warnings = _stored(layout, config, layers), []
+    except StorageError as error:
+        message = f"values and documents are not searched: {error.message}"
+        stored, warnings = [], [ResultWarning("state_unreadable", message, hint=error.hint)]
+    return Contents([Pages(layout.root), *layers.values(), *stored], warnings)
+
+
+def _layers(layout: Layout, config: KtxConfig) -> dict[str, Layer]:
+    ids = sorted({*layer_ids(layout), *config.databases()})
+    return {connection: _layer(layout, config, connection) for connection in ids}
+
+
+def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> list[Part]:
+    """Return what the state database knows of: values of columns, and documents."""
+    scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
+    values = [
+        Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
+        for connection, stamp in scans.items()
+        if connection in layers and connection in config.connections  # of others, the files may be gone or moved
+    ]
+    return [*values, *passages_of(layout, config)]
+
+
+def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
+    """Return what searches a project, for as long as a process needs it; close it in the end.
+
+    Embeddings that cannot be used as they are configured are a warning of every search.
+    """
+    return Searcher(
+        layout.search_index,
+        lambda: _readable_contents(layout, config),
+        WorkingTree(layout.root),
+        functools.cache(lambda: create_embedder(config, layout.root, environ)),
+    )
+
+
+def search(
+    layout: Layout,
+    config: KtxConfig,
+    query: str,
+    *,
+    environ: Mapping[str, str],
+    scope: Scope,
+    limit: int = 20,
+    searcher: Searcher | None = None,
+) -> Answer:
+    """Return what fits the words of a query, best first; nothing is written. `searcher`: an open one, which stays open.
+
+    Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
+    """
+    if not query.strip():
+        raise UsageError("there is nothing to search for", hint="ktx search revenue")
+    if scope.connection is not None and scope.connection not in layer_ids(layout):
+        connection_of(config, scope.connection)
+    if scope.user is not None:
+        user_scope(scope.user)
+    if searcher is not None:
+        return searcher.search(query, scope, limit)
+    own = open_searcher(layout, config, environ)
+    try:
+        return own.search(query, scope, limit)
+    finally:
+        own.close()
+
+
+def finder(searcher: Searcher, config: KtxConfig) -> Find:
+    """Return what the tools of all loops of a run search their overlays with, at the same time if need be.
+
+    A model sees values of rows only where it may.
+    """
+    allowed = kinds_for_models(config)
+
+    def find(workspace: Workspace, query: str, scope: Scope, limit: int) -> Found:
+        kinds = tuple(kind for kind in scope.kinds or KINDS if kind in allowed)
+        if not kinds:
+            return Found(())
+        return searcher.search_tree(workspace, query, replace(scope, kinds=kinds), limit).found
+
+    return find
+
+
+def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
+    """Return the kinds a model may see: values of rows only where `scan.privacy` is `off`."""
+    return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
+
+
+def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
+    entry = config.connections.get(connection)
+    dialect = (None if entry is None else dialect_of(entry.driver)) or ""
+    parse = ParsedCopies(layout, connection).parse
+    configured = None if entry is None else config.connections.keys()
+    layers = Layers({connection: dialect}, calendar_of(config), {*config.connections, connection})
+
+    def load(tree: Tree) -> Model:
+        if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read
+            return layers.model(tree, connection)
+        return load_tree(tree, connection, dialect, parse=parse, configured=configured)
+
+    return Layer(layout.root, connection, dialect, load, configured)
+
+
+def _value_scans(database: sqlite3.Connection) -> dict[str, str]:
+    """Return connection -> when its values were read, and under which rule; those read under `strict` have none."""
+    return {name: f"{privacy} {finished}" for name, privacy, finished in database.execute(_VALUE_SCANS)}
+
+
+def _lists(layout: Layout, connection: str) -> tuple[ColumnValues, ...]:
+    return read_state(layout, lambda database: load_lists(database, connection)) or ()

@@ -1,0 +1,251 @@
+"""The tool that asks a database: one read-only statement through the one guard, a bounded answer, errors as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from pydantic import Field
+
+from ktx_cli.agent_tools.fence import wrapped
+from ktx_cli.agent_tools.row_makers import rows_of_values
+from ktx_cli.agent_tools.session import LONGEST, RESERVE, Input, Parts, Tool, ToolSession, joined, noted_ids
+from ktx_cli.core import KtxError, json_value, one_line, plural
+from ktx_cli.llm import ToolOutput
+from ktx_cli.privacy import ValueKind, refusal
+from ktx_cli.project import Privacy
+from ktx_cli.protection import Named, Refused, check_protected, has_protected, names_in, read_relations, sources_of
+from ktx_cli.semantic import Model, silence_parser
+from ktx_cli.warehouses import QueryResult, StatementRefusedError, driver_error_name, tells_of_the_statement
+
+MOST_ROWS: Final = 1_000
+SHOWN_ROWS: Final = 20
+
+
+class Execute(Input):
+    """What to ask."""
+
+    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    sql: str = Field(min_length=1, max_length=20_000, description="One SELECT in the dialect of the connection.")
+    row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Rows that are read at most; 20 are shown.")
+
+
+def _execute(session: ToolSession, value: Execute) -> ToolOutput:
+    connection = session.connection(value.connection)
+    with session.lock:
+        model = session.model(connection)
+        relations = read_relations(session.workspace, connection) if has_protected(model) else None
+    check_protected(model, value.sql, relations)
+    made = None if session.privacy == "off" else rows_of_values(value.sql, model.dialect)
+    if made is not None:
+        raise Refused(
+            f"`{made}` makes rows out of values, so that their number would tell a value, and scan.privacy is "
+            f"{session.privacy}: count rows of tables; arguments in FROM, LIMIT and bounds of a recursion are constants"
+        )
+    named = names_in(value.sql, model.dialect)
+    if session.run_sql is None:
+        raise Refused(f"the database of `{connection}` cannot be asked here")
+    try:
+        result = session.run_sql(connection, value.sql, value.row_limit)
+    except KtxError as error:
+        if error.code == "cancelled":
+            raise
+        return ToolOutput(_failed(session, error, value.sql, model), {"success": False, "code": error.code})
+    with session.lock:
+        _note(session, model, named)
+    return _answer(session, connection, value.sql, model.dialect, result)
+
+
+def _answer(session: ToolSession, connection: str, sql: str, dialect: str, result: QueryResult) -> ToolOutput:
+    rows, withheld = shown_values(result, sql, dialect, session.privacy)
+    names = [one_line(name, 80).replace("|", "\\|") for name in result.columns]
+    parts = Parts(LONGEST - 4 * RESERVE)
+    parts.add(f"| {' | '.join(names)} |")
+    parts.add(f"|{'---|' * len(names)}")
+    for row in rows[:SHOWN_ROWS]:
+        parts.add(f"| {' | '.join(row)} |")
+    shown = max(0, parts.shown - 2)
+    more = ", and there are more" if result.truncated else ""
+    note = f"{plural(len(rows), 'row')} read{more}; {shown} shown." if rows else "No rows."
+    if shown < min(len(rows), SHOWN_ROWS) or parts.shown < 2:
+        note += " (cut: ask for fewer columns)"
+    told = wrapped(parts.text(), f"rows of {connection}")
+    reasons = Parts(RESERVE)
+    for line in withheld:
+        reasons.add(line)
+    left = f"\n(and {reasons.left_out} more columns)" if reasons.left_out else ""
+    return ToolOutput(
+        joined(told, note, reasons.text() + left),
+        {"success": True, "rows": len(rows), "columns": list(result.columns), "truncated": result.truncated},
+    )
+
+
+def _note(session: ToolSession, model: Model, named: Named | None) -> None:
+    """Note the tables and columns a statement read without an error: they are there."""
+    if named is None:
+        return
+    for table in named.tables:
+        session.ledger.add(*noted_ids(model, table))
+    for tables, column in named.columns:
+        owners = [table for table in tables if any(each.column(column) for each in sources_of(model, table))]
+        sure = owners or (list(tables) if len(tables) == 1 else [])
+        for table in sure:
+            session.ledger.add(*noted_ids(model, table, column))
+
+
+def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> str:
+    names = [
+        name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
+    ]
+    told = refused_text(error, sql, list(names), session.privacy)
+    return f"The statement was not answered.\n\n{wrapped(told, 'the database')}"
+
+
+TOOLS: Final = (
+    Tool(
+        "sql_execution",
+        "Ask a database one read-only SELECT: to see that a table, column or join is as you think. Rows are bounded;"
+        " where values of rows must stay on the machine, counts alone are told.",
+        Execute,
+        _execute,
+        alone=False,
+    ),
+)
+
+
+LONGEST_VALUE: Final = 120
+_QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"|`([^`]*)`|“([^”]*)”")
+
+
+def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) -> tuple[list[list[str]], list[str]]:
+    """Return the rows as texts, and a line for each column whose values are withheld.
+
+    Where `scan.privacy` is not `off`, only counts are told. Where it is, all but personal data.
+    """
+    columns = list(zip(*result.rows, strict=True)) if result.rows else [() for _ in result.columns]
+    counts = count_columns(sql, dialect, len(result.columns))
+    reasons = [
+        "" if place in counts else _reason(name, values, privacy)
+        for place, (name, values) in enumerate(zip(result.columns, columns, strict=True))
+    ]
+    rows = [
+        [_shown(value) if not why else _masked(value) for value, why in zip(row, reasons, strict=True)]
+        for row in result.rows
+    ]
+    told = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
+    return rows, told
+
+
+def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
+    """Return the places of an answer's columns that hold nothing but counts, and figures computed from counts."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    silence_parser()
+    try:
+        tree = sqlglot.parse_one(sql, read=dialect or None)
+    except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError):
+        return frozenset()
+    if not isinstance(tree, exp.Select) or len(tree.selects) != width or any(map(_may_be_none, tree.selects)):
+        return frozenset()
+    return frozenset(place for place, each in enumerate(tree.selects) if _counts(each.unalias()))
+
+
+def _may_be_none(selected: Any) -> bool:
+    """Whether a selected expression may stand for no column, so that those behind it have other places."""
+    from sqlglot import exp
+
+    stars = (each for each in selected.find_all(exp.Star) if not isinstance(each.parent, exp.Count))
+    return any(stars) or selected.find(exp.Columns) is not None
+
+
+def _counts(node: Any) -> bool:
+    """Whether an expression holds nothing but counts and numbers that stand in the statement."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Count | exp.CountIf | exp.Literal) and not getattr(node, "is_string", False):
+        return True
+    if isinstance(node, exp.Filter | exp.Paren | exp.Cast | exp.Neg):
+        return _counts(node.this)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Nullif | exp.Coalesce | exp.Round):
+        return all(_counts(each) for each in node.args.values() if isinstance(each, exp.Expression)) and all(
+            _counts(each) for each in node.expressions
+        )
+    return False
+
+
+def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -> str:
+    """Return what a model reads of an error about a statement: what it quotes is left out, but names and its words.
+
+    Not for what a database says of rows, of which nobody can tell where a value begins: `refused_text`.
+    """
+    flat = "\n".join(one_line(line, 1_000) for line in message.split("\n"))
+    known = sql.casefold()
+    plain = {name.casefold() for name in names}
+    for found in _QUOTED.finditer(flat):
+        text = next(group for group in found.groups() if group is not None)
+        if text.casefold() not in known and text.casefold() not in plain:
+            return f"{flat[: found.start()]}… (the rest may hold {_kept(privacy)})"
+    return flat
+
+
+def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Privacy) -> str:
+    """Return what a model reads of a refused statement.
+
+    Of what a driver says only what is about the statement alone, whatever values may be told: to cast a value to a
+    number is a way to read any column in the words of the error, one with personal data too.
+    """
+    driver = error.__cause__
+    said = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
+    if isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
+        return said
+    if driver is None:
+        return error_text(said, sql, names, privacy)
+    return f"the database refused it with {driver_error_name(driver)} (what it says may hold {_kept(privacy)})"
+
+
+def _kept(privacy: Privacy) -> str:
+    """Return what an error may not tell."""
+    if privacy == "off":
+        return "values of rows, personal ones too, which are never told"
+    return f"values of rows: scan.privacy is {privacy}"
+
+
+def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:
+    if privacy != "off":
+        return f"scan.privacy is {privacy}: values of rows stay on this machine; ask for counts"
+    present = [value for value in values if value is not None]
+    found = refusal("", name, _kind(present), _hashable(present))
+    return "" if found is None or not found.personal else f"it looks like personal data: {found}"
+
+
+def _hashable(values: Iterable[Any]) -> list[Any]:
+    return [value if isinstance(value, str | int | float | bool | Decimal) else str(value) for value in values]
+
+
+def _kind(values: Sequence[Any]) -> ValueKind:
+    kinds = {_kind_of(value) for value in values}
+    return kinds.pop() if len(kinds) == 1 else ValueKind.MIXED if kinds else ValueKind.EMPTY
+
+
+def _kind_of(value: Any) -> ValueKind:
+    if isinstance(value, bool):
+        return ValueKind.BOOLEAN
+    if isinstance(value, int):
+        return ValueKind.INTEGER
+    if isinstance(value, float | Decimal):
+        return ValueKind.NUMBER
+    return ValueKind.TIME if isinstance(value, date | datetime) else ValueKind.TEXT
+
+
+def _shown(value: Any) -> str:
+    plain = json_value(value)
+    return "NULL" if plain is None else one_line(str(plain), LONGEST_VALUE).replace("|", "\\|")
+
+
+def _masked(value: Any) -> str:
+    return "NULL" if value is None else f"({_kind_of(value).value})"

@@ -1,0 +1,456 @@
+"""Tools that read the wiki as the overlay has it: what the loop wrote is there too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import Field
+
+from ktx_cli.agent_tools.accepted import check_kept
+from ktx_cli.agent_tools.fence import visible, wrapped
+from ktx_cli.agent_tools.layer_names import member_need, source_need
+from ktx_cli.agent_tools.session import (
+    LONGEST,
+    RESERVE,
+    Action,
+    Input,
+    Parts,
+    Tool,
+    ToolSession,
+    cut_lines,
+    hit_line,
+    joined,
+    named_page,
+    refusal_of,
+)
+from ktx_cli.core import ConfigError, did_you_mean, listing, one_line, plural, yaml
+from ktx_cli.llm import ToolOutput
+from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
+from ktx_cli.search import Scope
+from ktx_cli.semantic import Model, Source, table_parts
+from ktx_cli.wiki import (
+    FOLDER,
+    LONGEST_BODY,
+    LONGEST_SUMMARY,
+    NOTES,
+    Finding,
+    Kind,
+    Page,
+    Reference,
+    Replacement,
+    Resolver,
+    Revision,
+    check_key,
+    graph_about,
+    hosts_of,
+    lint_page,
+    load_wiki,
+    own_page,
+    place_of,
+    read_page,
+    references,
+    render,
+    revised,
+    scopes_seen_from,
+    suggested_key,
+    user_of,
+)
+
+
+class Search(Input):
+    """What to look for."""
+
+    query: str = Field(max_length=500, description="Words of the topic.")
+    limit: int = Field(10, ge=1, le=50, description="Pages at most.")
+
+
+class ReadPage(Input):
+    """Which page to read."""
+
+    key: str = Field(description="Key of the page.")
+    start_line: int = Field(1, ge=1, description="Line of the body to begin at, where a long one was cut.")
+
+
+class ListTags(Input):
+    """Nothing to say."""
+
+
+def _search(session: ToolSession, value: Search) -> ToolOutput:
+    found = session.search(value.query, Scope(("page",), user=user_of(session.scope)), value.limit)
+    if not found:
+        return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
+    parts = Parts()
+    for each in found:
+        parts.add(hit_line(each))
+    more = parts.more("pages", "ask for fewer")
+    keys = [each.id for each in found]
+    return ToolOutput(joined(wrapped(parts.text(), "search: wiki pages"), more), {"success": True, "keys": keys})
+
+
+def _read(session: ToolSession, value: ReadPage) -> ToolOutput:
+    found = the_page(session, value.key)
+    if found is None:
+        raise no_page(session, value.key)
+    if isinstance(found, Finding):
+        raise Refused(f"the page `{value.key}` cannot be read: {found.message}")
+    markdown, structured = page_text(found, value.start_line)
+    return ToolOutput(markdown, structured)
+
+
+def no_page(session: ToolSession, key: str) -> Refused:
+    """Return the refusal of a key no page has."""
+    keys = keys_of(session)
+    near = next((each for each in (suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
+    advice = f"did you mean `{near}`?" if near else "look with wiki_search"
+    return Refused(f"there is no page `{one_line(key, 120)}`; {advice}")
+
+
+def keys_of(session: ToolSession) -> set[str]:
+    """Return the keys of the pages this session sees, from the paths of their files alone."""
+    paths = (path for scope in scopes_seen_from(session.scope) for path in session.workspace.paths(f"{FOLDER}{scope}/"))
+    return {place[1] for place in map(place_of, paths) if place is not None}
+
+
+def the_page(session: ToolSession, key: str) -> Page | Finding | None:
+    """Return the page of a key as the overlay has it."""
+    return read_page(session.workspace, key, session.scope) if suggested_key(key) == key else None
+
+
+def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
+    """Return a page as a model reads it, front matter first, cut where it is long."""
+    head = visible(yaml.dump(dict(page.fields))) if page.fields else ""
+    head, _ = cut_lines(head, LONGEST // 4)
+    lines = visible(page.body).split("\n")
+    kept, count = cut_lines("\n".join(lines[start_line - 1 :]), LONGEST - RESERVE - len(head))
+    last = start_line + count - 1
+    cut = last < len(lines)
+    note = f"(cut: lines {start_line} to {last} of {plural(len(lines), 'line')}; read on with start_line {last + 1})"
+    text = wrapped(f"{head}---\n{kept}" if head else kept, f"wiki page {page.key}")
+    return joined(text, note if cut else ""), {"success": True, "key": page.key, "fields": dict(page.fields)}
+
+
+def _tags(session: ToolSession, value: ListTags) -> ToolOutput:
+    tags = load_wiki(session.workspace).tags(session.scope)
+    if not tags:
+        return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
+    parts = Parts()
+    for tag, count in tags.items():
+        parts.add(f"- {tag} ({plural(count, 'page')})")
+    more = parts.more("tags", "search with wiki_search for the rest")
+    return ToolOutput(joined(wrapped(parts.text(), "tags of the wiki"), more), {"success": True, "tags": list(tags)})
+
+
+READING_TOOLS: Final = (
+    Tool("wiki_search", "Search the pages of the wiki by words. Finds what you wrote too.", Search, _search),
+    Tool("wiki_read", "Read a page of the wiki: its front matter and its body.", ReadPage, _read),
+    Tool("wiki_list_tags", "List the tags pages have, so that a new page takes one that is there.", ListTags, _tags),
+)
+
+
+_FIELDS: Final = (
+    "summary", "tags", "refs", "sl_refs", "source", "intent", "tables", "representative_sql", "usage", "fingerprints",
+)  # fmt: skip
+_RAW_PATHS: Final = Field(None, description="The raw files of this task it comes from; without it all of them.")
+
+
+class PageEdit(Input):
+    """One passage and what comes in its place."""
+
+    old_text: str = Field(min_length=1, description="A passage of the body as it stands there, there once.")
+    new_text: str = Field(description="What comes in its place.")
+
+
+class WritePage(Input):
+    """A page, or changes of one. What is left out stays as it is; an empty list clears a field."""
+
+    key: str = Field(description="Key of the page: letters, digits, - and _, no folders.")
+    summary: str | None = Field(None, max_length=LONGEST_SUMMARY, description="One sentence; a new page needs it.")
+    content: str | None = Field(None, description=f"The whole body as Markdown, at most {LONGEST_BODY} characters.")
+    replacements: list[PageEdit] | None = Field(
+        None, max_length=50, description="Edits of the body of a page that is there, in place of `content`."
+    )
+    tags: list[str] | None = Field(None, max_length=20, description="Tags; take those that are there.")
+    refs: list[str] | None = Field(None, max_length=50, description="Keys of pages it refers to.")
+    sl_refs: list[str] | None = Field(
+        None, max_length=50, description="`[connection/]source[.entity]` of the semantic layer it is about."
+    )
+    source: str | None = Field(None, max_length=500, description="Where people read the original.")
+    intent: str | None = Field(None, max_length=500, description="The question the page answers.")
+    tables: list[str] | None = Field(None, max_length=50, description="Tables it is about, as the database has them.")
+    representative_sql: str | None = Field(None, max_length=10_000, description="One statement that shows the case.")
+    usage: dict[str, Any] | None = Field(None, description="Counts of a query's use.")
+    fingerprints: list[str] | None = Field(None, max_length=200, description="Ids of the queries it stands for.")
+    raw_paths: list[str] | None = _RAW_PATHS
+
+
+class RemovePage(Input):
+    """Which page goes."""
+
+    key: str = Field(description="Key of the page.")
+    raw_paths: list[str] | None = _RAW_PATHS
+
+
+def _write(session: ToolSession, value: WritePage) -> ToolOutput:
+    key = check_key(value.key)
+    raw_paths = session.raw_paths(value.raw_paths)
+    old = _old(session, key)
+    page = revised(session.workspace, key, _revision(value, key, old), session.scope)
+    _check_fields(page, old)
+    if old is not None and page.text == old.text:
+        session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
+        return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
+    check_kept(session, page.path, render(page))
+    notes = check_page(session, page, old, raw_paths)
+    _spend(session, created=old is None)
+    session.workspace.write(page.path, render(page))
+    named = named_page(page.scope, key)
+    action = Action("wiki", "created" if old is None else "updated", named, None, raw_paths, page.summary)
+    session.acted(action, page.path)
+    shown = page_text(page)[0] if value.replacements else ""
+    structured = {"success": True, "target": action.identity, "path": page.path, "notes": notes}
+    return ToolOutput(joined(f"{action.kind}: {page.path}", "\n".join(notes), shown), structured)
+
+
+def _old(session: ToolSession, key: str) -> Page | None:
+    found = own_page(session.workspace, key, session.scope)
+    if isinstance(found, Finding):
+        raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
+    return found
+
+
+def _revision(value: WritePage, key: str, old: Page | None) -> Revision:
+    """Return what is wanted of the page; `Refused` where the arguments do not make one."""
+    if value.content is not None and value.replacements:
+        raise Refused("give `content` or `replacements`, not both")
+    if old is None and value.replacements:
+        raise Refused(f"there is no page `{key}` to edit: give `summary` and `content`")
+    if old is None and not (value.content or "").strip():
+        raise Refused(_new_needs(key))
+    fields = {name: found for name in _FIELDS if (found := getattr(value, name)) is not None}
+    edits = [Replacement(each.old_text, each.new_text) for each in value.replacements or ()]
+    return Revision(fields, value.content, edits)
+
+
+def _check_fields(page: Page, old: Page | None) -> None:
+    """Refuse a page without its summary, and fields in `content` that are people's to set."""
+    before: Mapping[str, Any] = {} if old is None else old.fields
+    if old is None and not page.summary:
+        raise Refused(_new_needs(page.key))
+    if old is not None and old.summary and not page.summary:
+        raise Refused("a page keeps a summary: leave it out, or give a sentence")
+    others = sorted({*page.fields, *before} - {*_FIELDS})
+    foreign = [name for name in others if page.fields.get(name) != before.get(name)]
+    if foreign:
+        raise Refused(f"these fields are people's to set: {listing(foreign)}; take them out of `content`")
+
+
+def _new_needs(key: str) -> str:
+    return f"there is no page `{key}` yet: a new page needs `summary` and `content`"
+
+
+def _spend(session: ToolSession, *, created: bool) -> None:
+    """Take a page off the budget; `Refused` where nothing is left of it."""
+    if session.budget is None:
+        return
+    name = "creates" if created else "updates"
+    left = getattr(session.budget, name)
+    if left <= 0:
+        what = "new pages" if created else "changes of pages"
+        raise Refused(f"the budget of {what} of this run is used up: write no more of them")
+    setattr(session.budget, name, left - 1)
+
+
+def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
+    raw_paths = session.raw_paths(value.raw_paths)
+    found = own_page(session.workspace, value.key, session.scope) if suggested_key(value.key) == value.key else None
+    if found is None:
+        raise no_page(session, value.key)
+    path = found.path
+    check_kept(session, path, None)
+    found_readers = graph_about(session.workspace, (value.key,)).readers(value.key)
+    readers = sorted({page.key for page in found_readers if page.key != value.key})[:50]
+    session.workspace.delete(path)
+    action = Action("wiki", "removed", named_page(session.scope, value.key), None, raw_paths)
+    session.acted(action, path)
+    note = f"These pages still refer to it, change them: {', '.join(readers)}" if readers else ""
+    structured = {"success": True, "target": action.identity, "path": path, "readers": readers}
+    return ToolOutput(joined(f"removed: {path}", note), structured)
+
+
+def _target(session: ToolSession, value: WritePage | RemovePage) -> str:
+    return f"wiki:{suggested_key(value.key)}"
+
+
+WRITING_TOOLS: Final = (
+    Tool(
+        "wiki_write",
+        "Create a page of the wiki or change one. Every table, column, source and measure it names must have been"
+        " looked up in this session. To change a page that is there, read it and give `replacements`.",
+        WritePage,
+        _write,
+        target=_target,
+        reads=False,
+    ),
+    Tool("wiki_remove", "Remove a page of the wiki.", RemovePage, _remove, target=_target, reads=False),
+)
+
+
+def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> list[str]:
+    """Return what is worth a note of a page; `Refused` with everything that keeps it from being saved.
+
+    What the page said before is not held against it.
+    """
+    models = session.models()
+    known = {} if old is None else page_needs(old, models)
+    needs = [need for shown, need in page_needs(page, models).items() if shown not in known]
+    findings = list(_new_findings(session, page, old, raw_paths))
+    broken = [each for each in findings if each.code not in NOTES]
+    later = missing_pages(page, keys_of(session))
+    gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
+    nowhere = [*dangling(page, models, () if old is None else references(old)), *gone]
+    reasons = joined(
+        _lines("These lead nowhere, so nothing was saved:", nowhere),
+        _lines("This may not be in a page, so nothing was saved:", [_told(each, page) for each in broken]),
+        refusal_of(session.ledger.missing(needs)),
+    )
+    if reasons:
+        raise Refused(reasons)
+    notes = [f"note: {each.message} (line {each.line})" for each in findings]
+    return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
+
+
+def _new_findings(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> Iterator[Finding]:
+    hosts = _hosts(session, raw_paths)
+    before = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
+    for each in lint_page(page, hosts):
+        shrunk = each.code == "too_long" and old is not None and LONGEST_BODY < len(page.body) <= len(old.body)
+        if (each.code, each.message) not in before and not shrunk:
+            yield each
+
+
+def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
+    """Return the hosts the raw files of a page name; None where it comes of none."""
+    return hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
+
+
+def _told(finding: Finding, page: Page) -> str:
+    return f"{finding.message} (line {finding.line} of {page.key}): {finding.hint}"
+
+
+def _lines(heading: str, lines: list[str]) -> str:
+    shown = "\n".join(f"- {one_line(line, 600)}" for line in lines[:30])
+    return f"{heading}\n{shown}" if lines else ""
+
+
+_SQL_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*sql\b[^\n]*\n(.*?)^ {0,3}\1", re.MULTILINE | re.DOTALL)
+
+
+def page_needs(page: Page, models: Mapping[str, Model]) -> dict[str, Need]:
+    """Return what a page names that must have been looked up, by how it is told."""
+    found: dict[str, Need] = {}
+    for need in _needs(page, list(models.values())):
+        known = found.get(need.shown)
+        found[need.shown] = need if known is None else Need(need.shown, known.ids | need.ids, known.tool)
+    return found
+
+
+def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference] = ()) -> list[str]:
+    """Return why references of a page to the semantic layer lead nowhere; those in `known` are not looked at."""
+    resolver = Resolver(models)
+    before = {(each.kind, each.written, each.field) for each in known}
+    told = []
+    for each in references(page):
+        if (each.kind, each.written, each.field) not in before:
+            missing = resolver.missing(each)
+            if missing is not None:
+                told.append(missing.message + ("" if missing.hint.startswith("ktx ") else f" ({missing.hint})"))
+    return list(dict.fromkeys(told))
+
+
+def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
+    """Return why names of the semantic layer (`[connection/]source[.entity]`) lead nowhere."""
+    page = Page("it", fields={"sl_refs": list(names)})
+    return dangling(page, models)
+
+
+def missing_pages(page: Page, keys: Iterable[str]) -> list[str]:
+    """Return the keys of pages a page refers to that are not among `keys`."""
+    there = {*keys, page.key}
+    found = (each.name for each in references(page) if each.kind is Kind.PAGE and each.binding)
+    return sorted({name for name in found if name not in there})
+
+
+def _needs(page: Page, models: list[Model]) -> Iterator[Need]:
+    for reference in references(page):
+        among = [each for each in models if reference.connection in (None, each.connection)]
+        yield from _named(reference, among)
+    for table in page.texts("tables"):
+        yield from _table(table, models)
+    statements = [found[2] for found in _SQL_BLOCK.finditer(page.body)]
+    for sql in (*page.texts("representative_sql"), *statements):
+        yield from _statement(sql, models)
+
+
+def _named(reference: Reference, models: list[Model]) -> Iterator[Need]:
+    """Yield the needs of one reference; of what leads nowhere only those of tables, which a database may have."""
+    if reference.kind is Kind.PAGE:
+        return
+    found = [need for model in models for need in _in_layer(model, reference.name)]
+    if found:
+        yield from found
+    elif reference.kind is Kind.TABLE or any(_is_table(model, reference.name) for model in models):
+        yield from _table(reference.name, models)
+
+
+def _in_layer(model: Model, name: str) -> Iterator[Need]:
+    if name in model.sources:
+        yield source_need(model, model.sources[name])
+        return
+    outer, _, member = name.rpartition(".")
+    source = model.sources.get(outer)
+    if source is not None and (entity := _entity(source, member)) is not None:
+        yield member_need(model, source, entity)
+
+
+def _entity(source: Source, name: str) -> str | None:
+    column = source.column(name)
+    if column is not None:
+        return column.name
+    return name if name in source.measures or name in source.segments else None
+
+
+def _is_table(model: Model, name: str) -> bool:
+    parts = _parts(name)
+    return bool(parts) and bool(sources_of(model, parts))
+
+
+def _table(name: str, models: list[Model]) -> Iterator[Need]:
+    """Yield the need of a table, in whichever of the databases it is; `shop.orders.amount` may be a column of one."""
+    parts = _parts(name)
+    if not parts:
+        return
+    for model in models:
+        direct = list(_in_layer(model, name))
+        if direct:
+            yield from direct
+        elif not sources_of(model, parts) and len(parts) > 1 and sources_of(model, parts[:-1]):
+            yield column_need(model, parts[:-1], parts[-1])
+        else:
+            yield table_need(model, parts)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    try:
+        return table_parts(name)
+    except ConfigError:
+        return ()
+
+
+def _statement(sql: str, models: list[Model]) -> Iterator[Need]:
+    """Yield what a statement names; a statement no database of these could read names nothing."""
+    for model in models:
+        named = names_in(sql, model.dialect, tags=True)
+        if named is not None:
+            yield from needs_of(named, model)

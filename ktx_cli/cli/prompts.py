@@ -1,0 +1,295 @@
+"""Questions in a terminal: menus with arrow keys, or numbered lines where the terminal is a dumb one."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.settings import use_colour
+from ktx_cli.core import one_line
+from ktx_cli.jobs.setup.wizard.prompter import BackAsked, Check, Choice, Kind, Prompter
+
+if TYPE_CHECKING:
+    from prompt_toolkit.output import Output
+
+    from ktx_cli.cli.contract import Session
+    from ktx_cli.jobs.review.relationships import Choice as ReviewChoice
+    from ktx_cli.scan import ReviewedEdge
+
+
+_COLOURS: Final[dict[Kind, str]] = {"title": "1", "good": "32", "bad": "31", "hint": "33", "fact": "0"}
+_MARKS: Final[dict[Kind, str]] = {"title": "", "good": "  ok ", "bad": "  !! ", "hint": "  -> ", "fact": "  "}
+
+
+def open_prompter(session: Session) -> Prompter:
+    """Return what asks in this terminal."""
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return PlainPrompter()
+    return TerminalPrompter()
+
+
+def told(text: str, kind: Kind) -> str:
+    """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied.
+
+    Characters that do not show are blanked: a server, or a file's name, may say anything.
+    """
+    text = "".join(character if character.isprintable() else " " for character in text)
+    width = max(shutil.get_terminal_size().columns - 1, 40)
+    mark = _MARKS[kind]
+    if kind == "hint":
+        return mark + text
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+class TerminalPrompter:
+    """Asks with questionary, on stderr: stdout is for the answer of the command."""
+
+    back = "Esc"
+
+    def __init__(self) -> None:
+        self._output: Output | None = None
+
+    def say(self, text: str, kind: Kind = "fact") -> None:
+        """Tell something."""
+        said = told(text, kind)
+        if use_colour(sys.stderr) and kind != "fact":
+            said = f"\x1b[{_COLOURS[kind]}m{said}\x1b[0m"
+        streams.write_err(("\n" if kind == "title" else "") + said + "\n")
+
+    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+        """Let one choice be made."""
+        import questionary
+
+        made = [questionary.Choice(self._fitted(choice), value=choice.value) for choice in choices]
+        first = next((each for each in made if each.value == default), None)
+        return str(self._ask(questionary.select, question, choices=made, default=first, instruction=" "))
+
+    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+        """Let any number of choices be made."""
+        import questionary
+
+        made = [
+            questionary.Choice(self._fitted(choice), value=choice.value, checked=choice.value in chosen)
+            for choice in choices
+        ]
+        said = "(Space marks, Enter takes them)"
+        return list(self._ask(questionary.checkbox, question, choices=made, instruction=said))
+
+    def text(self, question: str, default: str, check: Check) -> str:
+        """Let a text be typed."""
+        import questionary
+
+        return str(self._ask(questionary.text, question, default=default, validate=_validated(check)))
+
+    def secret(self, question: str, check: Check) -> str:
+        """Let a secret be typed unseen."""
+        import questionary
+
+        return str(self._ask(questionary.password, question, validate=_validated(check)))
+
+    def confirm(self, question: str, default: bool) -> bool:
+        """Let a question be answered by yes or no."""
+        import questionary
+
+        return bool(self._ask(questionary.confirm, question, default=default))
+
+    def _fitted(self, choice: Choice) -> str:
+        """Return a choice in one line of the terminal; of a long one the label is cut, not the note."""
+        note = f" ({choice.note})" if choice.note else ""
+        room = shutil.get_terminal_size().columns - 6 - len(note)
+        label = choice.label if len(choice.label) <= room else choice.label[: max(room - 3, 10)] + "..."
+        return label + note
+
+    def _ask(self, kind: Any, question: str, **options: Any) -> Any:
+        """Ask with one of questionary's questions; Esc goes back."""
+        from prompt_toolkit.output import create_output
+
+        if self._output is None:
+            self._output = create_output(stdout=sys.stderr)
+        asked = kind(_wrapped(question), qmark="?", output=self._output, **options)
+        _bind_escape(asked.application)
+        answer = asked.unsafe_ask()
+        if answer is _BACK:
+            raise BackAsked
+        return answer
+
+
+def _wrapped(question: str) -> str:
+    """Return a question in lines of the terminal's width, broken between words."""
+    width = max(shutil.get_terminal_size().columns - 1, 40)
+    return textwrap.fill(
+        question, width, initial_indent="? ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )[2:]
+
+
+_BACK: Final = object()
+
+
+def _bind_escape(application: Any) -> None:
+    """Let Esc end a question without an answer."""
+    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+    from prompt_toolkit.keys import Keys
+
+    bindings = KeyBindings()
+
+    @bindings.add(Keys.Escape)
+    def back(event: Any) -> None:
+        event.app.exit(result=_BACK)
+
+    application.key_bindings = merge_key_bindings([application.key_bindings or KeyBindings(), bindings])
+    application.ttimeoutlen = 0.1
+    application.timeoutlen = 0.2
+
+
+def _validated(check: Check) -> Any:
+    def validate(text: str) -> bool | str:
+        return check(text) or True
+
+    return validate
+
+
+_PROMPTING_PLAIN_BACK: Final = ("<", "\x1b")
+"""What goes back when it is typed alone: the second is what Esc sends."""
+
+
+class PlainPrompter:
+    """Asks line by line on stderr, and reads lines of stdin."""
+
+    back = "<"
+
+    def say(self, text: str, kind: Kind = "fact") -> None:
+        """Tell something."""
+
+        streams.write_err(("\n" if kind == "title" else "") + told(text, kind) + "\n")
+
+    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+        """Let one choice be made, by its number."""
+        self._list(question, choices)
+        values = [choice.value for choice in choices]
+        proposed = str(values.index(default) + 1) if default in values else ""
+        return values[int(self._typed("Number", proposed, _number_of(values))) - 1]
+
+    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+        """Let any number of choices be made, by their numbers."""
+        self._list(question, choices)
+        values = [choice.value for choice in choices]
+        one = _number_of(values)
+
+        def check(text: str) -> str | None:
+            return next((said for part in _parts(text) if (said := one(part))), None)
+
+        proposed = " ".join(str(values.index(each) + 1) for each in chosen)
+        return [values[int(part) - 1] for part in _parts(self._typed("Numbers, none: Enter", proposed, check))]
+
+    def text(self, question: str, default: str, check: Check) -> str:
+        """Let a text be typed."""
+        return self._typed(question, default, check)
+
+    def secret(self, question: str, check: Check) -> str:
+        """Let a secret be typed unseen."""
+        return self._typed(question, "", check, read=lambda said: getpass.getpass(said, stream=sys.stderr))
+
+    def confirm(self, question: str, default: bool) -> bool:
+        """Let a question be answered by yes or no."""
+
+        def check(text: str) -> str | None:
+            return None if text.lower() in ("y", "yes", "n", "no") else "y or n"
+
+        return self._typed(f"{question} y/n", "y" if default else "n", check).lower().startswith("y")
+
+    def _list(self, question: str, choices: Sequence[Choice]) -> None:
+        self.say(question)
+        for number, choice in enumerate(choices, 1):
+            self.say(f"{number}) {choice.line}")
+
+    def _typed(self, question: str, default: str, check: Check, read: Callable[[str], str] | None = None) -> str:
+        proposed = f" [{default}]" if default else ""
+        while True:
+            typed = (read or _line)(f"? {question}{proposed}: ")
+            if typed.strip() in _PROMPTING_PLAIN_BACK:
+                raise BackAsked
+            answer = typed.strip() or default
+            wrong = check(answer)
+            if wrong is None:
+                return answer
+            self.say(wrong, "bad")
+
+
+def _line(question: str) -> str:
+    """Ask for a line; the end of stdin stops the wizard."""
+    streams.write_err(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise KeyboardInterrupt
+    return line.rstrip("\n")
+
+
+def _parts(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+def _number_of(values: Sequence[str]) -> Check:
+    def check(text: str) -> str | None:
+        right = text.isascii() and text.isdigit() and 1 <= int(text) <= len(values)
+        return None if right else f"a number from 1 to {len(values)}"
+
+    return check
+
+
+def ask(edges: Sequence[ReviewedEdge], choices: list[ReviewChoice]) -> None:
+    """Ask about each edge until one answer is to quit, and add what was decided to `choices`.
+
+    Raises `EOFError` when the input is at its end, `KeyboardInterrupt` on Ctrl-C; what was added stays.
+    """
+    from ktx_cli.jobs.review.relationships import Choice
+    from ktx_cli.scan import Decision
+
+    decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}
+    for number, edge in enumerate(edges, start=1):
+        streams.write_err(_shown(edge, f"{number} of {len(edges)}"))
+        answer = _answer(edge.missing)
+        if answer == "q":
+            break
+        if answer in decisions:
+            choices.append(Choice(edge.name, decisions[answer], edge.connection))
+
+
+def _shown(reviewed: ReviewedEdge, position: str) -> str:
+    edge = reviewed.edge
+    facts = f"{reviewed.standing.value}, score {edge.score:g}, {edge.cardinality.value}"
+    found = f"{facts}, from {', '.join(edge.sources)}" if edge.sources else facts
+    title = f"{position}: {reviewed.name} ({reviewed.connection})"
+    return f"{one_line(title, 400)}\n  {one_line(found)}\n  {one_line(edge.reason)}\n"
+
+
+def _answer(missing: str | None) -> str:
+    """Return a, r, s or q, and no a for an edge of which something is `missing`; asks again for anything else.
+
+    Raises `EOFError` when the input is at its end.
+    """
+    while True:
+        streams.write_err("[a]ccept  [r]eject  [s]kip  [q]uit: ")
+        typed = sys.stdin.readline()
+        if not typed:
+            raise EOFError
+        word = typed.strip().casefold()
+        if word == "" or not any(full.startswith(word) for full in ("accept", "reject", "skip", "quit")):
+            streams.write_err("type a, r, s or q, then Enter\n")
+        elif word[0] == "a" and missing is not None:
+            streams.write_err(f"it cannot be accepted: {one_line(missing)}\n")
+        else:
+            return word[0]

@@ -1,0 +1,431 @@
+"""What `ktx ingest` and `ktx scan` share: their options and the drawing of their report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.contract import Result, Session
+from ktx_cli.cli.help import connection_ids
+from ktx_cli.cli.runs_view import noted_text
+from ktx_cli.cli.streams import STDIN, text_of
+from ktx_cli.core import KtxError, PartialError, listing, plural, shell_words
+
+if TYPE_CHECKING:
+    from ktx_cli.engine import ConnectionReport, IngestReport, IngestRequest
+    from ktx_cli.jobs.capture.capture import Captured, CaptureOptions
+    from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord
+    from ktx_cli.semantic import Fidelity
+
+
+IDS = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
+]
+NO_LLM = Annotated[
+    bool, typer.Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")
+]
+WAIT = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="[SECONDS]",
+        min=0,
+        help="Wait for another run instead of exit 6; without a number as long as it takes.",
+    ),
+]
+
+MOST_JOINS = 10
+"""How many of the joins of a connection a run names without `--verbose`, the surest first."""
+
+MOST_NAMES = 20
+"""How many tables or files of one kind a dry run names without `--verbose`."""
+
+
+def ingest_result(session: Session, request: IngestRequest) -> Result:
+    """Run the job and return its report as the command's answer."""
+    from ktx_cli.engine import PLANNED
+    from ktx_cli.jobs.ingest.run import ingest
+
+    report, warnings = ingest(request)
+    session.warn(*warnings)
+    blocks = _plan_blocks if report.dry_run else _blocks
+    again = shell_words(*request.command.split(), *request.connections)
+    review = [c.connection for c in report.connections if c.to_review and not report.dry_run]
+    steps = [again] if report.status == PLANNED else []
+    if review:
+        steps.append(shell_words("ktx", "scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
+    return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
+
+
+def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
+    """Draw a dry run: what was read, what a run would change, and that nothing was written."""
+    rows = [
+        (connection.connection, would, name)
+        for connection in report.connections
+        for would, names in _planned(connection)
+        for name in (names if verbose else _capped(names))
+    ]
+    rows += _planned_of_sources(report, verbose=verbose)
+    blocks = [_result_table(report)]
+    if rows:
+        blocks.append(Table(("connection", "would", "what"), tuple(rows)))
+    problems = [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
+    if problems:
+        blocks.append(Table(("connection", "what", "object"), tuple(problems)))
+    written, removed = len(report.files.written), len(report.files.removed)
+    would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
+    facts = [("a run would", would)]
+    if report.forecast is not None:
+        facts.append(("agents would have", report.forecast.summary))
+    return [*blocks, Fields((*facts, ("written now", "nothing, this was a dry run")))]
+
+
+def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
+    """Return the work units of each source, and the files no database has named."""
+    units = [(work.name, "give agents", plural(len(work.units), "unit")) for work in report.sources if work.units]
+    own = {path for each in report.connections for path in (*each.files.written, *each.files.removed)}
+    files = [
+        ("", would, path)
+        for would, paths in (("write file", report.files.written), ("remove file", report.files.removed))
+        for path in paths
+        if path not in own
+    ]
+    more = len(files) - MOST_NAMES
+    if verbose or more <= 0:
+        return [*units, *files]
+    return [*units, *files[:MOST_NAMES], ("", "...", f"and {more:,} more; --verbose names them all")]
+
+
+def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
+    changes, files = connection.changes, connection.files
+    return [
+        ("add table", changes.added),
+        ("change table", changes.changed),
+        ("remove table", changes.removed),
+        ("keep unread table", changes.kept),
+        ("write file", files.written),
+        ("remove file", files.removed),
+    ]
+
+
+def _capped(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) <= MOST_NAMES:
+        return names
+    return (*names[:MOST_NAMES], f"... and {len(names) - MOST_NAMES:,} more; --verbose names them all")
+
+
+def _result_table(report: IngestReport) -> Block:
+    rows = [(c.connection, c.status, c.result) for c in report.connections]
+    rows += [(work.name, work.status, work.result) for work in report.sources]
+    return Table(("connection", "status", "result"), tuple(rows))
+
+
+def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
+    """Return what to say of sources: what was not read, not landed, dropped, and what a model would add."""
+    rows: list[tuple[str, str, str]] = []
+    for work in report.sources:
+        said = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
+        said += [("left out", each) for each in work.left_out]
+        said += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
+        said += [("a model would add", each) for each in work.left_for_a_model]
+        shown = said if verbose else said[:MOST_NAMES]
+        rows += [(work.name, what, text) for what, text in shown]
+        if len(said) > len(shown):
+            rows.append((work.name, "...", f"and {len(said) - len(shown):,} more; --verbose names them all"))
+    return rows
+
+
+def _dropped(item: Fidelity) -> str:
+    return f"{item.place.path}:{item.place.line}: {item.what}: {item.why}"
+
+
+def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
+    """Draw the joins that were found, of connections where something changed, and those that are gone."""
+    found = [row for c in report.connections if c.status != "unchanged" for row in _join_rows(c, verbose=verbose)]
+    gone = [(c.connection, each.name, each.reason) for c in report.connections for each in c.gone]
+    tables: list[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]] = [
+        (("join found", "score", "reason"), found),
+        (("join gone", "reason"), gone),
+    ]
+    several = len(report.connections) > 1
+    return [
+        Table(("connection", *columns), tuple(rows)) if several else Table(columns, tuple(row[1:] for row in rows))
+        for columns, rows in tables
+        if rows
+    ]
+
+
+def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str, ...]]:
+    name = connection.connection
+    shown = connection.joins if verbose else connection.joins[:MOST_JOINS]
+    rows: list[tuple[str, ...]] = [(name, each.name, f"{each.edge.score:g}", each.edge.reason) for each in shown]
+    more = len(connection.joins) - len(shown)
+    if more:
+        rows.append((name, f"... and {more:,} more", "", shell_words("ktx", "scan", "relationships", name)))
+    return rows
+
+
+def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
+    return [
+        (c.connection, problem["what"] or "problem", ": ".join(filter(None, (problem["object"], problem["message"]))))
+        for c in report.connections
+        for problem in c.problems
+    ]
+
+
+def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
+    from ktx_cli.runs import records_in
+
+    blocks = [_result_table(report), *_join_tables(report, verbose=verbose)]
+    names = [
+        (c.connection, what, name)
+        for c in report.connections
+        for what, listed in (
+            ("removed", c.changes.removed),
+            ("kept unread", c.changes.kept),
+            *((("added", c.changes.added), ("changed", c.changes.changed)) if verbose else ()),
+        )
+        for name in listed
+    ]
+    names += [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
+    if names:
+        blocks.append(Table(("connection", "what", "object"), tuple(names)))
+    noted = [_noted(each) for each in records_in(report.to_json()) if verbose or _is_shown(each)]
+    if noted:
+        blocks.append(Table(("noted", "by", "about", "what"), tuple(noted)))
+    facts = [("run", report.run_id), ("status", report.status)]
+    if report.commit:
+        facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))
+    else:
+        facts.append(("commit", "none: nothing changed" if report.status == "unchanged" else "none"))
+    facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
+    facts += [("not committed", path) for path in report.ignored]
+    facts += _model_facts(report)
+    blocks.append(Fields(tuple(facts)))
+    return blocks
+
+
+def _is_shown(record: Mapping[str, Any]) -> bool:
+    """Say whether what an agent noted is for everybody: what a person should look at, what is gone, what was left."""
+    return bool(record.get("flagged")) if record["record"] == "conflicts" else record["record"] != "resolutions"
+
+
+def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    what, about, said = noted_text(record)
+    return what, str(record["by"]), about, said
+
+
+def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
+    """Return what models took, and what they did not come to the end of."""
+    facts: list[tuple[str, str]] = []
+    spent = report.spending
+    if spent.tokens:
+        unpriced = f", without {plural(spent.unpriced, 'call')} that has no price" if spent.unpriced else ""
+        most = [f"${spent.most_usd:.2f}"] if spent.most_usd is not None else []
+        most += [f"{spent.most_tokens:,} tokens"] if spent.most_tokens is not None else []
+        of = f" (at most {' and '.join(most)})" if most else ""
+        facts.append(("models took", f"{spent.tokens:,} tokens, ${spent.usd:.4f} at list prices{unpriced}{of}"))
+    if report.stopped is not None:
+        facts.append(("agents stopped", report.stopped.message))
+    worn = [each.unit.key for work in report.sources for each in work.outcomes if each.budget_used]
+    if worn:
+        facts.append(("used all their steps", listing(worn)))
+    reconciled = report.reconciled
+    if reconciled is not None and reconciled.problem:
+        facts.append(("not looked over", reconciled.problem))
+    facts += [("repaired", each) for each in report.repaired]
+    return facts
+
+
+TEXTS = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="TEXT", help="A text to remember. Repeatable."),
+]
+FILES = Annotated[
+    list[str] | None,
+    typer.Option("--file", metavar="FILE", help="A file whose text is to be remembered; `-`: stdin. Repeatable."),
+]
+MAX_USD = Annotated[
+    float | None,
+    typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices."),
+]
+MAX_TOKENS = Annotated[
+    int | None,
+    typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens."),
+]
+
+_TOO_LARGE: Final = "cut it into parts"
+_STDIN_NAME: Final = "stdin"
+_FOR_ALL: Final = frozenset(
+    {"busy", "no_backend", "auth", "billing", "isolation", "rate_limit", "connection", "git", "git_missing", "config"}
+)
+"""Codes of errors that every further text would end in too."""
+
+
+@dataclass(slots=True)
+class _Items:
+    """What became of the texts so far, each as plain values, and the errors."""
+
+    shown: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[KtxError] = field(default_factory=list)
+
+    def add(self, captured: Captured) -> None:
+        self.shown.append(captured.record.to_json())
+        self.errors += [captured.error] if captured.error is not None else []
+
+    def add_error(self, record: MemoryRecord, error: KtxError) -> None:
+        """Add a text of which nothing is stored, because it could not begin."""
+        self.shown.append(
+            {
+                "run_id": None,
+                "label": record.label,
+                "status": "failed",
+                "reason": error.message,
+                "error": error.to_json(),
+            }
+        )
+        self.errors.append(error)
+
+    def error(self, wanted: int) -> KtxError | None:
+        """Return what the command ends with: the one error where nothing was captured, else a partial one."""
+        if not self.errors:
+            return None
+        if len(self.errors) == wanted and len({each.code for each in self.errors}) == 1:
+            return self.errors[0]
+        done = wanted - len(self.errors) - (wanted - len(self.shown))
+        told = listing(dict.fromkeys(each.message for each in self.errors))
+        return PartialError(
+            f"{done} of {plural(wanted, 'text')} captured: {told}",
+            hint=self.errors[0].hint,
+            details={"codes": [each.code for each in self.errors]},
+        )
+
+
+def texts_of(
+    texts: Sequence[str] | None, files: Sequence[str] | None, words: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield (text, name) of everything that was typed: words, which are one text, then texts, then files."""
+    if words:
+        joined = " ".join(words)
+        yield (text_of(STDIN, too_large=_TOO_LARGE), _STDIN_NAME) if joined == STDIN else (joined, "")
+    for text in texts or ():
+        yield text, ""
+    for file in files or ():
+        name = _STDIN_NAME if file == STDIN else PurePath(file).name
+        yield text_of(file, too_large=_TOO_LARGE), name
+
+
+def requests_of(texts: Iterable[tuple[str, str]]) -> list[CaptureRequest]:
+    """Return what is to be remembered of texts for everybody."""
+    from ktx_cli.jobs.capture.records import CaptureRequest
+
+    return [CaptureRequest(text, name) for text, name in texts]
+
+
+def capture_result(
+    session: Session,
+    requests: Sequence[CaptureRequest],
+    options: CaptureOptions,
+    *,
+    dry_run: bool = False,
+    fail_fast: bool = False,
+) -> Result:
+    """Capture the texts one after another, a run and a commit each, and return what became of them."""
+    from ktx_cli.jobs.capture.capture import capture
+    from ktx_cli.jobs.capture.records import MemoryRecord
+
+    records = [MemoryRecord.of(request) for request in requests]
+    if dry_run:
+        return _foretold(session, records, options)
+    items = _Items()
+    for record in records:
+        try:
+            captured = capture(record, options)
+            items.add(captured)
+            session.warn(*captured.warnings)
+        except KtxError as error:
+            if len(records) == 1:
+                raise
+            items.add_error(record, error)
+        if items.errors and (fail_fast or items.errors[-1].code in _FOR_ALL):
+            break
+    return Result(
+        {"items": items.shown, "left": len(records) - len(items.shown)},
+        blocks_of(items.shown),
+        items.error(len(records)),
+        next_steps=_next(items.shown),
+    )
+
+
+def captured_result(session: Session, captured: Captured) -> Result:
+    """Return what became of one text."""
+    session.warn(*captured.warnings)
+    shown = captured.record.to_json()
+    return Result({"items": [shown], "left": 0}, blocks_of([shown]), captured.error, next_steps=_next([shown]))
+
+
+def options_of(
+    session: Session, *, wait: float | None, max_usd: float | None = None, max_tokens: int | None = None
+) -> CaptureOptions:
+    """Return how captures are made on this command line."""
+    from ktx_cli.jobs.capture.capture import CaptureOptions
+
+    return CaptureOptions(
+        session.require_project(),
+        os.environ,
+        wait_seconds=wait or 0.0,
+        max_usd=max_usd,
+        max_tokens=max_tokens,
+        emit=session.emitter(),
+    )
+
+
+def blocks_of(items: Sequence[dict[str, Any]]) -> list[Block]:
+    """Draw captures, a line each."""
+    columns = ("capture", "text", "status", "commit", "what")
+    return [Table(columns, tuple(map(_row, items)))]
+
+
+def _row(item: dict[str, Any]) -> tuple[str, ...]:
+    reverted = " (taken back)" if item.get("reverted") else ""
+    commit = str(item.get("commit") or "")[:10]
+    return (
+        str(item.get("run_id") or "none"),
+        str(item.get("label")),
+        f"{item.get('status')}{reverted}",
+        commit + (f" on {item['branch']}" if item.get("branch") else ""),
+        str(item.get("reason") or listing(item.get("artifacts") or ())),
+    )
+
+
+def _next(items: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the commands that review what waits on a branch."""
+    branches = [str(item["branch"]) for item in items if item.get("branch")]
+    return [shell_words("git", "diff", f"HEAD...{branch}") for branch in branches]
+
+
+def _foretold(session: Session, records: Sequence[MemoryRecord], options: CaptureOptions) -> Result:
+    from ktx_cli.jobs.capture.capture import foretell
+
+    found = []
+    for record in records:
+        forecast, warnings = foretell(record, options)
+        session.warn(*warnings)
+        found.append(forecast)
+    rows = tuple(
+        (
+            each.record.label,
+            each.reason
+            or f"a loop of at most {plural(each.steps, 'step')}; its first request has about {each.tokens:,} tokens",
+        )
+        for each in found
+    )
+    items = [each.to_json() for each in found]
+    return Result({"items": items, "left": len(items), "dry_run": True}, [Table(("text", "would be"), rows)])

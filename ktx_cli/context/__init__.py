@@ -1,1 +1,0 @@
-"""Floor 3: what a context layer is made of."""

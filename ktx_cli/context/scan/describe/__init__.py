@@ -1,1 +1,0 @@
-"""Describes tables and columns: by rules from the structure alone, or by the model."""

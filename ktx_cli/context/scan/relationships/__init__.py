@@ -1,1 +1,0 @@
-"""Finds primary keys and joins that nobody declared: from values, names and view definitions, checked on the rows."""

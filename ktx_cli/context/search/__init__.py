@@ -1,1 +1,0 @@
-"""Finding things by words: documents in, hits out, all in memory."""

@@ -1,1 +1,0 @@
-"""The semantic layer: sources in YAML, questions in JSON, one SQL statement each, and a receipt for the answer."""

@@ -1,1 +1,0 @@
-"""Pieces of SQL in definitions and questions: parsed, their names found, their aggregates told apart."""

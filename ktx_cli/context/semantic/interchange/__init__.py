@@ -1,1 +1,0 @@
-"""Semantic models of other tools: dbt, LookML and OSI read into ktx's files, ktx's model written as OSI."""

@@ -1,1 +1,0 @@
-"""dbt's semantic models and metrics, in the older and the newer form of their YAML."""

@@ -1,1 +1,0 @@
-"""LookML: views, explores and models."""

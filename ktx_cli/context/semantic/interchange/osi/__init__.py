@@ -1,1 +1,0 @@
-"""OSI, the Open Semantic Interchange format: both ways."""

@@ -1,1 +1,0 @@
-"""What a question needs: facts, their aggregates, the paths to dimensions, and where each condition holds."""

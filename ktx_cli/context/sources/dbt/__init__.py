@@ -1,1 +1,0 @@
-"""dbt projects: what they say of tables without a model, and the work that is left."""

@@ -1,0 +1,215 @@
+"""How numbers are printed for people: by the scale of their column, as percentages, never with float noise.
+
+JSON keeps full precision and does not come by here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+FLOAT_DIGITS: Final = 15
+"""The significant digits of a 64-bit float that a decimal survives; the ones behind are noise."""
+
+EXACT_INTEGER: Final = 2**53
+"""Up to here every reader of JSON keeps whole numbers exact."""
+
+_NOISE: Final = Decimal("1e-9")
+"""By how much of itself a sum of floats may be off its column's scale for that to be rounding alone."""
+
+_NEAR: Final = 6
+"""From this many digits behind those of its column on, a float near 0 is noise."""
+_MOST_DECIMALS: Final = 12
+_PADDED: Final = 6
+_ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberStyle:
+    """How the numbers of a column are wanted, as far as its definition says.
+
+    `decimals`: digits behind the point, None where nothing is known. `computed`: a quotient, an average or what a
+    format rounds, whose other digits nobody wants; where all numbers are below 1, the largest keeps `significant` ones,
+    with 0 none but `decimals`. `percent`: what makes a percentage of a
+    value: 100 for a share, 1 for one that is a percentage already; 0: it is none.
+    """
+
+    decimals: int | None = None
+    computed: bool = False
+    percent: int = 0
+    significant: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """How the numbers of one column of an answer are printed, all with the same number of digits behind the point.
+
+    `decimals`: of what is printed, None: each number as it is, without float noise. `percent`: see `NumberStyle`.
+    """
+
+    decimals: int | None = None
+    percent: int = 0
+
+    def text(self, value: float | str) -> str:
+        """Return a number as people read it: `15.20`, `15.2%`; decimals may be given as texts."""
+        exact = exact_number(value)
+        if exact is None:
+            return str(value)
+        if self.decimals is None:
+            return plain_number(value) + ("%" if self.percent else "")
+        return _fixed(exact * (self.percent or 1), self.decimals) + ("%" if self.percent else "")
+
+    def machine_text(self, value: float | str) -> str:
+        """Return a number as programs read it: the same digits without a sign; a share stays a fraction (`0.152`)."""
+        exact = exact_number(value)
+        if exact is None:
+            return str(value)
+        if self.decimals is None:
+            return plain_number(value)
+        return _fixed(exact, self.decimals + (2 if self.percent == 100 else 0))
+
+
+def without_noise(value: float) -> float:
+    """Return a float to 15 significant digits: `0.30000000000000004` is `0.3`."""
+    rounded = float(f"{value:.{FLOAT_DIGITS}g}") if math.isfinite(value) else value
+    return rounded if math.isfinite(rounded) else value  # the largest float of all would become infinite
+
+
+def plain_number(value: float | str) -> str:
+    """Return a number with all its digits but float noise: whole numbers and decimals as they are."""
+    return repr(without_noise(value)) if isinstance(value, float) else str(value)
+
+
+def exact_number(value: Any) -> Decimal | None:
+    """Return the number that a value stands for, a float without noise; None for booleans, NaN and what is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    text = plain_number(value) if isinstance(value, int | float | str) else str(value)
+    try:
+        found = Decimal(text)
+    except ArithmeticError:
+        return None
+    return found if found.is_finite() else None
+
+
+def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> NumberFormat | None:
+    """Return how the numbers of a column are printed; None for one whose values, as the driver gives them, are others.
+
+    A style never hides digits that are no noise: a column that has more than its definition says is printed with them.
+    """
+    present = [value for value in values if value is not None]
+    if not all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in present):
+        return None
+    wanted = style or NumberStyle()
+    if not present:
+        return NumberFormat(wanted.decimals, wanted.percent) if style is not None else None
+    if style is None and not any(isinstance(value, Decimal) for value in present):
+        return NumberFormat()
+    numbers = [found for value in present if (found := exact_number(value)) is not None]
+    if wanted.computed or wanted.percent:
+        return NumberFormat(_computed_decimals(numbers, wanted), wanted.percent)
+    if wanted.decimals is not None:
+        return NumberFormat(_scale(numbers, wanted.decimals))
+    if not any(isinstance(value, Decimal) for value in present) or any(isinstance(value, float) for value in present):
+        return NumberFormat()
+    return NumberFormat(_decimals_of(numbers))
+
+
+def row_formats(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[NumberFormat | None, ...]:
+    """Return for each column of plain rows how its numbers are printed: by the type the driver gives them."""
+    return tuple(column_format(row[place] for row in rows) for place in range(len(columns)))
+
+
+def _computed_decimals(numbers: list[Decimal], wanted: NumberStyle) -> int:
+    """Return the digits of averages, quotients and percentages, more where the largest number is below 1."""
+    decimals = 2 if wanted.decimals is None else wanted.decimals
+    largest = max((abs(each) for each in numbers), default=Decimal(0)) * (wanted.percent or 1)
+    if not 0 < largest < 1 or not wanted.significant:
+        return decimals
+    first = -largest.adjusted()  # the place of its first digit behind the point
+    return max(decimals, min(_MOST_DECIMALS, first + wanted.significant - 1))
+
+
+def _scale(numbers: list[Decimal], decimals: int) -> int:
+    """Return the scale of a column, or the digits its numbers have where they do not keep to it."""
+    least = Decimal(1).scaleb(-decimals - _NEAR)  # amounts that cancel each other leave noise, not 0
+    off = [each for each in numbers if abs(each - _rounded(each, decimals)) > max(_NOISE * abs(each), least)]
+    return min(_MOST_DECIMALS, max(map(_own_decimals, off))) if off else decimals
+
+
+def _decimals_of(numbers: list[Decimal]) -> int:
+    """Return the digits of exact decimals: their scale, without the zeros a database fills a division up with."""
+    scale = max((-int(each.as_tuple().exponent) for each in numbers), default=0)
+    return max(0, scale if scale <= _PADDED else max(map(_own_decimals, numbers)))
+
+
+def _own_decimals(number: Decimal) -> int:
+    """Return how many digits behind the point a number has, without zeros at the end."""
+    return max(0, -int(number.normalize(_ROUNDING).as_tuple().exponent))
+
+
+def _rounded(number: Decimal, decimals: int) -> Decimal:
+    return number.quantize(Decimal(1).scaleb(-decimals), context=_ROUNDING)
+
+
+def _fixed(number: Decimal, decimals: int) -> str:
+    found = format(_rounded(number, decimals), "f")
+    return found.removeprefix("-") if not found.strip("-0.") else found
+
+
+def json_value(value: Any) -> Any:
+    """Return the value for JSON.
+
+    Numbers, texts, booleans and NULL stay. A decimal becomes its exact text, also one without a fraction, and so does a
+    whole number beyond 2^53, which most readers of JSON would round; a date, time or timestamp ISO 8601; a duration
+    ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is no number `NaN`, `Infinity` or `-Infinity`.
+    Lists and mappings are kept, with values in the same way; anything else is its text.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= EXACT_INTEGER else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _no_number(value)
+    if isinstance(value, Decimal):
+        return format(value, "f") if value.is_finite() else _no_number(float(value))
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"PT{_seconds(value)}S"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {_key(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(item) for item in value]
+    return str(value)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as `json_value` does, to be kept: NaN as None, nested values as text, any text UTF-8."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    known = json_value(value)
+    if known is None or isinstance(known, bool | int | float):
+        return known
+    return str(known).encode("utf-8", "backslashreplace").decode()
+
+
+def _key(value: Any) -> str:
+    known = json_value(value)
+    return known if isinstance(known, str) else str(known)
+
+
+def _seconds(value: timedelta) -> str:
+    """Return the seconds without a needless fraction."""
+    seconds = Decimal(value.days * 86_400 + value.seconds) + Decimal(value.microseconds) / 1_000_000
+    return format(seconds.normalize(), "f")
+
+
+def _no_number(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,24 @@
+"""Reads documents (Markdown, HTML, PDF, SQL) to text, and cuts them into passages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.documents.chunks import Passage, passages, slug
+    from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
+    from ktx_cli.documents.markdown import fenced, is_heading, outside_fences, with_front_matter
+    from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
+    from ktx_cli.documents.reader import SUFFIXES, read_document
+
+_HOMES = {
+    "chunks": "Passage passages slug",
+    "html": "MAX_HTML Token markdown_of text_token tokens visible",
+    "markdown": "fenced is_heading outside_fences with_front_matter",
+    "raw": "Changes Document RawFile Skipped Snapshot UnreadableDocumentError WorkUnit",
+    "reader": "SUFFIXES read_document",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,215 @@
+"""Turns a raw file of any kind into a document: Markdown, HTML, PDF, SQL, plain text.
+
+Nothing is executed and no link is followed; what is too large, too deep or too long is cut, and the notes say so.
+"""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+from collections.abc import Iterator
+from operator import itemgetter
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from ktx_cli.core import one_line
+from ktx_cli.documents.markdown import fenced, first_heading, front_matter, links_in, without_comments
+from ktx_cli.documents.raw import MAX_CHARACTERS, Content, Document, RawFile, UnreadableDocumentError
+
+__all__ = ["SUFFIXES", "Document", "UnreadableDocumentError", "read_document"]
+
+KINDS: Final = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".pdf": "pdf",
+    ".txt": "text",
+    ".rst": "text",
+    ".sql": "sql",
+}
+SUFFIXES: Final = frozenset(KINDS)
+"""Endings of the files that can be read, in lower case."""
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_OWN_KEYS: Final = ("title", "url", "parent", "properties")
+
+
+def read_document(raw: RawFile) -> Document:
+    """Return a raw file as a document; the same file always gives the same one.
+
+    Raises `UnreadableDocumentError` for what is no readable document, `StorageError` where the file is gone.
+    """
+    kind = KINDS.get(PurePosixPath(raw.path).suffix.lower())
+    if kind is None:
+        raise UnreadableDocumentError(
+            raw.path, "unknown_kind", "is of no kind ktx can read", f"save it as one of {', '.join(sorted(SUFFIXES))}"
+        )
+    content = raw.read()
+    if kind == "markdown":
+        return _markdown(raw.path, _text(raw.path, content))
+    read = _content(kind, raw.path, content)
+    return _document(raw.path, read, {})
+
+
+def _content(kind: str, path: str, content: bytes) -> Content:
+    """Return what the reader of a format says; each is imported when the first file of its kind comes."""
+    if kind == "pdf":
+        from ktx_cli.documents.pdf import read_pdf
+
+        return read_pdf(path, content)
+    text = _text(path, content)
+    if kind == "html":
+        from ktx_cli.documents.html import read_html
+
+        return read_html(text)
+    if kind == "sql":
+        return read_sql(text)
+    return Content(text, one_line(_rst_title(text)) if path.lower().endswith(".rst") else "")
+
+
+def _markdown(path: str, text: str) -> Document:
+    front, body = front_matter(text)
+    return _document(path, Content(without_comments(body), links=links_in(body)), front)
+
+
+def _document(path: str, content: Content, front: dict[str, Any]) -> Document:
+    markdown, notes = _bounded(content)
+    title = one_line(str(front.get("title") or "")) or content.title or first_heading(markdown) or _stem(path)
+    return Document(
+        path,
+        title,
+        markdown,
+        url=_address(front.get("url")),
+        parent=_parent(path, front.get("parent")),
+        links=content.links,
+        properties=_properties(front),
+        notes=notes,
+    )
+
+
+def _bounded(content: Content) -> tuple[str, tuple[str, ...]]:
+    if len(content.markdown) <= MAX_CHARACTERS:
+        return content.markdown, content.notes
+    return content.markdown[:MAX_CHARACTERS], (
+        *content.notes,
+        f"only the first {MAX_CHARACTERS:,} characters were read",
+    )
+
+
+def _properties(front: dict[str, Any]) -> dict[str, Any]:
+    """Return what front matter says besides the fields that have a place of their own."""
+    inner = front.get("properties")
+    rest = {key: value for key, value in front.items() if key not in _OWN_KEYS}
+    return {**rest, **inner} if isinstance(inner, dict) else rest
+
+
+def _address(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None
+
+
+def _parent(path: str, value: Any) -> str | None:
+    """Return the parent a page names, else the folder of its file; None at the top."""
+    if isinstance(value, str | int) and str(value):
+        return str(value)
+    folder = PurePosixPath(path).parent.as_posix()
+    return None if folder in (".", "pages") else folder
+
+
+def _stem(path: str) -> str:
+    return one_line(PurePosixPath(path).stem)
+
+
+def _rst_title(text: str) -> str:
+    """Return the first line that is underlined, of reStructuredText."""
+    lines = text.splitlines()[:200]
+    for line, below in itertools.pairwise(lines):
+        mark = below.strip()
+        if line.strip() and len(mark) >= 3 and mark[0] in "=-~^\"'#*+" and set(mark) == {mark[0]}:
+            return line
+    return ""
+
+
+def _text(path: str, content: bytes) -> str:
+    """Return bytes as text: by their byte order mark, as UTF-8, else as Windows-1252; line ends become LF."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return _lines(content[len(mark) :].decode(encoding, "replace"))
+    if b"\x00" in content[:8192]:
+        raise UnreadableDocumentError(path, "binary", "is no text", "save it as UTF-8, or name it by what it is")
+    try:
+        return _lines(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        return _lines(content.decode("cp1252", "replace"))
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_PIECE: Final = re.compile(
+    r"(?P<line>--[^\n]*+)"
+    r"|(?P<block>/\*.*?(?:\*/|\Z))"
+    r"|'(?:[^']++|'')*+(?:'|\Z)|\"[^\"]*+(?:\"|\Z)|(?P<quote>\$[A-Za-z_0-9]{0,60}\$)"
+    r"|[^-/'\"$]++|.",
+    re.DOTALL,
+)
+
+
+def read_sql(source: str) -> Content:
+    """Return the file as Markdown. A comment behind code stays in it."""
+    runs = itertools.groupby(_pieces(source), key=itemgetter(0))
+    shown = (_shown(is_prose, "".join(text for _, text in run)) for is_prose, run in runs)
+    return Content("\n".join(text for text in shown if text))
+
+
+def _shown(is_prose: bool, text: str) -> str:
+    if not text.strip():
+        return ""
+    if not is_prose:
+        return fenced(text.strip("\n"), "sql")
+    return "\n".join(line.strip() for line in text.strip().splitlines()) + "\n"
+
+
+def _pieces(source: str) -> Iterator[tuple[bool, str]]:
+    """Yield pieces, each with whether it is prose; blanks belong to what stands before them."""
+    is_prose = line_begins = True
+    for is_comment, text in _tokens(source):
+        if is_comment and line_begins:
+            is_prose = True
+            yield True, _uncommented(text)
+            continue
+        if text.strip():
+            is_prose = False
+        yield is_prose, text
+        if text.strip() or "\n" in text:
+            line_begins = "\n" in text and not text.rpartition("\n")[2].strip()
+
+
+def _tokens(source: str) -> Iterator[tuple[bool, str]]:
+    """Yield the file in pieces, each with whether it is a comment; none ends inside a string."""
+    position = 0
+    while position < len(source):
+        found = _PIECE.match(source, position)
+        assert found is not None  # the last choice takes any character
+        end = found.end()
+        if found["quote"]:
+            closing = source.find(found["quote"], end)
+            end = end if closing < 0 else closing + len(found["quote"])
+        yield bool(found["line"] or found["block"]), source[position:end]
+        position = end
+
+
+def _uncommented(text: str) -> str:
+    """Return a comment without its marks."""
+    if text.startswith("--"):
+        return text.lstrip("-").strip()
+    lines = text.removeprefix("/*").removesuffix("*/").splitlines()
+    return "\n".join(line.strip().lstrip("*").strip() for line in lines).strip()

@@ -1,0 +1,65 @@
+"""Runs agents over what was read: plans, tasks, integration, publication, reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.engine.agents import run_agents
+    from ktx_cli.engine.base import (
+        IngestRequest,
+        LastFetch,
+        LastScan,
+        ProjectBase,
+        Run,
+        forecast,
+        last_fetches,
+        last_runs,
+        last_scans,
+    )
+    from ktx_cli.engine.definitions import BrokenDefinition, broken_now, keep_broken, newly_broken, said, way_out
+    from ktx_cli.engine.describe import Answers, enriched, foretold, kept_answers
+    from ktx_cli.engine.gates import Gates, MetricGate, folder, page_warnings
+    from ktx_cli.engine.integration import Merger, Settled, settle
+    from ktx_cli.engine.journal import UnitStore, forget_own_units, forget_units
+    from ktx_cli.engine.models import ENDING_NOTICE, Models, Preflight, PreflightFailed
+    from ktx_cli.engine.plan import Depth, Prompts, Spending, Target, choose_depth, needs_model, not_enriched
+    from ktx_cli.engine.profile import ValueKeeper, exclusion_hint
+    from ktx_cli.engine.publication import (
+        begin_workspace,
+        commit,
+        remember,
+        remember_sources,
+        report_files,
+        write_report,
+    )
+    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Enrich, IngestReport
+    from ktx_cli.engine.scan import Keep, ScanContext, scan_target
+    from ktx_cli.engine.source_fetch import Fetches, load_fetches, read_sources, write_manifests
+    from ktx_cli.engine.source_work import choose_sources, take_told, tell
+    from ktx_cli.engine.task import Loops, Opener, Piece, Samples, Stop, agents_needed, dialects
+    from ktx_cli.engine.work import Reconciled, SourceWork, Tellings, UnitOutcome, UnitStatus
+
+_HOMES = {
+    "agents": "run_agents",
+    "base": "IngestRequest LastFetch LastScan ProjectBase Run forecast last_fetches last_runs last_scans",
+    "definitions": "BrokenDefinition broken_now keep_broken newly_broken said way_out",
+    "describe": "Answers enriched foretold kept_answers",
+    "gates": "Gates MetricGate folder page_warnings",
+    "integration": "Merger Settled settle",
+    "journal": "UnitStore forget_own_units forget_units",
+    "models": "ENDING_NOTICE Models Preflight PreflightFailed",
+    "plan": "Depth Prompts Spending Target choose_depth needs_model not_enriched",
+    "profile": "ValueKeeper exclusion_hint",
+    "publication": "begin_workspace commit remember remember_sources report_files write_report",
+    "report": "ConnectionReport Enrich FAILED IngestReport PLANNED",
+    "scan": "Keep ScanContext scan_target",
+    "source_fetch": "Fetches load_fetches read_sources write_manifests",
+    "source_work": "choose_sources take_told tell",
+    "task": "Loops Opener Piece Samples Stop agents_needed dialects",
+    "work": "Reconciled SourceWork Tellings UnitOutcome UnitStatus",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,226 @@
+"""Definitions of semantic layers that do not compile, and which of them did before a change.
+
+What was found is kept in `.ktx/cache` with the sizes and times of the files it was found in, so that `ktx status` and
+runs without changes need not read a layer again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli import __version__
+from ktx_cli.agent_tools import Layers
+from ktx_cli.core import KtxError, escaped, listing, plural, shell_words
+from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_bytes, write_atomic
+from ktx_cli.search import hash_of, signatures_below
+from ktx_cli.semantic import (
+    NO_CONNECTION,
+    SUFFIXES,
+    Model,
+    Place,
+    Problem,
+    Source,
+    calendar_of,
+    check_model,
+    load_layer,
+)
+from ktx_cli.warehouses import dialect_of
+
+FORMAT: Final = 1
+_ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenDefinition:
+    """A definition no question can use. `kind`: measure, segment, column, policy, join or source."""
+
+    connection: str
+    kind: str
+    name: str
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        name = self.name if self.kind == "measure" else f"{self.kind} {self.name}"
+        return f"{name} ({escaped(self.path)}:{self.line})"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What stays the same when lines move."""
+        return self.connection, self.kind, self.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def counted(broken: Sequence[BrokenDefinition]) -> str:
+    """Return how many definitions of each kind there are, such as `4 measures and 1 segment`."""
+    counts = Counter(each.kind for each in broken)
+    kinds = {"policy": "policies"}
+    found = [plural(counts[kind], kind, kinds.get(kind)) for kind in _ORDER if counts[kind]]
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+
+
+def said(broken: Sequence[BrokenDefinition], verb: str) -> str:
+    """Return one sentence that names the definitions; `verb`: `no longer compile` or `do not compile`."""
+    singular = {"do not compile": "does not compile", "no longer compile": "no longer compiles"}
+    verb = singular[verb] if len(broken) == 1 else verb
+    return f"{counted(broken)} {verb}: {listing(map(str, broken))}"
+
+
+def way_out(broken: Sequence[BrokenDefinition]) -> str:
+    """Return the files to edit, and the command that says what is wrong in them."""
+    paths = listing(dict.fromkeys(each.path for each in broken), 3)
+    connections = {each.connection for each in broken}
+    named = ("-c", *connections) if len(connections) == 1 else ()
+    return f"edit {paths}; to see each error: {shell_words('ktx', 'sl', 'validate', '--no-data', *named)}"
+
+
+def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[BrokenDefinition, ...]:
+    """Return the definitions with an error, and those that are computed from them; measures first, then by place."""
+    errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
+    if not errors:
+        return ()
+    from ktx_cli.protection import LayerUses, Uses
+
+    uses = Uses()
+    layer = LayerUses(model, uses)
+    places = {place: (source, kind, name) for source, kind, name, place in _members(model)}
+    found: dict[tuple[str, str], BrokenDefinition] = {}
+    for error in errors:
+        member = places.get(error.place)
+        if member is None:
+            name = error.source or error.place.path
+            _add(found, model, "source", name, error.place)
+            continue
+        source, kind, name = member
+        _add(found, model, kind, f"{source.name}.{name}", error.place)
+        part = layer.member(source, name) if kind in ("measure", "segment", "column") else None
+        for use in uses.of([part]) if part is not None else ():
+            if use.part.place is not None and use.part.kind in _ORDER:
+                _add(found, model, use.part.kind, use.part.name, use.part.place)
+    return _sorted(found.values())
+
+
+def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> tuple[BrokenDefinition, ...]:
+    """Return the definitions of a connection that compile in the tree `before` and not in the one `after`."""
+    wrong = broken_definitions(layers.model(after, connection), layers.problems(after, connection))
+    if not wrong:
+        return ()
+    old = layers.model(before, connection)
+    broken = {each.identity for each in broken_definitions(old, layers.problems(before, connection))}
+    known = {(connection, kind, f"{source.name}.{name}") for source, kind, name, _ in _members(old)}
+    known |= {(connection, "source", name) for name in old.sources}
+    found: dict[tuple[str, str], BrokenDefinition] = {}
+    for each in wrong:
+        lost = old.sources.get(each.name) if each.kind == "source" else None
+        members = list(_members_of(lost)) if lost is not None else []
+        for kind, name, place in members:  # the whole source is gone, and every question to it
+            if (connection, kind, f"{each.name}.{name}") not in broken:
+                _add(found, old, kind, f"{each.name}.{name}", place)
+        if not members and each.identity in known - broken:
+            _add(found, old, each.kind, each.name, Place(each.path, each.line))
+    return _sorted(found.values())
+
+
+def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...]:
+    """Return the definitions of all databases that do not compile, in the files as they are; nothing is written.
+
+    Raises `KtxError` for files that cannot be read.
+    """
+    kept = _kept(layout)
+    return tuple(each for id_ in config.databases() for each in _known_or_checked(layout, config, id_, kept)[1])
+
+
+def keep_broken(layout: Layout, config: KtxConfig, layers: Layers) -> tuple[BrokenDefinition, ...]:
+    """Return the same, and keep it for the next time; for runs only, which hold the lock.
+
+    `layers`: those of the run, which has mostly read the same files already.
+    """
+    kept = _kept(layout)
+    found = {id_: _known_or_checked(layout, config, id_, kept, layers) for id_ in config.databases()}
+    if found != kept:
+        connections = {
+            id_: {"signature": signature, "broken": [each.to_json() for each in broken]}
+            for id_, (signature, broken) in found.items()
+        }
+        write_atomic(_path(layout), json.dumps({"format": FORMAT, "connections": connections}).encode())
+    return tuple(each for _, broken in found.values() for each in broken)
+
+
+_Checked = tuple[str, tuple[BrokenDefinition, ...]]
+"""The signature of a connection's files, and what of them does not compile."""
+
+
+def _known_or_checked(
+    layout: Layout, config: KtxConfig, connection: str, kept: Mapping[str, _Checked], layers: Layers | None = None
+) -> _Checked:
+    signature = _signature(layout, config, connection)
+    known = kept.get(connection)
+    if known is not None and known[0] == signature:
+        return known
+    if layers is not None:
+        tree = WorkingTree(layout.root)
+        return signature, broken_definitions(layers.model(tree, connection), layers.problems(tree, connection))
+    model = load_layer(layout, config, connection)
+    return signature, broken_definitions(model, (*model.problems, *check_model(model)))
+
+
+def _signature(layout: Layout, config: KtxConfig, connection: str) -> str:
+    files = signatures_below(layout.root, layout.context_paths(connection)[0], SUFFIXES)
+    settings = (__version__, dialect_of(config.connections[connection].driver) or "", repr(calendar_of(config)))
+    return hash_of((*settings, *(f"{path} {files[path]}" for path in sorted(files))))
+
+
+def _kept(layout: Layout) -> dict[str, _Checked]:
+    """Return what the last run kept; disposable."""
+    try:
+        stored = json.loads(read_bytes(_path(layout)) or b"{}")
+        kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
+        return {
+            id_: (each["signature"], tuple(BrokenDefinition(**fields) for fields in each["broken"]))
+            for id_, each in kept
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, KtxError):
+        return {}
+
+
+def _path(layout: Layout) -> Path:
+    return layout.cache / "definitions.json"
+
+
+def _members(model: Model) -> Iterator[tuple[Source, str, str, Place]]:
+    """Yield source, kind, name and place of everything that may fail by itself."""
+    for source in model.sources.values():
+        for kind, name, place in _members_of(source):
+            yield source, kind, name, place
+
+
+def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
+    computed = (column for column in source.columns.values() if column.expr is not None)
+    members = [
+        *(("measure", each.name, each.place) for each in source.measures.values()),
+        *(("segment", each.name, each.place) for each in source.segments.values()),
+        *(("column", each.name, each.place) for each in computed),
+        *(("policy", each.name, each.place) for each in source.policies),
+        *(("join", each.alias or each.to, each.place) for each in source.joins if each.provenance not in _SCANNED),
+    ]
+    yield from ((kind, name, place) for kind, name, place in members if place is not None)
+
+
+_SCANNED: Final = ("formal", "inferred")
+"""Where joins come from that scans write themselves."""
+
+
+def _add(found: dict[tuple[str, str], BrokenDefinition], model: Model, kind: str, name: str, place: Place) -> None:
+    found.setdefault((kind, name), BrokenDefinition(model.connection, kind, name, place.path, place.line))
+
+
+def _sorted(broken: Iterable[BrokenDefinition]) -> tuple[BrokenDefinition, ...]:
+    return tuple(sorted(broken, key=lambda each: (_ORDER.index(each.kind), each.path, each.line, each.name)))

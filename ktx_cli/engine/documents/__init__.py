@@ -1,0 +1,1 @@
+"""The work of agents on documents: triage, extraction, candidates, curation."""

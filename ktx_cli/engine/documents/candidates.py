@@ -1,0 +1,350 @@
+"""Candidates: facts of documents that may become part of the wiki, the passages they stand in, and their verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field
+
+from ktx_cli.agent_tools import Input, Library, PageBudget, Place, Tool, ToolSession
+from ktx_cli.core import listing, one_line
+from ktx_cli.documents import Passage, slug
+from ktx_cli.llm import RuntimeTool, ToolOutput
+from ktx_cli.protection import Refused
+from ktx_cli.wiki import could_be_key, read_page
+
+Hint = Literal["create", "update", "merge", "conflict", "skip"]
+Status = Literal["pending", "promoted", "merged", "rejected", "conflict"]
+
+HINTS: Final[tuple[Hint, ...]] = ("create", "update", "merge", "conflict", "skip")
+NOT_DURABLE: Final = "not_durable"
+OVER_BUDGET: Final = "exceeded_run_budget"
+OVER_PASSES: Final = "exceeded_curator_passes"
+PASS_ERROR: Final = "curator_pass_error"
+NO_VERDICT: Final = "no_verdict"
+RUN_ENDED: Final = "run_ended"
+EVIDENCE_GONE: Final = "evidence_gone"
+
+LONGEST_KEY, LONGEST_TOPIC, LONGEST_ASSERTION, LONGEST_RATIONALE, LONGEST_PAGE = 160, 200, 500, 1_000, 120
+HIGHEST: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Each from 0 to 3."""
+
+    durability: int = 0
+    authority: int = 0
+    reuse: int = 0
+    novelty: int = 0
+    risk: int = 0
+
+    @property
+    def promotion(self) -> int:
+        """How much speaks for the wiki: -3 to 12."""
+        return self.durability + self.authority + self.reuse + self.novelty - self.risk
+
+    def highest(self, other: Scores) -> Scores:
+        """Return the higher one of each."""
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return Scores(**{name: max(own, theirs) for (name, own), theirs in pairs})
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A passage a candidate stands in, as it was: `sha256` of its text."""
+
+    key: str
+    path: str
+    title: str
+    heading: str
+    url: str | None
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A fact that may become part of the wiki. `source`: the connection it is of.
+
+    `page`: key of a page it may belong on, empty: none known. `reason`: of a rejection or a conflict. `into`: the
+    artifact it went into (`wiki:refunds`), or the key of the candidate that stands for it.
+    """
+
+    key: str
+    source: str
+    topic: str
+    assertion: str
+    rationale: str
+    evidence: tuple[Evidence, ...]
+    page: str = ""
+    hint: Hint = "create"
+    scores: Scores = Scores()
+    status: Status = "pending"
+    reason: str = ""
+    into: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The raw files it stands in."""
+        return tuple(dict.fromkeys(each.path for each in self.evidence))
+
+    @property
+    def rank(self) -> tuple[int, str, tuple[str, ...], str]:
+        """What decides which comes first: the score, then names."""
+        return -self.scores.promotion, self.source, self.paths, self.key
+
+    def judged(self, status: Status, reason: str = "", into: str = "") -> Candidate:
+        """Return it with a verdict."""
+        return replace(self, status=status, reason=reason, into=into)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**asdict(self), "evidence": [asdict(each) for each in self.evidence]}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `to_json` gave."""
+        evidence = tuple(Evidence(**each) for each in stored["evidence"])
+        return cls(**{**stored, "evidence": evidence, "scores": Scores(**stored["scores"])})
+
+
+def first_verdict(candidate: Candidate) -> Candidate:
+    """Return a new candidate with the verdict its hint is, else as it is."""
+    if candidate.hint == "conflict":
+        return candidate.judged("conflict", "the document contradicts itself or another rule")
+    return candidate.judged("rejected", NOT_DURABLE) if candidate.hint == "skip" else candidate
+
+
+def candidate_key(topic: str, path: str) -> str:
+    """Return the key of what a document says on a topic: the same in every run."""
+    digest = hashlib.sha256(f"{path}\n{topic.casefold()}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{slug(topic, LONGEST_KEY - 10) or 'fact'}-{digest}"
+
+
+def evidence_of(passage: Passage, place: Place, library: Library) -> Evidence:
+    """Return what a candidate keeps of a passage."""
+    document = library.document(place)
+    title, url = ("", None) if document is None else (document.title, document.url)
+    digest = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Evidence(passage.key, passage.path, title, passage.heading, url, digest)
+
+
+def tidy(text: str, limit: int) -> str:
+    """Return a text of a model as it is kept: on one line."""
+    return one_line(text, limit)
+
+
+def scores_of(values: Mapping[str, int]) -> Scores:
+    """Return scores, each brought into its range."""
+    names = asdict(Scores())
+    return Scores(**{name: min(max(int(values.get(name, 0)), 0), HIGHEST) for name in names})
+
+
+def unique(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates by key; the last of a key replaces the others."""
+    return list({(each.source, each.key): each for each in candidates}.values())
+
+
+_SCORE: Final = Field(ge=0, le=HIGHEST)
+
+
+class WriteCandidate(Input):
+    """A fact that may become part of the wiki. One of a key that is there already replaces it."""
+
+    key: str = Field(min_length=1, max_length=LONGEST_KEY, description="Key of the candidate, unique in this run.")
+    topic: str = Field(min_length=1, max_length=LONGEST_TOPIC, description="The concept in a few words.")
+    assertion: str = Field(min_length=1, max_length=LONGEST_ASSERTION, description="The fact in one sentence.")
+    rationale: str = Field("", max_length=LONGEST_RATIONALE, description="Why it is worth keeping.")
+    passages: list[str] = Field(min_length=1, max_length=20, description="Citation keys of passages it stands in.")
+    page: str | None = Field(None, max_length=LONGEST_PAGE, description="Key of a wiki page it may belong on.")
+    hint: Hint = Field("create", description="What should become of it.")
+    durability: int = _SCORE
+    authority: int = _SCORE
+    reuse: int = _SCORE
+    novelty: int = _SCORE
+    risk: int = _SCORE
+
+
+class MarkCandidate(Input):
+    """The verdict on a candidate. A later one replaces it."""
+
+    key: str = Field(description="Key of a candidate of this task.")
+    status: Literal["promoted", "merged", "rejected", "conflict"] = Field(description="What became of it.")
+    artifact: str | None = Field(
+        None, max_length=300, description="Of `promoted` and `merged`: `wiki:<key>` or `sl:<connection>/<source>`."
+    )
+    reason: str | None = Field(None, max_length=500, description="Of `rejected` and `conflict`: why, in a few words.")
+
+
+@dataclass(slots=True)
+class Book:
+    """The candidates of one loop by key. `written`: artifacts that earlier loops of the run wrote."""
+
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    written: Collection[str] = ()
+
+    @classmethod
+    def of(cls, candidates: Iterable[Candidate], written: Collection[str] = ()) -> Book:
+        """Return the book of a batch."""
+        return cls({each.key: each for each in candidates}, written)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the candidates as plain values."""
+        return [each.to_json() for each in self.candidates.values()]
+
+    def restore(self, stored: Iterable[Mapping[str, Any]]) -> None:
+        """Take over what `to_json` gave."""
+        self.candidates = {each["key"]: Candidate.from_json(each) for each in stored}
+
+
+def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
+    """Return `context_candidate_mark` for the candidates of a book."""
+
+    def mark(at: ToolSession, value: MarkCandidate) -> ToolOutput:
+        if value.key not in book.candidates:
+            raise Refused(f"`{value.key}` is no candidate of this task; they are: {listing(book.candidates, 20)}")
+        into, reason = _checked(at, value, book)
+        book.candidates[value.key] = book.candidates[value.key].judged(value.status, reason, into)
+        left = sum(each.status == "pending" for each in book.candidates.values())
+        return ToolOutput(f"`{value.key}` is {value.status}; {left} left to mark.", {"success": True, "left": left})
+
+    about = "Say what became of a candidate: promoted, merged, rejected or conflict."
+    return Tool("context_candidate_mark", about, MarkCandidate, mark, reads=False).on(session)
+
+
+def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[str, str]:
+    """Return (artifact, reason) of a verdict; `Refused` for one that what happened does not bear out."""
+    if value.status in ("rejected", "conflict"):
+        reason = tidy(value.reason or "", 500)
+        if not reason:
+            raise Refused(f"give the `reason` it is {value.status}")
+        if value.status == "rejected" and reason == OVER_BUDGET and not budget_used(session.budget):
+            raise Refused("there is budget left for pages: decide by what the candidate says")
+        return "", reason
+    artifact = (value.artifact or "").strip()
+    if not _is_there(session, artifact):
+        raise Refused(f"there is no artifact `{artifact}`: give `wiki:<key>` or `sl:<connection>/<source>`")
+    own = {each.identity for each in session.actions if each.kind != "removed"}
+    if value.status == "promoted" and artifact not in own and artifact not in book.written:
+        raise Refused(f"nothing was written to `{artifact}` in this run: write it first, or mark it `merged`")
+    return artifact, ""
+
+
+def budget_used(budget: PageBudget | None) -> bool:
+    """Say whether pages cannot be created any more, or not changed."""
+    return budget is not None and min(budget.creates, budget.updates) <= 0
+
+
+def _is_there(session: ToolSession, artifact: str) -> bool:
+    kind, _, name = artifact.partition(":")
+    if kind == "wiki":
+        return could_be_key(name) and read_page(session.workspace, name) is not None
+    connection, _, source = name.partition("/")
+    known = kind == "sl" and connection in session.connections
+    return known and source in session.model(connection).sources
+
+
+def write_tool(
+    session: ToolSession, book: Book, library: Library, source: str, accept: Callable[[Candidate], None] | None = None
+) -> RuntimeTool:
+    """Return `context_candidate_write` for an agent of a source; `accept` is told every candidate as it is written."""
+
+    def write(at: ToolSession, value: WriteCandidate) -> ToolOutput:
+        found = {key: (library.place_of(key), library.passage(key)) for key in dict.fromkeys(value.passages)}
+        missing = [key for key, (_, passage) in found.items() if passage is None]
+        if missing:
+            raise Refused(f"there are no passages {listing(missing, 20)}: copy keys from context_evidence_search")
+        evidence = (evidence_of(passage, place, library) for place, passage in found.values() if place and passage)
+        candidate = Candidate(
+            value.key,
+            source,
+            tidy(value.topic, LONGEST_TOPIC),
+            tidy(value.assertion, LONGEST_ASSERTION),
+            tidy(value.rationale, LONGEST_RATIONALE),
+            tuple(evidence),
+            slug(value.page or "", LONGEST_PAGE),
+            value.hint,
+            Scores(value.durability, value.authority, value.reuse, value.novelty, value.risk),
+        )
+        kind = "replaced" if value.key in book.candidates else "written"
+        book.candidates[value.key] = first_verdict(candidate)
+        if accept is not None:
+            accept(book.candidates[value.key])
+        return ToolOutput(f"The candidate `{value.key}` is {kind}.", {"success": True, "key": value.key})
+
+    about = (
+        "Write down a fact that may become part of the wiki, with the passages it stands in. It is decided on later."
+    )
+    return Tool("context_candidate_write", about, WriteCandidate, write, reads=False).on(session)
+
+
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS waiting_candidates (
+    connection TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, candidate TEXT NOT NULL,
+    PRIMARY KEY (connection, kind, key)
+) STRICT;
+"""
+
+WAITING: Final = frozenset((OVER_BUDGET, OVER_PASSES))
+"""Reasons that have nothing to do with the candidate itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """`candidates` go on, their evidence bound to the passages of now; of those `gone` nothing is left to cite."""
+
+    candidates: tuple[Candidate, ...] = ()
+    gone: tuple[Candidate, ...] = ()
+
+
+def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Candidate]:
+    """Return what earlier runs left of a source, by key."""
+    rows = database.execute(
+        "SELECT candidate FROM waiting_candidates WHERE connection = ? AND kind = ? ORDER BY key", (connection, kind)
+    )
+    return [Candidate.from_json(json.loads(text)) for (text,) in rows.fetchall()]
+
+
+def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[Candidate]) -> None:
+    """Keep those of a curated run that wait, in place of what was kept; called when the run has landed.
+
+    The caller has a transaction.
+    """
+    database.execute("DELETE FROM waiting_candidates WHERE connection = ? AND kind = ?", (connection, kind))
+    database.executemany(
+        "INSERT OR REPLACE INTO waiting_candidates VALUES (?, ?, ?, ?)",
+        [
+            (connection, kind, each.key, json.dumps(each.to_json(), sort_keys=True))
+            for each in candidates
+            if each.status == "rejected" and each.reason in WAITING
+        ],
+    )
+
+
+def carry(earlier: Iterable[Candidate], present: Collection[str], library: Library) -> Carried:
+    """Return what of earlier runs goes on; `present`: keys of this run's own, which say it anew.
+
+    Passages are found again by their citation keys. A candidate none of whose passages is there any more does not go
+    on: nothing says it now.
+    """
+    candidates: list[Candidate] = []
+    gone: list[Candidate] = []
+    for each in earlier:
+        if each.key in present:
+            continue
+        bound = tuple(found for old in each.evidence if (found := _bound(old, library)) is not None)
+        if bound:
+            candidates.append(replace(each.judged("pending"), evidence=bound))
+        else:
+            gone.append(each.judged("rejected", EVIDENCE_GONE))
+    return Carried(tuple(candidates), tuple(gone))
+
+
+def _bound(old: Evidence, library: Library) -> Evidence | None:
+    place, passage = library.place_of(old.key), library.passage(old.key)
+    return None if place is None or passage is None else evidence_of(passage, place, library)

@@ -1,0 +1,268 @@
+"""Sorts documents by what they are worth: nothing, a fact or two, or the work of an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from ktx_cli.agent_tools import Library, Place, wrapped
+from ktx_cli.core import one_line
+from ktx_cli.documents import Document, Passage, is_heading, outside_fences, slug
+from ktx_cli.engine.documents.candidates import (
+    HINTS,
+    LONGEST_ASSERTION,
+    LONGEST_PAGE,
+    LONGEST_RATIONALE,
+    LONGEST_TOPIC,
+    Candidate,
+    Hint,
+    candidate_key,
+    evidence_of,
+    first_verdict,
+    scores_of,
+    tidy,
+)
+from ktx_cli.engine.documents.questions import Asking, Question, Tally
+from ktx_cli.prompts import Prompt
+from ktx_cli.scan import side_by_side
+
+TRIAGE: Final = "triage"
+"""The kind of what is kept in the store."""
+
+EXCERPT: Final = 2_048
+"""Characters of a document the model sees."""
+
+TINY: Final = 12
+"""Letters and digits below which a document says nothing, those of its properties counted, its headings not."""
+
+_LONGEST_PROPERTIES: Final = 2_000
+
+
+class Lane(StrEnum):
+    """`skip`: nothing lasts. `light`: one or two facts, taken out in one call. `full`: an agent works through it."""
+
+    SKIP = "skip"
+    LIGHT = "light"
+    FULL = "full"
+
+
+class TriageAnswer(BaseModel):
+    """Where a document goes."""
+
+    lane: Literal["skip", "light", "full"] = Field(description="skip, light or full, as the instructions say.")
+    reason: str = Field(description="Why, in one short sentence.")
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The lane of a document, and why."""
+
+    path: str
+    lane: Lane
+    reason: str
+
+
+@dataclass(slots=True)
+class Triage:
+    """The lanes of documents by path, and what it took to find them."""
+
+    lanes: dict[str, Sorted] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    def of(self, lane: Lane) -> list[str]:
+        """Return the documents of a lane, sorted."""
+        return sorted(path for path, each in self.lanes.items() if each.lane is lane)
+
+
+def _ignore(done: int, total: int) -> None:
+    """Drop the news."""
+
+
+async def triage(
+    documents: Sequence[Document],
+    asking: Asking,
+    prompt: Prompt,
+    on_progress: Callable[[int, int], None] = _ignore,
+) -> Triage:
+    """Return the lane of every document; one the model has no answer for goes to the full lane."""
+    question = Question(TRIAGE, prompt, TriageAnswer)
+    found: dict[str, Sorted] = {}
+
+    async def sort(document: Document) -> None:
+        found[document.path] = by_rule(document) or await _asked(document, asking, question)
+        on_progress(len(found), len(documents))
+
+    await side_by_side(documents, sort, asking.at_once)
+    return Triage({path: found[path] for path in sorted(found)}, question.tally)
+
+
+def by_rule(document: Document) -> Sorted | None:
+    """Return the lane of a document that says nothing at all; None for one to ask about."""
+    body = (line for line in _lines(document.markdown) if not line.strip() or not is_heading(line))
+    texts = [*body, *_texts({name: each for name, each in document.properties.items() if name != "id"})]
+    count = sum(character.isalnum() for text in texts for character in text)
+    return Sorted(document.path, Lane.SKIP, "it is empty or nearly so") if count < TINY else None
+
+
+def _lines(markdown: str) -> list[str]:
+    """Return the lines of a text; those in a fence, which are no headings, indented."""
+    outside = {number for number, _ in outside_fences(markdown)}
+    return [line if number in outside else f"    {line}" for number, line in enumerate(markdown.split("\n"))]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for each in value.values() for text in _texts(each)]
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
+
+
+async def _asked(document: Document, asking: Asking, question: Question[TriageAnswer]) -> Sorted:
+    answer = await question.ask(asking, triage_message(document))
+    if answer is None:
+        return Sorted(document.path, Lane.FULL, "the model gave no answer")
+    return Sorted(document.path, Lane(answer.lane), one_line(answer.reason))
+
+
+def triage_message(document: Document) -> str:
+    """Return what the model sees of a document."""
+    properties = json.dumps(document.properties, sort_keys=True, ensure_ascii=False, default=str)
+    facts = f"title: {one_line(document.title)}\npath: {one_line(document.path)}"
+    told = f"{facts}\nproperties: {properties[:_LONGEST_PROPERTIES]}"
+    length = f"Its text has {len(document.markdown):,} characters; it begins with:"
+    excerpt = wrapped(document.markdown[:EXCERPT], "the text of the document")
+    return f"A document:\n{wrapped(told, 'what is known of the document')}\n\n{length}\n{excerpt}"
+
+
+EXTRACTION: Final = "light_extraction"
+"""The kind of what is kept in the store."""
+
+MOST: Final = 5
+"""Candidates of a document."""
+
+LONGEST_DOCUMENT: Final = 60_000
+"""Characters of a document; a longer one has more to say than a few facts, and is for an agent."""
+
+_SCORES: Final = ("durability", "authority", "reuse", "novelty", "risk")
+
+
+class GivenFact(BaseModel):
+    """A fact as the model gives it."""
+
+    topic: str = Field(description="The concept in a few words.")
+    assertion: str = Field(description="The fact in one sentence.")
+    rationale: str = Field(description="Why it is worth keeping, in one sentence.")
+    passages: list[str] = Field(description="Numbers of the passages it stands in, such as p2.")
+    page: str | None = Field(description="Key of a wiki page it may belong on; null: none known.")
+    hint: str = Field(description="create, update, merge, conflict or skip.")
+    durability: int = Field(description="0 to 3.")
+    authority: int = Field(description="0 to 3.")
+    reuse: int = Field(description="0 to 3.")
+    novelty: int = Field(description="0 to 3.")
+    risk: int = Field(description="0 to 3.")
+
+
+class ExtractionAnswer(BaseModel):
+    """The facts of a document."""
+
+    candidates: list[GivenFact] = Field(description="At most five facts; none where nothing lasts.")
+
+
+@dataclass(slots=True)
+class Extraction:
+    """The candidates of documents, sorted by path. `promoted`: documents that go to the full lane -> why."""
+
+    candidates: tuple[Candidate, ...] = ()
+    promoted: dict[str, str] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+
+async def extract(
+    library: Library,
+    places: Sequence[Place],
+    asking: Asking,
+    prompt: Prompt,
+    on_progress: Callable[[int, int], None] = _ignore,
+) -> Extraction:
+    """Return the candidates of documents of one source; one without an answer goes to the full lane."""
+    question = Question(EXTRACTION, prompt, ExtractionAnswer)
+    found: dict[str, list[Candidate]] = {}
+    promoted: dict[str, str] = {}
+
+    async def take(place: Place) -> None:
+        passages = library.passages(place)
+        if sum(len(each.text) for each in passages) > LONGEST_DOCUMENT:
+            promoted[place.path] = "it is too long for one call"
+        else:
+            answer = await question.ask(asking, extraction_message(library, place, passages))
+            if answer is None:
+                promoted[place.path] = "the model gave no answer"
+            else:
+                found[place.path] = candidates_of(answer, place, passages, library)
+        on_progress(len(found) + len(promoted), len(places))
+
+    await side_by_side(places, take, asking.at_once)
+    candidates = tuple(each for path in sorted(found) for each in found[path])
+    return Extraction(candidates, dict(sorted(promoted.items())), question.tally)
+
+
+def extraction_message(library: Library, place: Place, passages: Sequence[Passage]) -> str:
+    """Return what the model sees of a document."""
+    document = library.document(place)
+    title = place.path if document is None else document.title
+    head = wrapped(f"title: {one_line(title)}\npath: {one_line(place.path)}", "what is known of the document")
+    shown = (f"{label}:\n{wrapped(each.text, 'a passage')}" for label, each in _labelled(passages).items())
+    return "\n\n".join((f"A document:\n{head}", *shown))
+
+
+def candidates_of(
+    answer: ExtractionAnswer, place: Place, passages: Sequence[Passage], library: Library
+) -> list[Candidate]:
+    """Return the candidates of an answer, at most five.
+
+    A fact of which no passage is there is taken to stand in the first.
+    """
+    labelled = _labelled(passages)
+    found: dict[str, Candidate] = {}
+    for given in answer.candidates:
+        topic, assertion = tidy(given.topic, LONGEST_TOPIC), tidy(given.assertion, LONGEST_ASSERTION)
+        if not topic or not assertion or len(found) == MOST or not passages:
+            continue
+        key = candidate_key(topic, place.path)
+        number = 1 + sum(each == key or each.startswith(f"{key}-") for each in found)
+        key = key if number == 1 else f"{key}-{number}"
+        candidate = Candidate(
+            key,
+            place.source,
+            topic,
+            assertion,
+            tidy(given.rationale, LONGEST_RATIONALE),
+            tuple(evidence_of(each, place, library) for each in _named(given.passages, labelled)),
+            slug(given.page or "", LONGEST_PAGE),
+            _hint(given.hint),
+            scores_of({name: getattr(given, name) for name in _SCORES}),
+        )
+        found[key] = first_verdict(candidate)
+    return list(found.values())
+
+
+def _labelled(passages: Sequence[Passage]) -> dict[str, Passage]:
+    return {f"p{each.order + 1}": each for each in passages}
+
+
+def _named(names: Sequence[str], labelled: Mapping[str, Passage]) -> list[Passage]:
+    """Return the passages an answer names, by number or by key; the first one where it names none that is there."""
+    by_key = {each.key: each for each in labelled.values()}
+    found = [labelled.get(name.strip().lower()) or by_key.get(name.strip()) for name in names]
+    kept = list(dict.fromkeys(each for each in found if each is not None))
+    return kept or list(labelled.values())[:1]
+
+
+def _hint(text: str) -> Hint:
+    return next((each for each in HINTS if each == text.strip().lower()), "create")

@@ -1,0 +1,188 @@
+"""What is wrong in a tree that was not wrong before: definitions, tested numbers, references that lead nowhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktx_cli.agent_tools import Layers, page_artifact
+from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.documents import RawFile
+from ktx_cli.engine.base import Run
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
+from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.semantic import MetricTest, Model, Problem, TestResult, guard_of, run_test
+from ktx_cli.wiki import Finding, Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
+
+Tested = Callable[[Model, Model], list[Finding]]
+"""Takes a semantic layer before and after; returns the tests that a change made fail."""
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The checks every change passes before it is committed; `base`: what it is compared with.
+
+    `layers`: those of the databases that have a semantic layer. What was wrong in the base already is nobody's fault
+    now.
+    """
+
+    base: Tree
+    layers: Layers
+    tested: Tested = lambda before, after: []
+
+    def definitions(self, tree: Tree, touched: Collection[str]) -> list[Finding]:
+        """Return the errors of the semantic layer that the touched files of a tree brought, by place."""
+        found: list[Finding] = []
+        for connection in self._touched(touched):
+            known = {_identity(each) for each in _errors(self.layers.problems(self.base, connection))}
+            new = _errors(self.layers.problems(tree, connection))
+            found += [each for each in new if _identity(each) not in known]
+        return sorted(found, key=lambda each: (each.path, each.line, each.code, each.message))
+
+    def everything(self, tree: Tree, touched: Collection[str]) -> list[Finding]:
+        """Return the errors of definitions and of references, also in pages that nobody touched, and failing tests.
+
+        Where definitions are wrong no test is run.
+        """
+        models = {each: self.layers.model(tree, each) for each in self.layers.dialects}
+        known = {_identity(each) for each in check_pages(self.base, self._models, touched)}
+        pages = check_pages(tree, models, touched, before=self._models)
+        wrong = self.definitions(tree, touched)
+        if not wrong:
+            wrong = [each for name in self._touched(touched) for each in self.tested(self._models[name], models[name])]
+        return [*wrong, *(each for each in pages if _identity(each) not in known)]
+
+    @functools.cached_property
+    def _models(self) -> Mapping[str, Model]:
+        return {each: self.layers.model(self.base, each) for each in self.layers.dialects}
+
+    def _touched(self, paths: Collection[str]) -> list[str]:
+        """Return the connections of whose semantic layers one of the files is."""
+        return [each for each in self.layers.dialects if any(path.startswith(folder(each)) for path in paths)]
+
+
+def folder(connection: str) -> str:
+    """Return what the paths of a connection's definitions begin with."""
+    return f"{SEMANTIC_NAME}/{connection}/"
+
+
+def _errors(problems: Iterable[Problem]) -> list[Finding]:
+    return [
+        Finding(each.place.path, each.place.line, each.code, each.message, each.hint)
+        for each in problems
+        if each.severity == "error"
+    ]
+
+
+def _identity(finding: Finding) -> tuple[str, str, str]:
+    """Return what tells a finding from others when lines move."""
+    return finding.path, finding.code, finding.message
+
+
+class MetricGate:
+    """Runs the tests of a connection on its database, as two states of the semantic layer have them."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._warned: set[str] = set()
+
+    def __call__(self, before: Model, after: Model) -> list[Finding]:
+        """Return the tests that fail after and did not fail before; a new test counts.
+
+        A database that cannot be asked is a warning of the run: its tests are not run.
+        """
+        tests = [(source.name, test) for source in after.sources.values() for test in source.tests]
+        if not tests:
+            return []
+        try:
+            return self._failing(before, after, tests)
+        except KtxError as error:
+            self._warn(after.connection, error)
+            return []
+
+    def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Finding]:
+        run = self._run
+        guard = guard_of(run.layout, run.config, after.connection, after)
+        found: list[Finding] = []
+        with guard.open(run.config, layout=run.layout, environ=run.request.environ) as connector:
+            for name, test in tests:
+                result = run_test(after, name, test, connector)
+                if result.passed:
+                    continue
+                known = _of(before, name, test.name)
+                if known is None or run_test(before, name, known, connector).passed:
+                    found.append(_finding(result))
+        return found
+
+    def _warn(self, connection: str, error: KtxError) -> None:
+        if connection not in self._warned:
+            self._warned.add(connection)
+            message = f"connection `{connection}`: the tests of its sources were not run: {error.message}"
+            self._run.warnings.append(ResultWarning("tests_not_run", message, hint=error.hint, connection=connection))
+
+
+def _of(model: Model, source: str, name: str) -> MetricTest | None:
+    tests = model.sources[source].tests if source in model.sources else ()
+    return next((test for test in tests if test.name == name), None)
+
+
+def _finding(result: TestResult) -> Finding:
+    place = result.test.place
+    got = result.error.message if result.error is not None else f"got {result.got!r}, expected {result.expected!r}"
+    return Finding(
+        "" if place is None else place.path,
+        0 if place is None else place.line,
+        "test_fails",
+        f"the test `{result.test.name}` of `{result.source}` fails: {got}",
+        "the definitions must leave what is tested as it was",
+    )
+
+
+def page_warnings(
+    works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome], before: Tree, after: Workspace
+) -> list[ResultWarning]:
+    """Return what the lint finds in the pages an overlay changes and did not find in them `before`.
+
+    A link is expected where a raw file has it that a unit named for the page, now or in an earlier run.
+    """
+    files = _files(works, outcomes)
+    return warnings_of(finding for path in sorted(after.changes()) for finding in _found(path, before, after, files))
+
+
+def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFile]]) -> list[Finding]:
+    page = _page(path, after)
+    if page is None:
+        return []
+    old = _page(path, before)
+    hosts = hosts_of(files.get(page_artifact(page.scope, page.key), ())) | (
+        frozenset() if old is None else hosts_in(old.text)
+    )
+    known = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
+    return [each for each in lint_page(page, hosts) if (each.code, each.message) not in known]
+
+
+def _page(path: str, tree: Tree) -> Page | None:
+    place, content = place_of(path), tree.read(path)
+    found = None if place is None or content is None else parse(*place, content)
+    return found if isinstance(found, Page) else None
+
+
+def _files(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> Mapping[str, list[RawFile]]:
+    """Return artifact -> the raw files it comes of, as far as they are there."""
+    by_source = {(work.connection, work.kind): work for work in works}
+    named: list[tuple[str, SourceWork, Iterable[str]]] = [
+        (artifact, work, (path,))
+        for work in works
+        for path, state in work.manifest.files.items()
+        for artifact in state.artifacts
+    ]
+    for each in outcomes:
+        work = by_source.get((each.connection, each.kind))
+        if work is not None and each.status is UnitStatus.DONE:
+            named += [(artifact, work, paths) for artifact, paths in each.produced().items()]
+    found: dict[str, list[RawFile]] = {}
+    for artifact, work, paths in named:
+        files = work.snapshot.files
+        found.setdefault(artifact, []).extend(files[path] for path in paths if path in files)
+    return found

@@ -1,0 +1,310 @@
+"""The model of one run: a runtime that is made at the first question and serves all connections.
+
+It lives in an event loop of its own, in a thread, which goes on between two questions: processes that Claude Code
+connects ahead must not wait for a scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from ktx_cli.core import KtxError, RunStopped
+from ktx_cli.engine.base import Run
+from ktx_cli.engine.source_work import sources_to_read
+from ktx_cli.llm import (
+    LlmError,
+    LlmRuntime,
+    ModelRef,
+    ProbeRun,
+    RoutedRuntime,
+    UsageFact,
+    credentials_of,
+    distinct_models,
+    divergence,
+    forget_probes,
+    probe_through,
+    project_runtime,
+    record_usage,
+    require_models,
+    to_probe,
+)
+from ktx_cli.project import translated
+
+GRACE_SECONDS: Final = 10.0
+"""How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
+
+ENDING_NOTICE: Final = (
+    f"stopping: waiting up to {GRACE_SECONDS:.0f} s for work in progress; interrupt again to stop immediately"
+)
+
+Answer = TypeVar("Answer")
+Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
+
+
+class Models:
+    """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
+
+    `stopped`: the error after which nothing more is asked in this run. `preflight`: says what stands against asking.
+    """
+
+    def __init__(self, run: Run, database: sqlite3.Connection, preflight: Preflight | None = None) -> None:
+        self.stopped: KtxError | None = None
+        self._run = run
+        self._database = database
+        self._preflight = preflight
+        self._thread: threading.Thread | None = None
+        self._begun: Future[asyncio.AbstractEventLoop] = Future()
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, LlmRuntime]] = Future()
+        self._closing: asyncio.Event | None = None
+        self._questions: set[asyncio.Task[Any]] = set()
+        self._failure: BaseException | None = None
+        run.spending.listeners.append(self._stop)
+
+    def __enter__(self) -> Models:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the runtime, after what is under way has ended."""
+        if self._thread is None:
+            return
+        if self._begun.exception() is None:
+            with contextlib.suppress(RuntimeError):  # it ended by itself, and its loop is closed
+                self._begun.result().call_soon_threadsafe(self._close)
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Return the answer to a question; an interrupt cancels it."""
+        asked = self._start(question)
+        try:
+            return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
+
+    def ask_patiently(self, question: Question[Answer], interrupted: Callable[[], None]) -> Answer:
+        """Return the answer to a question; after an interrupt, which is told, if it comes within `GRACE_SECONDS`.
+
+        A second interrupt cancels it at once.
+        """
+        asked = self._start(question)
+        try:
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                interrupted()
+                try:
+                    return asked.result(timeout=GRACE_SECONDS)
+                except TimeoutError:
+                    if asked.done():  # it is the answer's own
+                        raise
+                    raise KeyboardInterrupt from None
+        except BaseException:
+            asked.cancel()
+            raise
+
+    def begin(self) -> None:
+        """Make the runtime and ask whether the models answer; they are waited for at the first question.
+
+        Returns when there is nothing to do but to wait for them: until then both threads would be in each other's way.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
+            self._thread.start()
+        self._begun.exception()
+
+    def _start(self, question: Question[Answer]) -> Future[Answer]:
+        self.begin()
+        loop, runtime = self._ready.result()
+        return asyncio.run_coroutine_threadsafe(self._answer(question, runtime), loop)
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits: by `ask`, or on leaving
+            if not self._begun.done():
+                self._begun.set_exception(error)
+            if self._ready.done():
+                self._failure = error
+            else:
+                self._ready.set_exception(error)
+
+    async def _check(self, runtime: RoutedRuntime) -> None:
+        if self._preflight is not None:
+            await self._preflight.check(runtime)
+
+    async def _answer(self, question: Question[Answer], runtime: LlmRuntime) -> Answer:
+        return await self._waited(asyncio.create_task(question(runtime)))
+
+    async def _waited(self, task: asyncio.Task[Answer]) -> Answer:
+        """Return the answer of a task that ends with this."""
+        self._questions.add(task)
+        try:
+            return await task
+        finally:
+            self._questions.discard(task)
+
+    async def _serve(self) -> None:
+        run = self._run
+        self._closing = asyncio.Event()
+        async with project_runtime(
+            run.layout,
+            run.config,
+            run.request.environ,
+            command=run.request.command,
+            warn=run.warn,
+            run_id=run.report.run_id,
+            usage_sink=self._store,
+            emit=run.request.emit,
+            watch=run.recorder.watch,
+        ) as runtime:
+            loop = asyncio.get_running_loop()
+            checking = asyncio.create_task(self._check(runtime))
+            await asyncio.sleep(0)  # until the check waits for an answer
+            self._begun.set_result(loop)
+            await self._waited(checking)
+            self._ready.set_result((loop, runtime))
+            await self._closing.wait()
+            if self._questions:
+                await asyncio.wait(self._questions)
+
+    def _close(self) -> None:
+        for task in self._questions:
+            task.cancel()
+        if self._closing is not None:
+            self._closing.set()
+
+    def _stop(self, error: KtxError) -> None:
+        self.stopped = error
+
+    def _store(self, fact: UsageFact) -> None:
+        if self._preflight is not None and not self._ready.done():
+            self._preflight.took(fact)
+            return
+        with translated(self._run.layout.state):
+            record_usage(self._database, fact)
+        self._run.spending.add(fact)
+        self._run.request.emit(self._run.spending.so_far())
+
+
+class PreflightFailed(RunStopped):
+    """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
+
+
+AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
+"""The roles of agents that work through sources."""
+
+DOCUMENTS: Final = ("triage", "curator")
+"""The roles that texts of people need besides."""
+
+
+def roles_of(run: Run) -> frozenset[str]:
+    """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
+    roles = set() if run.prompts is None else {"candidateExtraction"}
+    if not run.asks_model or run.request.databases_only:
+        return frozenset(roles)
+    if run.works:
+        sources = [work.source for work in run.works if work.units or work.changes.deleted]
+    else:
+        sources = [source for _, _, source in sources_to_read(run.config, run.targets)]
+    roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
+    return frozenset(roles)
+
+
+class Preflight:
+    """Probes the models of the roles a run uses, at most once; nothing with `needed` False, where no model has work.
+
+    `roles`: those of the run, where it is none of `ktx ingest`.
+    """
+
+    def __init__(self, run: Run, *, needed: bool, roles: Collection[str] | None = None) -> None:
+        self._run = run
+        self._roles = roles
+        self._is_due = needed
+        self._failed: PreflightFailed | None = None
+        self._probes = ProbeRun()
+
+    def check_settings(self) -> None:
+        """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
+        if not self._is_due:
+            return
+        distinct_models(self._run.config)
+        ignored = divergence(self._run.config)
+        if ignored is not None:
+            self._run.warn(ignored)
+
+    def require(self) -> None:
+        """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
+        if not self._begins():
+            return
+        run, request = self._run, self._run.request
+        wanted = self._wanted()
+        try:
+            self._probes = require_models(
+                run.layout,
+                run.config,
+                request.environ,
+                command=request.command,
+                warn=run.warn,
+                run_id=run.report.run_id,
+                only=list(wanted),
+                emit=request.emit,
+            )
+        except KtxError as error:
+            self._end(error)
+        self._end(None)
+
+    async def check(self, runtime: RoutedRuntime) -> None:
+        """Do the same through the runtime of the run, whose usage `took` gets meanwhile."""
+        if not self._begins():
+            return
+        wanted, run = self._wanted(), self._run
+        for backend in {ref.backend for ref in wanted}:
+            self._probes.credentials[backend] = credentials_of(
+                run.config, backend, project_dir=run.layout.root, environ=run.request.environ
+            )
+        await probe_through(runtime, wanted, self._probes)
+        self._end(self._probes.error())
+
+    def _wanted(self) -> dict[ModelRef, tuple[str, ...]]:
+        run = self._run
+        roles = roles_of(run) if self._roles is None else self._roles
+        return to_probe(run.layout, run.config, run.request.environ, roles)
+
+    def took(self, fact: UsageFact) -> None:
+        """Note what a probe took."""
+        self._probes.took(fact)
+
+    def _begins(self) -> bool:
+        """Say whether to probe, once; raises what an earlier time found."""
+        if self._failed is not None:
+            raise self._failed
+        due, self._is_due = self._is_due, False
+        return due
+
+    def _end(self, error: KtxError | None) -> None:
+        if error is not None:
+            self._failed = PreflightFailed(error)
+            raise self._failed from error
+        for fact in self._probes.facts:
+            self._run.spending.add(fact)
+
+    def store(self) -> None:
+        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lease."""
+        probes, self._probes = self._probes, ProbeRun()
+        probes.store(self._run.layout)
+        report = self._run.report
+        enriched = (each.enriched for each in report.connections)
+        errors = (report.stopped, report.failure, *(each.stopped for each in enriched if each is not None))
+        if any(isinstance(error, LlmError) for error in errors):
+            forget_probes(self._run.layout)

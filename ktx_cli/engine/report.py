@@ -1,0 +1,461 @@
+"""What proposes and describes for one connection, and what became of it: a part of its report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ktx_cli.core import CancelledError, KtxError, PartialError, ResultWarning, listing, one_line, plural
+from ktx_cli.engine.definitions import BrokenDefinition, said, way_out
+from ktx_cli.engine.plan import Spending
+from ktx_cli.engine.work import SourceWork
+from ktx_cli.project import held_hint
+from ktx_cli.runs import UnitAverage
+from ktx_cli.scan import GoneJoin, ReviewedEdge, ScanOutcome, StageFailure, Standing, TableChanges
+
+if TYPE_CHECKING:
+    from ktx_cli.engine.work import Reconciled
+    from ktx_cli.scan import Described, Estimate, GivenHints, Knowledge, Seen, TableProfile
+    from ktx_cli.warehouses import Table
+
+
+@dataclass(slots=True)
+class Enriched:
+    """`by`: `llm` or `deterministic`. `described`: tables that have texts, `asked` those the model was asked about now.
+
+    `failed`: table -> why it has no new text; the next run asks again. `proposed`: joins the model proposed, None where
+    it was not asked; `unproposed`: why it could not be asked about some. `to_ask`: in a dry run. `stopped`: the error
+    after which no more was asked.
+    """
+
+    by: str
+    described: int = 0
+    asked: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    proposed: int | None = None
+    unproposed: tuple[str, ...] = ()
+    to_ask: Estimate | None = None
+    stopped: KtxError | None = None
+
+    @property
+    def summary(self) -> str:
+        """A few words for a person."""
+        ask = self.to_ask
+        if ask is not None and ask.calls:
+            tables = f"{plural(ask.tables, 'table')} to describe"
+            return f"the model would be asked: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
+        asked = f", {self.asked:,} asked about" if self.by == "llm" else ""
+        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
+
+    def left_out(self) -> list[str]:
+        """Return what the next run has to do again."""
+        tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
+        joins = "proposals of joins" if self.unproposed else ""
+        return [each for each in (tables, joins) if each]
+
+    def warnings(self, connection: str) -> list[ResultWarning]:
+        """Name what failed, and why."""
+        found = []
+        hint = (self.stopped.hint if self.stopped else None) or f"ktx scan {connection} --depth enriched"
+        if self.failed:
+            message = (
+                f"connection `{connection}`: no new description of {plural(len(self.failed), 'table')}: "
+                f"{listing(f'{table} ({why})' for table, why in self.failed.items())}"
+            )
+            found.append(
+                ResultWarning("not_described", message, hint=hint, connection=connection, tables=list(self.failed))
+            )
+        if self.unproposed:
+            message = f"connection `{connection}`: not all joins could be asked for: {listing(self.unproposed)}"
+            found.append(ResultWarning("not_proposed", message, hint=hint, connection=connection))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection's `descriptions` in the report."""
+        ask = self.to_ask
+        return {
+            "by": self.by,
+            "described": self.described,
+            "asked": self.asked,
+            "failed": self.failed,
+            "proposed": self.proposed,
+            "to_ask": None if ask is None else {"tables": ask.tables, "calls": ask.calls, "tokens": ask.tokens},
+            "stopped": None if self.stopped is None else self.stopped.to_json(),
+        }
+
+
+class Enrichment(Protocol):
+    """Proposes and describes for one connection; `report` says what became of it."""
+
+    report: Enriched
+
+    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
+        """Return the joins somebody thinks likely."""
+        ...
+
+    def describe(self, seen: Seen) -> Sequence[Described]:
+        """See `context.scan.looks.Describe`."""
+        ...
+
+
+Enrich = Callable[[str], Enrichment | None]
+"""Makes what describes the tables of a connection; None where nobody does."""
+
+
+_OWN_FORM = (
+    "connections",
+    "sources",
+    "ended",
+    "project_dir",
+    "reconciled",
+    "stopped",
+    "spending",
+    "failure",
+    "files",
+    "forecast",
+    "broken",
+)
+"""Fields of a run that are no plain values."""
+
+MOST_OF_ONE = 200
+"""Characters an error says of one thing that was skipped."""
+
+DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """Paths of the project a run wrote and removed; in a dry run those it would. Sorted."""
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, changes: Mapping[str, bytes | None]) -> FileChanges:
+        """Return the paths of changes (path -> content, None for a file that goes)."""
+        paths = sorted(changes)
+        return cls(
+            written=tuple(path for path in paths if changes[path] is not None),
+            removed=tuple(path for path in paths if changes[path] is None),
+        )
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return both lists by name."""
+        return {"written": list(self.written), "removed": list(self.removed)}
+
+
+@dataclass(slots=True)
+class ConnectionReport:
+    """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
+
+    `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
+    `declared`: foreign keys between the tables.
+    `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
+    `joins`: those that stand, the surest first; `gone`: those that stood before. `enriched`: what became of the
+    descriptions; None: nobody was to write any. `failures`: stages of the scan that failed.
+    """
+
+    connection: str
+    driver: str
+    status: str
+    tables: int = 0
+    views: int = 0
+    columns: int = 0
+    changes: TableChanges = field(default_factory=TableChanges)
+    files: FileChanges = field(default_factory=FileChanges)
+    problems: list[dict[str, str | None]] = field(default_factory=list)
+    edges: dict[str, int] | None = None
+    declared: int = 0
+    joins: tuple[ReviewedEdge, ...] = ()
+    gone: tuple[GoneJoin, ...] = ()
+    enriched: Enriched | None = None
+    failures: tuple[StageFailure, ...] = ()
+    seconds: float = 0.0
+    error: KtxError | None = None
+
+    @classmethod
+    def of(
+        cls, outcome: ScanOutcome, seconds: float, *, enriched: Enriched | None = None, dry_run: bool = False
+    ) -> ConnectionReport:
+        """Return the report of a scan that went through."""
+        asks = enriched is not None and enriched.to_ask is not None and enriched.to_ask.calls > 0
+        return cls(
+            connection=outcome.connection,
+            driver=outcome.driver,
+            status=UNCHANGED if outcome.unchanged and not asks else PLANNED if dry_run else DONE,
+            tables=outcome.tables,
+            views=outcome.views,
+            columns=outcome.columns,
+            changes=outcome.difference,
+            problems=[
+                {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
+                for p in outcome.problems
+            ],
+            edges=outcome.standings if outcome.looked else None,
+            declared=outcome.declared,
+            joins=_standing_joins(outcome) if outcome.looked else (),
+            gone=outcome.gone,
+            enriched=enriched,
+            failures=outcome.failures,
+            seconds=seconds,
+        )
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the connection was not done, though the connection was scanned."""
+        texts = [] if self.enriched is None else self.enriched.left_out()
+        return [*map(str, self.failures), *texts]
+
+    @property
+    def summary(self) -> str:
+        """A few words for a person who will read the rest in the report."""
+        return FAILED if self.error is not None else plural(self.tables, "table")
+
+    @property
+    def result(self) -> str:
+        """One line for a person."""
+        if self.error is not None:
+            return f"failed: {self.error.message}"
+        views = f" ({plural(self.views, 'view')} among them)" if self.views else ""
+        counts = f"{plural(self.tables, 'table')}{views}, {plural(self.columns, 'column')}"
+        parts = [f"{len(names)} {what}" for what, names in self._named() if names]
+        changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
+        bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
+        texts = f"; {self.enriched.summary}" if self.enriched is not None else ""
+        gone = f"; {plural(len(self.gone), 'join')} gone" if self.gone else ""
+        return f"{counts}{self._found()}; {changed}{gone}{texts}{bad}"
+
+    @property
+    def to_review(self) -> int:
+        """How many found joins wait for a person."""
+        return (self.edges or {}).get(Standing.REVIEW, 0)
+
+    def _found(self) -> str:
+        declared = f", {plural(self.declared, 'declared foreign key')}" if self.declared else ""
+        if self.edges is None:
+            return declared
+        joins = self.edges.get(Standing.ACCEPTED, 0) + self.edges.get(Standing.MANUAL, 0)
+        none = "no further joins inferred" if self.declared else "no joins inferred"
+        inferred = plural(joins, "inferred join") if joins else none
+        return f"{declared}, {inferred}" + (f", {self.to_review} to review" if self.to_review else "")
+
+    def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        c = self.changes
+        return (("added", c.added), ("changed", c.changed), ("removed", c.removed), ("kept unread", c.kept))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection's part of the report."""
+        return {
+            "connection": self.connection,
+            "driver": self.driver,
+            "status": self.status,
+            "result": self.result,
+            "tables": self.tables,
+            "views": self.views,
+            "columns": self.columns,
+            "changes": {name: list(tables) for name, tables in dataclasses.asdict(self.changes).items()},
+            "files": self.files.to_json(),
+            "problems": self.problems,
+            "relationships": self.edges,
+            "declared_foreign_keys": self.declared,
+            "joins": [
+                {"edge": e.name, "status": e.standing.value, "score": e.edge.score, "reason": e.edge.reason}
+                for e in self.joins
+            ],
+            "gone": [each.to_json() for each in self.gone],
+            "failures": [each.to_json() for each in self.failures],
+            "descriptions": None if self.enriched is None else self.enriched.to_json(),
+            "seconds": round(self.seconds, 3),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
+    stand = [each for each in outcome.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
+    return tuple(sorted(stand, key=lambda each: (-each.edge.score, each.name)))
+
+
+def _named(connection: str, error: KtxError) -> str:
+    """Return an error with the connection it is of, which most messages name already."""
+    name = f"connection `{connection}`"
+    return error.message if name in error.message else f"{name}: {error.message}"
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
+
+    `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
+    the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
+    `broken`: definitions that compiled before the run and do not any more. `files`: what a run wrote, in a dry run what
+    it would but for the agents; `forecast`: what those would have to do.
+    """
+
+    run_id: str
+    command: str
+    dry_run: bool = False
+    connections: list[ConnectionReport] = field(default_factory=list)
+    sources: list[SourceWork] = field(default_factory=list)
+    commit: str | None = None
+    branch: str | None = None
+    committed: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
+    created_repository: bool = False
+    llm: str = "none"
+    depth: str = "structural"
+    seconds: float = 0.0
+    ended: str | None = None
+    failure: KtxError | None = None
+    reconciled: Reconciled | None = None
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    repaired: tuple[str, ...] = ()
+    stopped: KtxError | None = None
+    spending: Spending = field(default_factory=Spending)
+    files: FileChanges = field(default_factory=FileChanges)
+    forecast: Forecast | None = None
+    broken: tuple[BrokenDefinition, ...] = ()
+    project_dir: Path = Path()
+
+    @property
+    def status(self) -> str:
+        """`done`, `planned` (a dry run that found changes), `unchanged`, `partial`, `failed` or `interrupted`."""
+        if self.ended is not None:
+            return self.ended
+        failed = [part for part in self.parts if part.error is not None]
+        if failed and len(failed) == len(self.parts):
+            return FAILED
+        if failed or self.held or self.broken or self.stopped is not None or any(part.left_out for part in self.parts):
+            return "partial"
+        if self.dry_run and any(part.status != UNCHANGED for part in self.parts):
+            return PLANNED
+        return DONE if self.commit or self.ignored else UNCHANGED
+
+    def end(self, error: BaseException) -> None:
+        """Take note of what ended the run before its end; the branch may have moved before."""
+        asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
+        self.ended = "interrupted" if asked else FAILED
+        if isinstance(error, KtxError):
+            self.failure = error
+            self.commit = error.details.get("commit", self.commit)
+
+    @property
+    def parts(self) -> list[ConnectionReport | SourceWork]:
+        """Everything that was to be read: databases, then sources."""
+        return [*self.connections, *self.sources]
+
+    def error(self) -> KtxError | None:
+        """Return what the command ends with: the one error, or a partial one that names what was left out.
+
+        Where nothing went wrong but that the model could not be asked to the end, it is the model's own error.
+        """
+        failed = [part.error for part in self.parts if part.error is not None]
+        if failed and len(failed) == len(self.parts):
+            if len({error.code for error in failed}) == 1:
+                return failed[0]
+            return KtxError(
+                f"no connection could be read: {listing(error.message for error in failed)}",
+                hint=failed[0].hint,
+            )
+        unasked = [f"{each} ({part.connection})" for part in self.parts for each in part.left_out]
+        unread = [_named(p.connection, p.error) for p in self.parts if p.error is not None]
+        if self.stopped is not None:
+            return self._ended(self.stopped, [*unread, *unasked])
+        if not failed and not self.held:
+            stopped = self._stopped() if unasked else None
+            again = way_out(self.broken) if self.broken else f"run `{self.command}` again"
+            return stopped or (self._partial(unasked, again) if unasked or self.broken else None)
+        left = [*unread, *unasked]
+        left += [f"{path} ({reason})" for path, reason in self.held]
+        hint = (
+            failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
+        )
+        return self._partial(left, hint or f"run `{self.command}` again")
+
+    def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
+        """Return the error of a run whose agents could not go on; a budget of its own says so by its exit code."""
+        if error.code == "budget":
+            return error
+        left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
+        message = f"{error.message}; finished work is kept; skipped: {_named_left(left)}" if left else error.message
+        return PartialError(message, hint=error.hint, code=error.code, details={**error.details, "left_out": left})
+
+    def _stopped(self) -> KtxError | None:
+        """Return the error after which the model was not asked any more."""
+        return next((c.enriched.stopped for c in self.connections if c.enriched and c.enriched.stopped), None)
+
+    def _partial(self, left: list[str], hint: str) -> PartialError:
+        parts = [said(self.broken, "no longer compile")] if self.broken else []
+        parts += [f"finished with errors; skipped: {_named_left(left)}"] if left else []
+        broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
+        return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as it stands in the envelope and in `.ktx/runs/`."""
+        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OWN_FORM}
+        return {
+            **shown,
+            "status": self.status,
+            "connections": [connection.to_json() for connection in self.connections],
+            "sources": [work.to_json() for work in self.sources],
+            "reconciled": None if self.reconciled is None else self.reconciled.to_json(),
+            "failure": None if self.failure is None else self.failure.to_json(),
+            "stopped": None if self.stopped is None else self.stopped.to_json(),
+            "usage": self.spending.to_json(),
+            "files": self.files.to_json(),
+            "broken": [each.to_json() for each in self.broken],
+            "forecast": None if self.forecast is None else self.forecast.to_json(),
+            "committed": list(self.committed),
+            "held": [{"path": path, "reason": reason} for path, reason in self.held],
+            "ignored": list(self.ignored),
+            "recovered": list(self.recovered),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _named_left(left: list[str]) -> str:
+    """Return what was skipped for one sentence; `details` has all of it."""
+    return listing(one_line(each, MOST_OF_ONE) for each in left)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
+
+    `average`: of the units of earlier runs, None where there are none.
+    """
+
+    units: int
+    steps: int
+    average: UnitAverage | None = None
+
+    @property
+    def most_steps(self) -> int:
+        """The steps of all units, if each took all it may."""
+        return self.units * self.steps
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        said = f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"
+        if self.average is None:
+            return f"{said}; what that costs is not known, for agents worked on none before"
+        usd = "" if self.average.usd is None else f" and ${self.units * self.average.usd:.2f} at list prices"
+        tokens = f"about {round(self.units * self.average.tokens):,} tokens{usd}"
+        return f"{said}; {tokens}, as {plural(self.average.units, 'unit')} before took on average"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in a report."""
+        known = self.average
+        usd = None if known is None or known.usd is None else round(self.units * known.usd, 6)
+        return {
+            "units": self.units,
+            "most_steps": self.most_steps,
+            "tokens": None if known is None else round(self.units * known.tokens),
+            "cost_usd": usd,
+            "by_units": 0 if known is None else known.units,
+        }

@@ -1,0 +1,402 @@
+"""What was written of a query history from what agents said of it."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from ktx_cli.agent_tools import Action
+from ktx_cli.core import KtxError, ResultWarning, plural
+from ktx_cli.documents import Changes, Snapshot, WorkUnit
+from ktx_cli.engine.documents.candidates import Candidate
+from ktx_cli.engine.documents.curation import CurationReport
+from ktx_cli.project import SEMANTIC_NAME, Conflict, TextMerge, Tree, Workspace
+from ktx_cli.semantic import Fidelity
+from ktx_cli.sources import FileStatus, Manifest, Projection, Source, documents_left, manifest_path
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was written of one history.
+
+    `owned`: what of project files is the source's, None: as before. `pages`: key -> `created`, `updated`, `stale`, ....
+    `artifacts`: artifact -> the raw files it comes from. `units`: path of a file -> the units whose words are in it.
+    """
+
+    owned: Mapping[str, Mapping[str, str]] | None = None
+    pages: Mapping[str, str] = field(default_factory=dict)
+    artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[ResultWarning, ...] = ()
+
+    @property
+    def result(self) -> str:
+        """What a person reads of it; empty where nothing was written."""
+        pages = f"{plural(len(self.pages), 'page')} of questions" if self.pages else ""
+        said = sum(path.startswith(f"{SEMANTIC_NAME}/") for path in self.units)
+        return ", ".join(each for each in (pages, "narratives of tables" if said else "") if each)
+
+
+Tellings = Mapping[tuple[str, str], Told]
+"""(connection, kind) -> what was written of it."""
+
+
+_CHANGES: Final[Mapping[str, str]] = {
+    "added": "added",
+    "modified": "modified",
+    "retried": "retried",
+    "unread": "no model had read",
+    "deleted": "deleted",
+}
+"""What may have become of a file -> the word for it."""
+
+
+@dataclass(slots=True)
+class SourceWork:
+    """A source of a connection. `entry`: its settings. `error`: why nothing of it changes in this run.
+
+    `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
+    this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
+    `planned`: nothing is written, this is a dry run. `told`: what agents said of a query history, as it was written.
+    `worthless`: files that are not worth work -> why.
+    """
+
+    connection: str
+    entry: Any
+    source: Source
+    manifest: Manifest = field(default_factory=Manifest)
+    snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
+    changes: Changes = field(default_factory=Changes)
+    projection: Projection | None = None
+    units: tuple[WorkUnit, ...] = ()
+    outcomes: tuple[UnitOutcome, ...] = ()
+    asked: bool = False
+    worthless: Mapping[str, str] = field(default_factory=dict)
+    evicted: frozenset[str] = frozenset()
+    planned: bool = False
+    told: Told = field(default_factory=Told)
+    seconds: float = 0.0
+    error: KtxError | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the source."""
+        return self.source.kind
+
+    @property
+    def name(self) -> str:
+        """What people call it: `docs (files)`."""
+        return f"{self.connection} ({self.kind})"
+
+    @property
+    def manifest_path(self) -> str:
+        """Where its manifest is."""
+        return manifest_path(self.connection, self.kind)
+
+    @property
+    def fidelity(self) -> tuple[Fidelity, ...]:
+        """What became of every part of the input that needs no model."""
+        return () if self.projection is None else self.projection.report
+
+    def produced(self) -> Mapping[str, tuple[str, ...]]:
+        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by units of this run."""
+        found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.told.artifacts.items()}
+        for outcome in self.landed():
+            for artifact, paths in outcome.produced().items():
+                found.setdefault(artifact, set()).update(paths)
+        return {artifact: tuple(sorted(paths)) for artifact, paths in sorted(found.items())}
+
+    def landed(self) -> list[UnitOutcome]:
+        """Return the units whose work is in the overlay."""
+        return [outcome for outcome in self.outcomes if outcome.status is UnitStatus.DONE]
+
+    def unfinished(self) -> frozenset[str]:
+        """Return the raw files whose units did not land."""
+        return frozenset(p for each in self.outcomes if each.status is not UnitStatus.DONE for p in each.unit.files)
+
+    def touched_paths(self) -> frozenset[str]:
+        """Return the files of the project that this run writes for the source."""
+        projected = () if self.projection is None else self.projection.artifacts
+        by_units = (path for outcome in self.landed() for path in outcome.changes)
+        return frozenset((*projected, *self.told.units, *by_units))
+
+    @property
+    def left_for_a_model(self) -> tuple[str, ...]:
+        """What a model would add; nothing where one works in this run."""
+        if self.projection is None or self.asked:
+            return ()
+        return documents_left(len(self._unread())) if self.source.documents else self.projection.left
+
+    def _unread(self) -> set[str]:
+        """Return the files no model has read as they are now."""
+        read = (FileStatus.DONE, FileStatus.SKIPPED)
+        done = {path for path, state in self.manifest.files.items() if state.status in read}
+        return set(self.snapshot.files) - (done - set(self.changes.touched))
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the source was not done, though it was read: what the next run may read, and units."""
+        unread = [f"{each.what}: {each.reason}" for each in self.snapshot.skipped if each.retry]
+        return unread + [
+            f"unit `{each.unit.key}` {each.status.value}: {each.reason}"
+            for each in self.outcomes
+            if each.status is not UnitStatus.DONE
+        ]
+
+    @property
+    def status(self) -> str:
+        """`failed`, `unchanged`, `planned` (a dry run), `left` (no unit was worked through), `partial` or `done`."""
+        if self.error is not None:
+            return "failed"
+        if not (self.changes.touched or self.changes.deleted or self.told.units) and self.projection is None:
+            return "unchanged"
+        if self.planned:
+            return "planned"
+        if self.units and not self.landed():
+            return "left"
+        return "partial" if self.left_out else "done"
+
+    @property
+    def result(self) -> str:
+        """One line for a person."""
+        if self.error is not None:
+            return f"failed: {self.error.message}"
+        counts = self.changes.to_json()
+        changed = ", ".join(f"{counts[name]} {said}" for name, said in _CHANGES.items() if counts[name])
+        said = Counter(item.kind.value for item in self.fidelity)
+        parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
+        parts += [", ".join(f"{count} {kind}" for kind, count in sorted(said.items()))] if said else []
+        parts += [self.told.result] if self.told.result else []
+        units = Counter(outcome.status.value for outcome in self.outcomes)
+        parts += (
+            [f"units: {', '.join(f'{count} {status}' for status, count in sorted(units.items()))}"] if units else []
+        )
+        earlier = sum(outcome.replayed for outcome in self.outcomes)
+        parts += [f"{plural(earlier, 'unit')} taken from an earlier run"] if earlier else []
+        return "; ".join(parts)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the source's part of the report."""
+        projection = self.projection
+        return {
+            "connection": self.connection,
+            "kind": self.kind,
+            "status": self.status,
+            "result": self.result,
+            "origin": self.snapshot.origin,
+            "files": len(self.snapshot.files),
+            "fetched": self.snapshot.fetched,
+            "complete": self.snapshot.complete,
+            "changes": self.changes.to_json(),
+            "skipped": [each.to_json() for each in self.snapshot.skipped],
+            "units": [outcome.to_json() for outcome in self.outcomes],
+            "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
+            "pages": dict(self.told.pages),
+            "produced": {artifact: list(raw) for artifact, raw in self.produced().items()},
+            "planned_units": len(self.units),
+            "fidelity": [item.to_json() for item in self.fidelity],
+            "left_for_a_model": list(self.left_for_a_model),
+            "seconds": round(self.seconds, 3),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+REPORTED: Final = ("fallbacks", "conflicts", "evictions", "resolutions")
+"""The records of a unit that its part of the report has."""
+
+
+class UnitStatus(StrEnum):
+    """`left`: not begun, or cut off; it stays new. `quarantined`: it ended well, but does not fit what others wrote."""
+
+    DONE = "done"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file as the unit found it and as it would be; None where there is none."""
+
+    base: bytes | None
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOutcome:
+    """The end of a unit. `session`: what its tools noted (actions, records), as JSON. `replayed`: from an earlier run.
+
+    `budget_used`: it was stopped by its budget of steps, not by itself. `kept_as`: the key it is stored under.
+    """
+
+    connection: str
+    kind: str
+    unit: WorkUnit
+    status: UnitStatus
+    reason: str = ""
+    changes: Mapping[str, FileChange] = field(default_factory=dict)
+    session: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    tool_calls: int = 0
+    budget_used: bool = False
+    replayed: bool = False
+    kept_as: str = ""
+
+    @property
+    def actions(self) -> list[Mapping[str, Any]]:
+        """What it wrote, as its tools noted it."""
+        return list(self.session.get("actions", ()))
+
+    @property
+    def did_something(self) -> bool:
+        """Whether it wrote, confirmed or noted anything."""
+        return bool(self.actions) or any(self.session.get("records", {}).values())
+
+    def produced(self) -> dict[str, tuple[str, ...]]:
+        """Return artifact -> the raw files it comes of: those its action names, else all the unit worked through."""
+        written = (each for each in actions_of(self) if each.kind != "removed")
+        said = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
+        made = {each.identity: each.raw_paths or self.unit.files for each in written}
+        return {each: tuple(sorted({*said.get(each, ()), *made.get(each, ())})) for each in sorted({*said, *made})}
+
+    def failed(self, status: UnitStatus, reason: str) -> UnitOutcome:
+        """Return the outcome of a unit that does not land."""
+        return replace(self, status=status, reason=reason, changes={})
+
+    def kept(self) -> dict[str, Any]:
+        """Return what is stored of it between runs."""
+        return {
+            "changes": {path: [_packed(change.base), _packed(change.content)] for path, change in self.changes.items()},
+            "session": self.session,
+            "steps": self.steps,
+            "tool_calls": self.tool_calls,
+            "budget_used": self.budget_used,
+        }
+
+    @classmethod
+    def of_kept(cls, connection: str, kind: str, unit: WorkUnit, kept: Mapping[str, Any]) -> Self:
+        """Return the outcome an earlier run stored."""
+        changes = {path: FileChange(*map(_unpacked, both)) for path, both in kept["changes"].items()}
+        return cls(
+            connection,
+            kind,
+            unit,
+            UnitStatus.DONE,
+            changes=changes,
+            session=kept["session"],
+            steps=kept["steps"],
+            tool_calls=kept["tool_calls"],
+            budget_used=kept["budget_used"],
+            replayed=True,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the unit's part of the report."""
+        return {
+            "unit": self.unit.key,
+            "label": self.unit.label,
+            "status": self.status.value,
+            "reason": self.reason,
+            "files": list(self.unit.files),
+            "steps": self.steps,
+            "tool_calls": self.tool_calls,
+            "budget_used": self.budget_used,
+            "replayed": self.replayed,
+            "actions": self.actions,
+            "records": {name: found for name in REPORTED if (found := self.session.get("records", {}).get(name))},
+        }
+
+
+def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:
+    """Return what a unit wrote, as its tools noted it."""
+    return tuple(Action(**{**each, "raw_paths": tuple(each["raw_paths"])}) for each in outcome.actions)
+
+
+def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
+    """Return its actions without those that found everything said already."""
+    return tuple(each for each in actions_of(outcome) if each.kind != "confirmed")
+
+
+def changes_of(workspace: Workspace, base: Tree) -> dict[str, FileChange]:
+    """Return what an overlay changes of the one it was made from."""
+    return {path: FileChange(base.read(path), content) for path, content in workspace.changes().items()}
+
+
+def absorb(workspace: Workspace, outcome: UnitOutcome, text_merge: TextMerge) -> tuple[Conflict, ...]:
+    """Merge what a unit changed into an overlay: all of it, or with conflicts nothing."""
+    child = Workspace(_AsFound(outcome.changes, workspace.child()))
+    for path, change in outcome.changes.items():
+        if change.content is None:
+            child.delete(path)
+        else:
+            child.write(path, change.content)
+    return workspace.absorb(child, text_merge=text_merge)
+
+
+class _AsFound:
+    """The tree a unit began with, as far as it matters: the files it changed as it found them, the rest as now."""
+
+    def __init__(self, changes: Mapping[str, FileChange], now: Tree) -> None:
+        self._changes, self._now = changes, now
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, None when there is no such file."""
+        return self._changes[path].base if path in self._changes else self._now.read(path)
+
+    def paths(self, prefix: str) -> list[str]:
+        """Return the paths of all files that begin with `prefix`, sorted."""
+        found = {path for path in self._now.paths(prefix) if path not in self._changes}
+        found |= {p for p, change in self._changes.items() if change.base is not None and p.startswith(prefix)}
+        return sorted(found)
+
+
+def _packed(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode("ascii")
+
+
+def _unpacked(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+@dataclass(slots=True)
+class Curated:
+    """What became of the candidates of one source. `outcomes`: its passes, as units that landed or did not."""
+
+    work: SourceWork
+    report: CurationReport = field(default_factory=CurationReport)
+    outcomes: list[UnitOutcome] = field(default_factory=list)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All candidates with their verdicts."""
+        return self.report.candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """How the loop ended. `problem`: why nothing of it landed; empty where it did.
+
+    `curated`: what became of the candidates of documents before it.
+    """
+
+    changes: Mapping[str, FileChange] = field(default_factory=dict)
+    session: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    problem: str = ""
+    budget_used: bool = False
+    curated: tuple[Curated, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its part of the report."""
+        records = self.session.get("records", {})
+        return {
+            "steps": self.steps,
+            "budget_used": self.budget_used,
+            "problem": self.problem or None,
+            "actions": list(self.session.get("actions", ())),
+            **{name: list(found) for name, found in sorted(records.items())},
+        }

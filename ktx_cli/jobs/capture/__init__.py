@@ -1,0 +1,1 @@
+"""Captures what an agent session learned into the context."""

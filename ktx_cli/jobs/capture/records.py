@@ -1,0 +1,405 @@
+"""What is to be remembered: the text, where it belongs, how it is read; refused before anything of it is stored."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from ktx_cli.agent_tools import visible
+from ktx_cli.core import (
+    KtxError,
+    ResultWarning,
+    StorageError,
+    UsageError,
+    did_you_mean,
+    isoformat,
+    listing,
+    new_run_id,
+    now,
+    one_line,
+)
+from ktx_cli.privacy import secrets, sign_of
+from ktx_cli.project import (
+    MASK,
+    KtxConfig,
+    Layout,
+    connection_of,
+    host_identity,
+    prepare_private_folder,
+    process_start,
+    read_bytes,
+    write_atomic,
+)
+from ktx_cli.wiki import user_scope
+
+_LONGEST_LABEL: Final = 60
+_MOST_TOLD: Final = 5
+
+
+class SourceType(StrEnum):
+    """What kind of text it is, and so how much of it is taken."""
+
+    RESEARCH = "research"
+    BACKFILL = "backfill"
+    EXTERNAL = "external_ingest"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`steps` of the agent's loop, `characters` of the text, and what its task says of how much to take."""
+
+    steps: int
+    characters: int
+    stance: str
+
+
+BOUNDS: Final[Mapping[SourceType, Bounds]] = {
+    SourceType.RESEARCH: Bounds(
+        20,
+        16_000,
+        "The text is what came of a piece of research. Be sparing: take only lessons that hold for later questions, and"
+        " only what the text says was confirmed.",
+    ),
+    SourceType.BACKFILL: Bounds(
+        25,
+        16_000,
+        "The text is an old conversation. Take least of all: only definitions and corrections that somebody stated"
+        " plainly and nobody took back; in doubt, nothing.",
+    ),
+    SourceType.EXTERNAL: Bounds(
+        30,
+        48_000,
+        "The text is the knowledge itself: a note or a document somebody gave to be kept. Take every fact, rule and"
+        " definition in it that lasts.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """A text to remember. `name`: of the file it stands in, empty for a text that was given as it is.
+
+    `connection`: the one database whose semantic layer it is about, None: all. `user`: whose pages it becomes, None:
+    everybody's. `propose`: the change waits on a branch. `replace`: what is accepted may be changed. `proposer`: who
+    asked, in a word.
+    """
+
+    text: str
+    name: str = ""
+    connection: str | None = None
+    user: str | None = None
+    source_type: SourceType = SourceType.EXTERNAL
+    propose: bool = False
+    replace: bool = False
+    proposer: str = "cli"
+
+    @property
+    def label(self) -> str:
+        """What people know it by, in a line without anything personal."""
+        return f"{masked_words(self.name)}" if self.name else f'"{masked_words(self.text)}"'
+
+    @property
+    def sha256(self) -> str:
+        """What tells it from every other text: the same words for the same scope are the same."""
+        parts = [normalised(self.text), self.connection or "", self.user or ""]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def check(self, config: KtxConfig) -> None:
+        """Raise `UsageError` for what cannot be captured: no text, too much of it, a secret in it, a wrong scope."""
+        bounds = BOUNDS[self.source_type]
+        if not self.text.strip():
+            raise UsageError(
+                "there is no text to remember", hint='ktx memory capture --text "Revenue is net of refunds."'
+            )
+        if len(self.text) > bounds.characters:
+            raise UsageError(
+                f"the text has {len(self.text):,} characters, {bounds.characters:,} may be captured as "
+                f"`{self.source_type.value}`",
+                hint="cut it into parts, or read documents: ktx connection add docs --driver documents --path DIR",
+            )
+        self._check_secrets()
+        if self.user is not None:
+            user_scope(self.user)
+        if self.connection is not None:
+            connection_of(config, self.connection)
+            if self.connection not in config.databases():
+                raise UsageError(
+                    f"connection `{self.connection}` is a context source and has no semantic layer",
+                    hint=f"one of {listing(config.databases()) or 'no database is configured'}",
+                )
+
+    def _check_secrets(self) -> None:
+        found = [f"line {self.text.count(chr(10), 0, spot.at) + 1}: {spot.message}" for spot in secrets(self.text)]
+        if found:
+            raise UsageError(
+                f"the text holds what looks like a secret, so nothing of it was stored: {listing(found, _MOST_TOLD)}",
+                hint="take it out, and change the secret if it is one",
+            )
+
+
+def normalised(text: str) -> str:
+    """Return a text without what no reader sees a difference in: line ends, blanks at ends, composed characters."""
+    lines = unicodedata.normalize("NFC", text.removeprefix("\ufeff")).replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join(line.rstrip() for line in lines.split("\n")).strip("\n")
+
+
+def masked_words(text: str) -> str:
+    """Return the beginning of a text in one line; words that look personal or like a key are masked."""
+    start = one_line(visible(text[: 10 * _LONGEST_LABEL]), 4 * _LONGEST_LABEL)
+    return one_line(" ".join(MASK if sign_of(word) is not None else word for word in start.split()), _LONGEST_LABEL)
+
+
+LATEST: Final = "latest"
+FORMAT: Final = 1
+_TRIES: Final = 5
+_TEXTS: Final = ("run_id", "label", "sha256", "content", "created")
+
+
+class Status(StrEnum):
+    """What became of a capture. A run whose process is gone without having said how it ended is `interrupted`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    NOTHING = "nothing_to_capture"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+UNFINISHED: Final = frozenset({Status.FAILED, Status.INTERRUPTED})
+"""Captures that may be tried again."""
+
+ENDED: Final = frozenset({Status.DONE, Status.NOTHING, Status.CONFLICT})
+"""Captures of which nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The process that works on a capture; `start` tells it from a later one of the same pid."""
+
+    pid: int
+    start: str
+    host: str
+
+    @classmethod
+    def this(cls) -> Self:
+        """Return this process."""
+        return cls(os.getpid(), process_start(os.getpid()) or "", host_identity())
+
+    def is_alive(self) -> bool:
+        """Say whether it lives; of a process on another machine nothing else is known."""
+        return self.host != host_identity() or process_start(self.pid) == self.start
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """A capture. `artifacts`: what it wrote (`wiki:refunds`); `files`: where. `conflicts`: what it left as it is.
+
+    `reason`: why nothing came of it, or what a person should know. `commits`: one, or one of each try of which a part
+    landed, the oldest first. `branch`: where the change waits for review.
+    `reverted`: the run that took it back, when, and its commit. `duplicate_of`: the capture that said the same, where
+    that is known.
+    """
+
+    run_id: str
+    label: str
+    sha256: str
+    content: str
+    created: str
+    source_type: SourceType = SourceType.EXTERNAL
+    connection: str | None = None
+    user: str | None = None
+    propose: bool = False
+    replace: bool = False
+    name: str = ""
+    proposer: str = "cli"
+    status: Status = Status.QUEUED
+    reason: str = ""
+    worker: Worker | None = None
+    started: str | None = None
+    finished: str | None = None
+    artifacts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    conflicts: tuple[Mapping[str, Any], ...] = ()
+    commits: tuple[str, ...] = ()
+    branch: str | None = None
+    error: Mapping[str, Any] | None = None
+    reverted: Mapping[str, Any] | None = None
+    duplicate_of: str | None = None
+
+    @classmethod
+    def of(cls, request: CaptureRequest) -> Self:
+        """Return the record of a request nobody has worked on."""
+        return cls(
+            new_run_id(),
+            request.label,
+            request.sha256,
+            request.text,
+            isoformat(now()),
+            request.source_type,
+            request.connection,
+            request.user,
+            request.propose,
+            request.replace,
+            request.name,
+            request.proposer,
+        )
+
+    @property
+    def commit(self) -> str | None:
+        """The newest commit of it."""
+        return self.commits[-1] if self.commits else None
+
+    def with_commit(self, commit: str | None) -> tuple[str, ...]:
+        """Return its commits with one more."""
+        return self.commits if commit is None or commit in self.commits else (*self.commits, commit)
+
+    @property
+    def request(self) -> CaptureRequest:
+        """What was asked."""
+        return CaptureRequest(
+            self.content,
+            self.name,
+            self.connection,
+            self.user,
+            self.source_type,
+            self.propose,
+            self.replace,
+            self.proposer,
+        )
+
+    def seen(self) -> MemoryRecord:
+        """Return it as it is now: running with nobody at work on it is interrupted."""
+        if self.status is not Status.RUNNING or (self.worker is not None and self.worker.is_alive()):
+            return self
+        return _interrupted(self)
+
+    def to_json(self, *, content: bool = False) -> dict[str, Any]:
+        """Return it as plain values; `content`: with the text."""
+        found = asdict(self)
+        found |= {"characters": len(self.content), "commit": self.commit}
+        if not content:
+            del found["content"]
+        return found
+
+
+def save(layout: Layout, record: MemoryRecord) -> MemoryRecord:
+    """Write a record and return it; raises `StorageError`."""
+    prepare_private_folder(layout)
+    layout.memory.mkdir(mode=0o700, exist_ok=True)
+    document = {"format": FORMAT, **asdict(record)}
+    data = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+    for left in reversed(range(_TRIES)):
+        try:
+            write_atomic(layout.memory_record(record.run_id), data, mode=0o600)
+        except StorageError as error:  # a run that begins removes temporary files, whoever is writing one
+            if left and error.details.get("errno") == errno.errorcode[errno.ENOENT]:
+                continue
+            raise
+        break
+    return record
+
+
+def load(layout: Layout, run_id: str) -> MemoryRecord | None:
+    """Return the record of a capture as it was written, None where there is none; `StorageError` for a broken one."""
+    path = layout.memory_record(run_id)
+    content = read_bytes(path)
+    if content is None:
+        return None
+    try:
+        record = _record(json.loads(content))
+        if record.run_id != run_id:  # where it is written again is told by its id
+            raise ValueError(record.run_id)
+        return record
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StorageError(
+            f"{path} is no record of a capture", hint="move it away", details={"path": str(path)}
+        ) from error
+
+
+def _record(document: Any) -> MemoryRecord:
+    if not all(isinstance(document[name], str) for name in _TEXTS):
+        raise TypeError(_TEXTS)
+    known = {name: value for name, value in document.items() if name in MemoryRecord.__dataclass_fields__}
+    worker = known.get("worker")
+    return MemoryRecord(
+        **{
+            **known,
+            "source_type": SourceType(known["source_type"]),
+            "status": Status(known["status"]),
+            "worker": None if worker is None else Worker(**worker),
+            **{name: tuple(known[name]) for name in ("artifacts", "files", "conflicts", "commits")},
+        }
+    )
+
+
+def all_records(layout: Layout) -> tuple[list[MemoryRecord], list[ResultWarning]]:
+    """Return all captures as they are now, the newest first, and a warning for each record that cannot be read."""
+    found: list[MemoryRecord] = []
+    warnings: list[ResultWarning] = []
+    for run_id in _ids(layout):
+        try:
+            record = load(layout, run_id)
+        except KtxError as error:
+            warnings.append(ResultWarning("record_unreadable", error.message, hint=error.hint))
+            continue
+        if record is not None:
+            found.append(record.seen())
+    return sorted(found, key=lambda each: (each.created, each.run_id), reverse=True), warnings
+
+
+def find(layout: Layout, text: str) -> MemoryRecord:
+    """Return the capture a text names, as it is now: its id, the unique beginning of one, or `latest`.
+
+    Raises `UsageError` for any other text.
+    """
+    ids = sorted(_ids(layout), reverse=True)
+    if not ids:
+        raise UsageError("nothing was captured in this project yet", hint='ktx memory capture --text "..."')
+    if text == LATEST:
+        return all_records(layout)[0][0]
+    named = [each for each in ids if each == text] or [each for each in ids if text and each.startswith(text)]
+    if len(named) > 1:
+        raise UsageError(f"several captures begin with `{text}`", hint=f"one of {listing(named)}")
+    record = load(layout, named[0]) if named else None
+    if record is None:
+        near = did_you_mean(text, [LATEST, *ids])
+        raise UsageError(f"there is no capture `{text}`", hint=f"did you mean `{near}`?" if near else "ktx memory list")
+    return record.seen()
+
+
+def settle_dead(layout: Layout) -> None:
+    """Write of every capture that says it runs that it was interrupted; the caller holds the lease, so none does."""
+    for run_id in _ids(layout):
+        try:
+            record = load(layout, run_id)
+        except KtxError:  # listing the captures says what is wrong
+            continue
+        if record is not None and record.status is Status.RUNNING:
+            save(layout, replace(_interrupted(record), worker=None, finished=isoformat(now())))
+
+
+def _interrupted(record: MemoryRecord) -> MemoryRecord:
+    return replace(record, status=Status.INTERRUPTED, reason="its process ended without saying how")
+
+
+def alike(layout: Layout, record: MemoryRecord) -> Iterable[MemoryRecord]:
+    """Yield the other captures of the same text and scope, the newest first."""
+    records, _ = all_records(layout)
+    return (each for each in records if each.sha256 == record.sha256 and each.run_id != record.run_id)
+
+
+def _ids(layout: Layout) -> list[str]:
+    try:
+        names = [path.name for path in layout.memory.iterdir()]
+    except OSError:
+        return []
+    return [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]

@@ -1,0 +1,1 @@
+"""What changed in the databases under the definitions."""

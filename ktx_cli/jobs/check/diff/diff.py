@@ -1,0 +1,373 @@
+"""Compares databases as they are with what was scanned of them; reads only, of the databases the structure alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ktx_cli.core import (
+    CancelledError,
+    ConfigError,
+    KtxError,
+    NotReadyError,
+    ResultWarning,
+    listing,
+    monotonic,
+    plural,
+    shell_words,
+)
+from ktx_cli.engine import Target
+from ktx_cli.jobs.check.diff.model import REFERRED_TO, Change, ChangeKind, ConnectionDrift, Drift
+from ktx_cli.jobs.check.eval.cases import Case, load_evals
+from ktx_cli.jobs.check.lint.history import targets_of
+from ktx_cli.jobs.ingest.targets import broken_targets, choose_targets
+from ktx_cli.jobs.review.relationships import WorkingFiles
+from ktx_cli.project import KtxConfig, Layout, WorkingTree
+from ktx_cli.protection import LayerUses, Named, Part, Use, Uses, asked_names, names_in, sources_of
+from ktx_cli.scan import Committed, Places, carried_over, require_some_tables
+from ktx_cli.semantic import Entry, Model, ParsedCopies, Place, layer_ids, load_layers, physical_name
+from ktx_cli.warehouses import (
+    Column,
+    DatabaseSchema,
+    ForeignKey,
+    Index,
+    Opener,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+    open_connection,
+    parse_name,
+)
+from ktx_cli.wiki import Graph, Page, field_line, line_of, load_graph
+
+
+def find_drift(
+    layout: Layout,
+    config: KtxConfig,
+    wanted: Sequence[str] = (),
+    *,
+    environ: Mapping[str, str],
+    opener: Opener = open_connection,
+) -> tuple[Drift, list[ResultWarning]]:
+    """Return the changes of the wanted databases, or of all, since their last scan; what fails costs only itself.
+
+    The structure is read as a structural scan reads it: what could not be read counts as it was. Nothing is written.
+    Raises as `choose_targets`.
+    """
+    uses = ContextUses(layout, config)
+    drift, warnings = Drift(), []
+    for target in choose_targets(layout, config, wanted, databases_only=True):
+        found, told = _of_connection(layout, config, target, environ, opener, uses)
+        drift.connections.append(found)
+        warnings += told
+    for target, error in broken_targets(config, wanted, databases_only=True).items():
+        drift.connections.append(ConnectionDrift(target.connection, target.driver, error=error))
+    return drift, [*warnings, *uses.warnings]
+
+
+def _of_connection(
+    layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], opener: Opener, uses: ContextUses
+) -> tuple[ConnectionDrift, list[ResultWarning]]:
+    started = monotonic()
+    found = ConnectionDrift(target.connection, target.driver)
+    warnings: list[ResultWarning] = []
+    try:
+        known = read_known(layout, target.connection)
+        schema = _introspected(layout, config, target, environ, opener)
+        require_some_tables(target.connection, schema, known.tables)
+        tables, kept = carried_over(schema, known.tables)
+        names_only = known.basis == MANIFEST
+        changes = changes_between(known.tables, tables, names_only=names_only)
+        found.basis, found.tables = known.basis, len(tables)
+        found.columns = sum(len(table.columns) for table in tables)
+        found.changes = uses.told(target.connection, changes)
+        warnings += [*known.warnings, *_unread(target, known, schema, kept)]
+    except CancelledError:
+        raise
+    except KtxError as error:
+        found.error = error
+    found.seconds = monotonic() - started
+    return found, warnings
+
+
+def _introspected(
+    layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], opener: Opener
+) -> DatabaseSchema:
+    connector, scope = opener(config, target.connection, project_dir=layout.root, environ=environ)
+    with connector:
+        return connector.introspect(scope)
+
+
+def _unread(target: Target, known: Known, schema: DatabaseSchema, kept: Sequence[Table]) -> Iterator[ResultWarning]:
+    """Yield what a person should know of the comparison."""
+    name = target.connection
+    if known.basis == MANIFEST:
+        said = f"connection `{name}` has no snapshot of a scan: only names and types were compared, with the manifest"
+        yield ResultWarning("no_snapshot", said, hint=shell_words("ktx", "ingest", name), connection=name)
+    if schema.problems:
+        told = listing(f"{each.ref or 'the database'} ({each.what}: {each.message})" for each in schema.problems)
+        said = f"connection `{name}`: {plural(len(schema.problems), 'problem')} while reading it: {told}"
+        hint = shell_words("ktx", "connection", "test", name)
+        yield ResultWarning("unread", said, hint=hint, connection=name, kept=[str(table.ref) for table in kept])
+
+
+SNAPSHOT, MANIFEST = "snapshot", "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The tables as they were. `basis`: whether a snapshot says so, or the manifest, which knows less."""
+
+    tables: tuple[Table, ...]
+    basis: str
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+def read_known(layout: Layout, connection: str) -> Known:
+    """Return what the files of a project know; `NotReadyError` for a connection that was never scanned."""
+    committed = Committed(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+    before = committed.before
+    if before.tables is not None:
+        return Known(before.tables, SNAPSHOT)
+    if not committed.shards:
+        hint = shell_words("ktx", "ingest", connection)
+        raise NotReadyError(f"connection `{connection}` was never scanned", hint=hint)
+    places = Places.find(committed.shards, ())
+    entries = [committed.shards[path].tables[name] for path, name in places.primary.values()]
+    return Known(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
+
+
+def _damaged(found: ResultWarning) -> ResultWarning:
+    message = f"{found.message.partition(';')[0]}; compared with the manifest alone"
+    return ResultWarning(found.code, message, hint=found.hint, **found.details)
+
+
+def _tables(entries: Iterable[Entry]) -> Iterable[Table]:
+    for entry in entries:
+        ref = _ref(str(entry.get("table")))
+        columns = [each for each in entry.get("columns") or () if "name" in each and "expr" not in each]
+        if ref is not None:
+            yield Table(ref, TableKind.TABLE, tuple(map(_column, columns)))
+
+
+def _column(fields: dict[str, Any]) -> Column:
+    """Return a column as the manifest has it; without a native type where it has no type that is known."""
+    kind = str(fields.get("type"))
+    known = kind in [each.value for each in SemanticType]
+    return Column(str(fields["name"]), kind if known else "", SemanticType(kind if known else "string"))
+
+
+def _ref(name: str) -> TableRef | None:
+    """Return the table of a `table:`, None for one that names none."""
+    try:
+        *above, table = parse_name(name)
+    except (ConfigError, ValueError):
+        return None
+    return TableRef(above[-1] if above else None, table)
+
+
+def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only: bool = False) -> list[Change]:
+    """Return what changed, by table; a table or column with another name is one that goes and one that comes.
+
+    `names_only`: names and semantic types (an empty native type: not even that) are all that is known of before.
+    """
+    old, new = {each.ref: each for each in before}, {each.ref: each for each in now}
+    found: list[Change] = []
+    for ref in sorted({*old, *new}, key=_order):
+        if ref not in old:
+            found.append(Change(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
+        elif ref not in new:
+            found.append(Change(ChangeKind.TABLE_REMOVED, ref, before=_size(old[ref])))
+        else:
+            found += _of_table(old[ref], new[ref], names_only)
+    return found
+
+
+def _order(ref: TableRef) -> tuple[str, str]:
+    return ref.schema or "", ref.name
+
+
+def _size(table: Table) -> str:
+    return f"{table.kind.value} of {plural(len(table.columns), 'column')}"
+
+
+def _of_table(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
+    ref = new.ref
+    yield from _columns(old, new, names_only)
+    if names_only:
+        return
+    yield from _differ(ChangeKind.TABLE_KIND, ref, (), old.kind.value, new.kind.value)
+    yield from _differ(ChangeKind.TABLE_COMMENT, ref, (), old.comment, new.comment)
+    yield from _differ(ChangeKind.VIEW, ref, (), old.view_sql, new.view_sql)
+    yield from _primary_key(old, new)
+    yield from _foreign_keys(ref, old.foreign_keys, new.foreign_keys)
+    yield from _keys(ChangeKind.UNIQUE_KEY_REMOVED, ref, old.unique_keys, new.unique_keys)
+    yield from _keys(ChangeKind.UNIQUE_KEY_ADDED, ref, new.unique_keys, old.unique_keys)
+    yield from _keys(ChangeKind.INDEX_REMOVED, ref, old.indexes, new.indexes)
+    yield from _keys(ChangeKind.INDEX_ADDED, ref, new.indexes, old.indexes)
+
+
+def _differ(
+    kind: ChangeKind, ref: TableRef, columns: tuple[str, ...], old: str | None, new: str | None
+) -> Iterator[Change]:
+    if old != new:
+        yield Change(kind, ref, columns, old, new)
+
+
+def _columns(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
+    before, now = {each.name: each for each in old.columns}, {each.name: each for each in new.columns}
+    for name, column in before.items():
+        if name not in now:
+            yield Change(ChangeKind.COLUMN_REMOVED, new.ref, (name,), _typed(column, names_only))
+    for name, column in now.items():
+        if name in before:
+            yield from _of_column(new.ref, before[name], column, names_only)
+        else:
+            yield Change(ChangeKind.COLUMN_ADDED, new.ref, (name,), None, _typed(column, names_only))
+    kept = [name for name in before if name in now]
+    moved = [name for name in now if name in before]
+    if kept != moved and not names_only:
+        yield Change(ChangeKind.COLUMN_ORDER, new.ref, tuple(moved), ", ".join(kept), ", ".join(moved))
+
+
+def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Iterator[Change]:
+    name = (new.name,)
+    before, after = _typed(old, names_only), _typed(new, names_only)
+    if before != after and old.native_type:
+        yield Change(ChangeKind.COLUMN_TYPE, ref, name, before, after, breaks_type=old.type is not new.type)
+    if names_only:
+        return
+    yield from _differ(ChangeKind.COLUMN_NULLABLE, ref, name, _nullable(old), _nullable(new))
+    yield from _differ(ChangeKind.COLUMN_COMMENT, ref, name, old.comment, new.comment)
+    yield from _differ(ChangeKind.COLUMN_DEFAULT, ref, name, old.default, new.default)
+    yield from _differ(ChangeKind.COLUMN_GENERATED, ref, name, _generated(old), _generated(new))
+
+
+def _typed(column: Column, names_only: bool) -> str:
+    """Return a type as the database spells it, with what the semantic layer takes it for."""
+    return column.type.value if names_only else f"{column.native_type} ({column.type.value})"
+
+
+def _nullable(column: Column) -> str:
+    return "nullable" if column.nullable else "not null"
+
+
+def _generated(column: Column) -> str | None:
+    return "generated" if column.generated else None
+
+
+def _primary_key(old: Table, new: Table) -> Iterator[Change]:
+    if old.primary_key != new.primary_key:
+        before, after = (", ".join(key) or None for key in (old.primary_key, new.primary_key))
+        yield Change(ChangeKind.PRIMARY_KEY, new.ref, old.primary_key or new.primary_key, before, after)
+
+
+def _foreign_keys(ref: TableRef, old: Sequence[ForeignKey], new: Sequence[ForeignKey]) -> Iterator[Change]:
+    for key in old:
+        if key not in new:
+            yield Change(ChangeKind.FOREIGN_KEY_REMOVED, ref, key.columns, before=_told(key))
+    for key in new:
+        if key not in old:
+            yield Change(ChangeKind.FOREIGN_KEY_ADDED, ref, key.columns, after=_told(key))
+
+
+def _told(key: ForeignKey) -> str:
+    name = f" ({key.name})" if key.name else ""
+    return f"{physical_name(key.target)} ({', '.join(key.target_columns)}){name}"
+
+
+def _keys(
+    kind: ChangeKind, ref: TableRef, some: Sequence[UniqueKey | Index], others: Sequence[UniqueKey | Index]
+) -> Iterator[Change]:
+    """Yield the keys among some that are not among others."""
+    for key in some:
+        if key not in others:
+            removed = kind in (ChangeKind.UNIQUE_KEY_REMOVED, ChangeKind.INDEX_REMOVED)
+            said = f"({', '.join(key.columns)}){f' {key.name}' if key.name else ''}"
+            yield Change(kind, ref, key.columns, said if removed else None, None if removed else said)
+
+
+@dataclass(slots=True)
+class ContextUses:
+    """Answers what changes break; the files are read when it is asked first. `warnings`: of what was left out."""
+
+    layout: Layout
+    config: KtxConfig
+    warnings: list[ResultWarning] = field(default_factory=list)
+    _layers: dict[str, LayerUses] | None = None
+
+    def told(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
+        """Return the changes of a connection, each with what refers to what it is about."""
+        return tuple(
+            replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
+        )
+
+    def _of(self, connection: str, change: Change) -> tuple[Use, ...]:
+        layer = self._read().get(connection)
+        return () if layer is None else layer.uses.of(_starts(layer, change))
+
+    def _read(self) -> dict[str, LayerUses]:
+        """Return the layers of all connections, with what else in the project refers to them."""
+        if self._layers is None:
+            ids = layer_ids(self.layout)
+            models = dict(zip(ids, load_layers(self.layout, self.config, ids), strict=True))
+            self._layers = {name: LayerUses(model, Uses()) for name, model in models.items()}
+            graph = load_graph(WorkingTree(self.layout.root))
+            for _, page in sorted(graph.wiki.pages.items()):
+                self._page(self._layers, models, graph, page)
+            self._evals(self._layers)
+        return self._layers
+
+    def _page(self, layers: Mapping[str, LayerUses], models: Mapping[str, Model], graph: Graph, page: Page) -> None:
+        for reference in graph.references(page):
+            for target in targets_of(models, reference):
+                layer = layers[target.connection]
+                source = models[target.connection].sources[target.source]
+                part = layer.source(source) if target.member is None else layer.member(source, target.member)
+                if part is not None:
+                    layer.uses.link(part, _page_part(page, line_of(page, reference)))
+        for index, name in enumerate(page.texts("tables")):
+            parts = tuple(part.strip('"') for part in name.split("."))
+            for layer in layers.values():
+                for source in sources_of(layer.model, parts):
+                    layer.uses.link(layer.source(source), _page_part(page, field_line(page, "tables", index)))
+
+    def _evals(self, layers: Mapping[str, LayerUses]) -> None:
+        try:
+            loaded = load_evals(self.layout)
+        except KtxError as error:
+            self.warnings.append(ResultWarning("evals_unreadable", error.message, hint=error.hint))
+            return
+        for case in loaded.cases:
+            layer = layers.get(case.connection or (next(iter(layers)) if len(layers) == 1 else ""))
+            if layer is not None:
+                part = Part("eval", case.name, layer.model.connection, Place(case.path, case.line))
+                layer.uses.note(part, _asked(layer.model, case))
+
+
+def _asked(model: Model, case: Case) -> Named | None:
+    if case.asked.sql is not None:
+        return names_in(case.asked.sql, model.dialect)
+    return None if case.asked.query is None else asked_names(model, case.asked.query)
+
+
+def _page_part(page: Page, line: int) -> Part:
+    return Part("page", page.path, None, Place(page.path, line))
+
+
+def _starts(layer: LayerUses, change: Change) -> list[Part]:
+    """Return the parts a change is about, and those whose statements name it."""
+    if change.kind is ChangeKind.TABLE_REMOVED:
+        return [*layer.of_table(change.table), *layer.uses.naming(change.table)]
+    if change.kind is ChangeKind.FOREIGN_KEY_REMOVED:
+        return layer.of_reference(change.table, change.columns)
+    if change.kind in (ChangeKind.PRIMARY_KEY, ChangeKind.UNIQUE_KEY_REMOVED):
+        return layer.of_key(change.table, change.columns) if change.before is not None else []
+    return [
+        part
+        for name in change.columns
+        for part in (*layer.of_column(change.table, name), *layer.uses.naming(change.table, name))
+    ]

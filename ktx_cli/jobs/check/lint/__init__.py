@@ -1,0 +1,1 @@
+"""Rules that the context is held to."""

@@ -1,0 +1,1 @@
+"""Installs ktx into agent clients, and takes it out again."""

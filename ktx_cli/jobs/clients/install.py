@@ -1,0 +1,427 @@
+"""`ktx agents install`: an entry in the client's configuration, and its skills; a second time changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import NotReadyError, NotSupportedError, PartialError, ResultWarning, UsageError, listing, shell_words
+from ktx_cli.jobs.clients.configuration import Configuration, read_configuration
+from ktx_cli.jobs.clients.manifest import (
+    Address,
+    Entry,
+    Install,
+    Manifest,
+    attributes_in,
+    digest,
+    http_entry,
+    is_ktx,
+    is_of,
+    load_manifest,
+    save_manifest,
+    stdio_entry,
+    written,
+)
+from ktx_cli.jobs.clients.staging import Diff, Staging, diff_of, remove_empty
+from ktx_cli.jobs.clients.targets import (
+    CLIENTS,
+    NAME,
+    Scope,
+    Target,
+    Where,
+    found_program,
+    installed_program,
+    skill_files,
+)
+from ktx_cli.project import Layout, remove_dead_leftovers_of
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+DEFAULT_NAME = "ktx"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for. `scope`: None is the client's first. `variables`: what the project's secrets are in.
+
+    `attributes`: of the caller, as `--user-attribute` takes them; None: those of the entry that is there.
+    """
+
+    targets: Sequence[Target]
+    scope: Scope | None = None
+    name: str | None = None
+    address: Address | None = None
+    variables: Sequence[str] = ()
+    dry_run: bool = False
+    attributes: Sequence[str] | None = None
+
+
+@dataclass(slots=True)
+class _Work:
+    """An installation while it is put together; nothing is written before all of it is."""
+
+    wanted: Wanted
+    where: Where
+    manifest: Manifest
+    staging: Staging = field(init=False)
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.staging = Staging(self.where.project)
+
+
+def install(wanted: Wanted, where: Where) -> Report:
+    """Install into clients, all of them or (by an error) none.
+
+    Raises `UsageError` for a scope or a name that cannot be, `ConfigError` for a configuration that cannot be read or
+    edited, `StorageError` for a file that cannot be written.
+    """
+    if wanted.name is not None and not _NAME.fullmatch(wanted.name):
+        raise UsageError(
+            "--name takes letters, digits, `-` and `_`, 64 at most", hint=f"for example: --name {_folder_name(where)}"
+        )
+    work = _Work(wanted, where, load_manifest(Layout(where.project)))
+    outcomes = [_install_one(work, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
+    return finished(where, work.manifest, work.staging, outcomes, dry_run=wanted.dry_run, warnings=work.warnings)
+
+
+def scope_of(target: Target, scope: Scope | None) -> Scope:
+    """Return the scope that is meant; `UsageError` for one the client does not have."""
+    places = CLIENTS[target].places
+    found = next(iter(places)) if scope is None else scope
+    if found not in places:
+        only = next(iter(places)).value
+        raise UsageError(f"{target} has no configuration for a {found.value}", hint=f"for {target}: --scope {only}")
+    return found
+
+
+def _install_one(work: _Work, target: Target, scope: Scope) -> Outcome:
+    outcome = Outcome(target, scope)
+    recorded = work.manifest.of(target, scope) or Install(target=target, scope=scope)
+    configuration = read_configuration(target, scope, work.where, work.staging)
+    value = _value(work, target, scope, _attributes(work, configuration, recorded.entry))
+    entry = None
+    if configuration is None:
+        outcome.name, outcome.entry = work.wanted.name or DEFAULT_NAME, value
+    else:
+        entry = _install_entry(work, configuration, value, recorded.entry, outcome)
+    skills = _install_skills(work, recorded, outcome)
+    work.manifest.put(Install(target=target, scope=scope, entry=entry, skills=skills))
+    return outcome
+
+
+def _attributes(work: _Work, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
+    """Return the attributes of the caller; unless some are asked for those of our entry in the client's own file."""
+    if work.wanted.attributes is not None or configuration is None or recorded is None:
+        return work.wanted.attributes or ()
+    return attributes_in(configuration.entries.get(recorded.name))
+
+
+def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
+    client, address = CLIENTS[target], work.wanted.address
+    if address is not None:
+        if not client.http:
+            raise UsageError(
+                f"{target} starts servers itself, its file names none that are running",
+                hint="leave --http out, or add the address as a connector in its settings",
+            )
+        return http_entry(client, address)
+    installed = installed_program(work.where.environ)
+    if client.filters and client.form != "codex" and work.wanted.variables:
+        work.warnings.append(_unseen(target, work.wanted.variables))
+    if scope is Scope.USER or target is Target.UNIVERSAL:
+        _require_text(work.where.project, installed)
+        return stdio_entry(client, Scope.USER, str(installed), work.where.project, work.wanted.variables, attributes)
+    if found_program(work.where.environ) is None and not any(each.code == "not_on_path" for each in work.warnings):
+        work.warnings.append(_not_on_path(installed))
+    return stdio_entry(client, scope, NAME, work.where.project, work.wanted.variables, attributes)
+
+
+def _require_text(*paths: Path) -> None:
+    """Raise `NotSupportedError` for a path whose bytes are not UTF-8, as JSON and TOML have to be."""
+    for path in paths:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError as error:
+            raise NotSupportedError(
+                f"{path} has a name that is not UTF-8, which no file of a client can name", hint="rename the folder"
+            ) from error
+
+
+def _unseen(target: Target, variables: Sequence[str]) -> ResultWarning:
+    return ResultWarning(
+        "variables_unseen",
+        f"{target} hands none of your shell's variables to servers, and ktx.yaml names {listing(sorted(variables))}",
+        hint="refer to those secrets by file:PATH or keyring:NAME in ktx.yaml",
+        target=target.value,
+    )
+
+
+def _not_on_path(installed: Path) -> ResultWarning:
+    return ResultWarning(
+        "not_on_path",
+        f"files of a project are shared, so they name `{NAME}` alone, and PATH has none",
+        hint=f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user",
+    )
+
+
+# -- the entry -------------------------------------------------------------------------------------------------
+
+
+def _install_entry(
+    work: _Work, configuration: Configuration, value: dict[str, Any], recorded: Entry | None, outcome: Outcome
+) -> Entry | None:
+    if recorded is not None and recorded.path != configuration.shown:
+        recorded = None  # the client looks elsewhere now; what is in the other file stays
+    entries, before = configuration.entries, configuration.text
+    name = _name_for(work, configuration, entries, recorded)
+    outcome.name, outcome.path, outcome.entry = name, configuration.path, value
+    if recorded is not None and recorded.name != name and entries.get(recorded.name) == recorded.value:
+        configuration.take(recorded)
+    made = _standing(configuration, name, value, recorded, outcome) if name in entries else None
+    if made is None:
+        outcome.action = "updated" if recorded and recorded.name in entries else "added"
+        made = configuration.put(name, value)
+    _inherit(work, configuration, made, recorded)
+    if configuration.text != before:
+        work.staging.write(configuration.path, (configuration.text or "").encode())
+    return made
+
+
+def _standing(
+    configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: Outcome
+) -> Entry | None:
+    """Return the record of an entry that stays as it is; None for an older one of ours, which is taken out."""
+    current = configuration.entries[name]
+    known = recorded if recorded is not None and recorded.name == name else None
+    if current == value:
+        outcome.action = "unchanged"
+        return known if known and known.value == value else _adopted(configuration, name, value)
+    if known is not None and current == known.value:
+        configuration.take(known)
+        return None
+    outcome.action, outcome.entry = "kept", current
+    if known is None or known.value != value:
+        outcome.left.append(_edited(configuration, name))
+    return known or _adopted(configuration, name, current)
+
+
+def _name_for(work: _Work, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
+    """Return under which name the entry goes; `UsageError` where it is taken by something that is not ours."""
+    scope, project = configuration.scope, work.where.project
+    ours = [name for name, value in entries.items() if _is_ours(value, scope, project, recorded, name)]
+    if work.wanted.name is not None:
+        return _free(configuration, entries, ours, work.wanted.name)
+    if recorded is not None:
+        return _free(configuration, entries, ours, recorded.name)
+    if ours:
+        return ours[0]
+    if is_ktx(entries.get(DEFAULT_NAME)):  # another project's, which was here first
+        return _free(configuration, entries, ours, _folder_name(work.where))
+    return _free(configuration, entries, ours, DEFAULT_NAME)
+
+
+def _free(configuration: Configuration, entries: dict[str, Any], ours: Sequence[str], name: str) -> str:
+    if name not in entries or name in ours:
+        return name
+    raise UsageError(
+        f"{configuration.path} has a server `{name}` already that is not this project's",
+        hint="give this one another name: --name NAME",
+        details={"path": str(configuration.path), "name": name},
+    )
+
+
+def _is_ours(value: Any, scope: Scope, project: Path, recorded: Entry | None, name: str | None = None) -> bool:
+    known = recorded is not None and name in (None, recorded.name) and value == recorded.value
+    return known or is_of(value, scope, project)
+
+
+def _folder_name(where: Where) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", where.project.name.lower()).strip("-")[:40]
+    return f"{DEFAULT_NAME}-{slug or 'project'}"
+
+
+def _adopted(configuration: Configuration, name: str, value: dict[str, Any]) -> Entry:
+    """Return the record of an entry that was there: a colleague's, of a file that is shared."""
+    container = list(configuration.container)
+    return Entry(
+        path=configuration.shown, container=container, name=name, value=value, there=len(container), created=False
+    )
+
+
+def _edited(configuration: Configuration, name: str) -> Left:
+    words = ["ktx", "agents", "uninstall", "--target", configuration.target.value, "--scope", configuration.scope.value]
+    return Left(
+        str(configuration.path),
+        f"somebody changed the entry `{name}`",
+        f"edit it by hand, or take it out and install again: {shell_words(*words)}",
+    )
+
+
+def _inherit(work: _Work, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
+    """Let what ktx made around the entry go with the last entry that is in it, whichever project that is of."""
+    peers = list(configuration.peers(work.where.project))
+    for each in [recorded, *(install.entry for install, _ in peers)]:
+        if each is not None:
+            made.created = made.created or each.created
+            made.there = min(made.there, each.there)
+    for _, folders in peers:
+        work.manifest.folders += [folder for folder in folders if folder not in work.manifest.folders]
+
+
+# -- the skills ------------------------------------------------------------------------------------------------
+
+
+def _install_skills(work: _Work, recorded: Install, outcome: Outcome) -> dict[str, str]:
+    """Write the skills that are missing or older; return all that are ktx's."""
+    ours = dict(recorded.skills)
+    known = {path: sha for install in work.manifest.installs for path, sha in install.skills.items()}
+    for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], work.where).items():
+        key, current = written(path, work.where.project), work.staging.read(path)
+        if current is not None and current != content and digest(current) != known.get(key):
+            outcome.left.append(_foreign(path))
+            continue
+        if current != content:
+            work.staging.write(path, content)
+        ours[key] = digest(content)
+    return ours
+
+
+def _foreign(path: Path) -> Left:
+    return Left(str(path), "it is not as ktx wrote it", f"move it away, then install again: {shell_words('rm', path)}")
+
+
+def finished(
+    where: Where,
+    manifest: Manifest,
+    staging: Staging,
+    outcomes: Sequence[Outcome],
+    *,
+    dry_run: bool,
+    warnings: Sequence[ResultWarning] = (),
+) -> Report:
+    """Write what was staged, and what is installed then.
+
+    The manifest knows of a file before it is there, and forgets it when it is gone: who is killed between the two
+    finds everything by uninstalling.
+    """
+    report = Report(outcomes, [diff_of(change) for change in staging.changes], dry_run, warnings)
+    if dry_run:
+        return report
+    for path in _of_clients(where):
+        remove_dead_leftovers_of(path)
+    layout = Layout(where.project)
+    before = load_manifest(layout)
+    made = [written(folder, where.project) for folder in staging.missing_folders()]
+    manifest.folders += [folder for folder in made if folder not in manifest.folders]
+    if before.installs != manifest.installs or before.folders != manifest.folders:
+        save_manifest(layout, _both(before, manifest))
+    try:
+        staging.apply()
+    except BaseException:
+        save_manifest(layout, before)
+        raise
+    made_folders, around = {where.project / folder for folder in manifest.folders}, _around(where)
+    kept = [*remove_empty(sorted(made_folders & around)), *sorted(made_folders - around)]
+    manifest.folders = [written(folder, where.project) for folder in kept] if manifest.installs else []
+    save_manifest(layout, manifest)
+    return report
+
+
+def _around(where: Where) -> set[Path]:
+    """Return the folders around the files of clients: no other one can have been made for them."""
+    return {folder for path in _of_clients(where) for folder in path.parents}
+
+
+def _of_clients(where: Where) -> set[Path]:
+    """Return the files of all clients, also where links lead to."""
+    found: set[Path] = set()
+    for place in (place for client in CLIENTS.values() for place in client.places.values()):
+        with contextlib.suppress(NotReadyError):  # without a home nothing is installed there
+            for path in (*where.configs(place), *skill_files(place, where)):
+                found.update((path, Path(os.path.realpath(path))))
+    return found
+
+
+def _both(before: Manifest, after: Manifest) -> Manifest:
+    """Return what is or will be installed."""
+    both = after.model_copy(deep=True)
+    for install in before.installs:
+        if both.of(install.target, install.scope) is None:
+            both.put(install)
+    return both
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that was not touched, because it is not as ktx wrote it."""
+
+    path: str
+    reason: str
+    hint: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as it stands in the answer."""
+        return {"path": self.path, "reason": self.reason, "hint": self.hint}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One client in one scope.
+
+    `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: what
+    stands in the file, or has to be pasted. `path`: the file, None where there is none.
+    """
+
+    target: Target
+    scope: Scope
+    action: str = "none"
+    name: str | None = None
+    path: Path | None = None
+    entry: dict[str, Any] | None = None
+    left: list[Left] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the answer."""
+        return {
+            "target": self.target.value,
+            "scope": self.scope.value,
+            "action": self.action,
+            "name": self.name,
+            "path": None if self.path is None else str(self.path),
+            "entry": self.entry,
+            "left": [each.to_json() for each in self.left],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a command did. `diffs`: the files that changed, or would."""
+
+    outcomes: Sequence[Outcome]
+    diffs: Sequence[Diff]
+    dry_run: bool
+    warnings: Sequence[ResultWarning] = ()
+
+    @property
+    def error(self) -> PartialError | None:
+        """What was left alone, None where nothing was."""
+        left = [each for outcome in self.outcomes for each in outcome.left]
+        if not left:
+            return None
+        told = listing((f"{each.path} ({each.reason})" for each in left), 3)
+        return PartialError(
+            f"left alone: {told}", hint=left[0].hint, details={"left": [each.to_json() for each in left]}
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "dry_run": self.dry_run,
+            "clients": [each.to_json() for each in self.outcomes],
+            "files": [each.to_json() for each in self.diffs],
+        }

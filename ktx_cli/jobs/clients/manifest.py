@@ -1,0 +1,284 @@
+"""What was put into the files of clients, with enough to take it out again; nothing that was there before is copied."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from ktx_cli.core import StorageError, UsageError, shell_words
+from ktx_cli.jobs.clients.json_edit import Insertion
+from ktx_cli.jobs.clients.staging import remove_empty
+from ktx_cli.jobs.clients.targets import CLIENTS, Client, Scope, Target
+from ktx_cli.project import Layout, prepare_private_folder, read_bytes, storage_error, write_atomic
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Placed(_Record):
+    """Characters of ours in a file, and where."""
+
+    at: int
+    text: str
+
+
+class Entry(_Record):
+    """Our entry in a configuration file.
+
+    `there`: how many of the keys in `container` were there before. `created`: the file is ours. `before`, `after`:
+    sha256 of the file without and with the entry; while it has the latter, taking out `placed` restores it.
+    """
+
+    path: str
+    container: list[str]
+    name: str
+    value: dict[str, Any]
+    there: int
+    created: bool
+    before: str | None = None
+    after: str | None = None
+    placed: list[Placed] = []
+
+    @property
+    def insertions(self) -> list[Insertion]:
+        """What was put in, as the editors have it."""
+        return [Insertion(each.at, each.text) for each in self.placed]
+
+
+class Install(_Record):
+    """A client, in one scope. `skills`: the files of its skills, with the sha256 of what was written."""
+
+    target: Target
+    scope: Scope
+    entry: Entry | None = None
+    skills: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _is_of_ktx(self) -> Self:
+        """Refuse an entry that ktx never writes: whoever planted it would have people's own taken out."""
+        place = CLIENTS[self.target].places.get(self.scope)
+        if self.entry is None or place is None:
+            return self
+        own = self.entry.container[: len(place.container)] == list(place.container)
+        if not own or not (is_ktx(self.entry.value) or is_address(self.entry.value)):
+            raise ValueError("the entry is none of ktx's")
+        return self
+
+
+class Manifest(_Record):
+    """Everything that is installed from a project. `folders` were made for it, and go when they are empty."""
+
+    version: Literal[1] = 1
+    installs: list[Install] = []
+    folders: list[str] = []
+
+    def of(self, target: Target, scope: Scope) -> Install | None:
+        """Return what is installed of a client in a scope."""
+        return next((each for each in self.installs if (each.target, each.scope) == (target, scope)), None)
+
+    def put(self, install: Install) -> None:
+        """Keep what is installed now, in the place of what was before."""
+        for index, each in enumerate(self.installs):
+            if (each.target, each.scope) == (install.target, install.scope):
+                self.installs[index] = install
+                return
+        self.installs.append(install)
+
+    def drop(self, target: Target, scope: Scope) -> None:
+        """Forget a client in a scope."""
+        self.installs = [each for each in self.installs if (each.target, each.scope) != (target, scope)]
+
+    def skill_files(self) -> Iterator[str]:
+        """Yield the files of skills that somebody uses."""
+        for install in self.installs:
+            yield from install.skills
+
+
+def load_manifest(layout: Layout) -> Manifest:
+    """Return what a project has installed; `StorageError` for a file that is none of ours."""
+    path = layout.agents_manifest
+    for each in (layout.private, path.parent, path):
+        if each.is_symlink():
+            raise StorageError(f"{each} is a symbolic link", hint=shell_words("rm", each), details={"path": str(each)})
+    content = read_bytes(path)
+    if content is None:
+        return Manifest()
+    try:
+        return Manifest.model_validate_json(content)
+    except ValidationError as error:
+        raise StorageError(
+            f"{path} cannot be read: a newer ktx wrote it, or somebody edited it",
+            hint=f"upgrade ktx, or move it away: {shell_words('mv', path, path.with_suffix('.old'))}",
+            details={"path": str(path)},
+        ) from error
+
+
+def save_manifest(layout: Layout, manifest: Manifest) -> None:
+    """Write what is installed; a manifest of nothing is no file."""
+    if manifest.installs or manifest.folders:
+        prepare_private_folder(layout)
+        write_atomic(layout.agents_manifest, manifest.model_dump_json(indent=2).encode() + b"\n", mode=0o600)
+    elif layout.agents_manifest.exists():
+        try:
+            layout.agents_manifest.unlink()
+        except OSError as error:
+            raise storage_error(layout.agents_manifest, error, "remove") from error
+        remove_empty([layout.agents_manifest.parent])
+
+
+def written(path: Path, project: Path) -> str:
+    """Return a path as the manifest has it: relative in the project, which may move, else absolute."""
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
+
+
+def digest(content: bytes | str) -> str:
+    """Return the sha256 of a file's contents."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+TOKEN: Final = "KTX_MCP_TOKEN"
+"""The variable that holds the token of a server that is not on this machine."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SERVE: Final = ("mcp", "stdio")
+_ATTRIBUTE: Final = "--user-attribute"
+_NAMES: Final = ("ktx", "ktx.exe")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server that is running. `token`: the variable its token is in, None where it asks for none."""
+
+    url: str
+    token: str | None
+
+    @classmethod
+    def parse(cls, url: str, token: str | None) -> Address:
+        """Return a checked address; a server elsewhere asks for a token, of `KTX_MCP_TOKEN` unless it is named.
+
+        Raises `UsageError` for what is no address, and for one with a secret in it.
+        """
+        host = _checked(url)
+        if token is not None and not _VARIABLE.fullmatch(token):
+            raise UsageError(
+                "--token-env takes the name of a variable, not a token", hint=f"for example: --token-env {TOKEN}"
+            )
+        return cls(url, token or (None if _is_local(host) else TOKEN))
+
+
+def _checked(url: str) -> str:
+    example = "for example: --http http://127.0.0.1:7878/mcp"
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        raise UsageError("--http is no address", hint=example) from None
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        raise UsageError("--http takes the address of a server, http:// or https://", hint=example)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise UsageError(
+            "--http takes no user, password or query: they could hold a secret, and client files are shared",
+            hint=f"put the token into a variable, and name it: --token-env {TOKEN}",
+        )
+    return host
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def stdio_entry(
+    client: Client, scope: Scope, program: str, project: Path, variables: Sequence[str], attributes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the entry with which a client starts the server itself.
+
+    `variables`: names of what the project's secrets are in, for a client that hands on only those it is told.
+    `attributes`: of the caller, each as `--user-attribute` takes it.
+    """
+    if scope is Scope.USER:
+        at: list[str] = ["--project-dir", str(project)]
+    else:
+        at = ["--project-dir", client.workspace] if client.workspace else []
+    args = [*at, *_SERVE, *(word for each in attributes for word in (_ATTRIBUTE, each))]
+    if client.form == "opencode":
+        return {"type": "local", "command": [program, *args]}
+    started = {"command": program, "args": args}
+    if client.form == "codex":
+        return {**started, **({"env_vars": sorted(variables)} if variables else {})}
+    return started if client.form == "plain" else {"type": "stdio", **started}
+
+
+def http_entry(client: Client, address: Address) -> dict[str, Any]:
+    """Return the entry for a server that is running; its token is only ever referred to."""
+    if client.form == "codex":
+        return {"url": address.url, **({"bearer_token_env_var": address.token} if address.token else {})}
+    bearer = f"Bearer {client.reference.format(name=address.token)}"
+    reached = {"url": address.url, **({"headers": {"Authorization": bearer}} if address.token else {})}
+    if client.form == "cursor":
+        return reached
+    return {"type": "remote" if client.form == "opencode" else "http", **reached}
+
+
+def words_of(entry: Any) -> list[str]:
+    """Return the command line an entry starts, [] where it starts none."""
+    if not isinstance(entry, Mapping):
+        return []
+    command, args = entry.get("command"), entry.get("args", [])
+    words = [command] if isinstance(command, str) else command
+    if not isinstance(words, list) or not isinstance(args, list):
+        return []
+    return [word for word in (*words, *args) if isinstance(word, str)]
+
+
+def is_ktx(entry: Any) -> bool:
+    """Say whether an entry starts the server of a ktx project."""
+    words = words_of(entry)
+    if not words or PurePath(words[0]).name.lower() not in _NAMES:
+        return False
+    end = len(words)
+    while words[max(end - 2, 0) : end - 1] == [_ATTRIBUTE]:
+        end -= 2
+    return tuple(words[max(end - 2, 0) : end]) == _SERVE
+
+
+def attributes_in(entry: Any) -> list[str]:
+    """Return the attributes of the caller an entry starts its server with, as `--user-attribute` takes them."""
+    words = words_of(entry) if is_ktx(entry) else []
+    return [value for option, value in itertools.pairwise(words) if option == _ATTRIBUTE]
+
+
+def is_address(entry: Any) -> bool:
+    """Say whether an entry has the form of one for a server that is running."""
+    return isinstance(entry, Mapping) and isinstance(entry.get("url"), str) and not words_of(entry)
+
+
+def folder_of(entry: Any) -> Path | None:
+    """Return the project folder an entry names, None where it names none or leaves it to the client."""
+    words = words_of(entry)
+    after = words[words.index("--project-dir") + 1 :] if "--project-dir" in words else []
+    return Path(after[0]) if after and not after[0].startswith("$") else None
+
+
+def is_of(entry: Any, scope: Scope, project: Path) -> bool:
+    """Say whether an entry starts the server of this project: that it names, or the one it stands in."""
+    if not is_ktx(entry):
+        return False
+    folder = folder_of(entry)
+    return scope is Scope.PROJECT if folder is None else _same(folder, project)
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one == other or one.resolve() == other.resolve()

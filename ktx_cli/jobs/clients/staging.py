@@ -1,0 +1,227 @@
+"""Files of clients, changed in memory first: everything is read, edited and checked before anything is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, StorageError, shell_words
+from ktx_cli.project import read_bytes, storage_error, write_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file before and after; None where it is not there. `real` is what links lead to."""
+
+    path: Path
+    real: Path
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def kind(self) -> str:
+        """`create`, `change` or `remove`."""
+        return "create" if self.before is None else "remove" if self.after is None else "change"
+
+
+@dataclass(slots=True)
+class Staging:
+    """Contents of files as they will be.
+
+    `inside`: a folder whose files may not be links that lead out of it: they came with a repository, and what they lead
+    to is somebody else's.
+    """
+
+    inside: Path | None = None
+    _seen: dict[Path, bytes | None] = field(default_factory=dict)
+    _new: dict[Path, tuple[Path, bytes | None]] = field(default_factory=dict)
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what a file holds, or will; None where it is not there. `StorageError` for what is no file."""
+        real = self._real(path)
+        if real in self._new:
+            return self._new[real][1]
+        if real not in self._seen:
+            self._seen[real] = read_bytes(real)
+        return self._seen[real]
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Give a file new contents; `StorageError` for one that is protected."""
+        real = self._real(path)
+        if self.read(path) is not None:
+            _require_writable(real)
+        self._new[real] = (path, content)
+
+    def remove(self, path: Path) -> None:
+        """Take a file away."""
+        self.read(path)
+        self._new[self._real(path)] = (path, None)
+
+    @property
+    def changes(self) -> list[Change]:
+        """What will change, in the order it was asked for."""
+        found = (Change(path, real, self._seen.get(real), after) for real, (path, after) in self._new.items())
+        return [change for change in found if change.before != change.after]
+
+    def missing_folders(self) -> list[Path]:
+        """Return the folders that are made with the files, those above first."""
+        missing: dict[Path, None] = {}
+        for change in self.changes:
+            if change.after is not None:
+                above = [folder for folder in change.real.parents if not folder.exists()]
+                missing.update(dict.fromkeys(reversed(above)))
+        return list(missing)
+
+    def apply(self) -> None:
+        """Write everything; where one file cannot be, those before it get back what they had."""
+        folders = self.missing_folders()
+        done: list[Change] = []
+        try:
+            for change in self.changes:
+                _require_same(change)
+                done.append(change)
+                _put(change.real, change.after)
+        except BaseException:
+            for change in reversed(done):
+                _put(change.real, change.before)
+            remove_empty(folders)
+            raise
+
+    def _real(self, path: Path) -> Path:
+        real = _real(path)
+        root = self.inside
+        if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
+            raise StorageError(
+                f"{path} is a link that leads out of the project, to {real}",
+                hint=f"put a file in its place: {shell_words('rm', path)}",
+                details={"path": str(path)},
+            )
+        return real
+
+
+def remove_empty(folders: list[Path]) -> list[Path]:
+    """Remove those folders that are empty, the deepest first, and return those that are still there."""
+    kept: list[Path] = []
+    for folder in sorted(set(folders), key=lambda each: len(each.parts), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            try:
+                folder.rmdir()
+            except OSError as error:
+                raise storage_error(folder, error, "remove") from error
+        elif os.path.lexists(folder):
+            kept.append(folder)
+    return sorted(kept)
+
+
+def _real(path: Path) -> Path:
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"{path} is a link that leads to itself", hint=shell_words("ls", "-l", path)) from error
+    broken = next(_broken(path), None)
+    if broken is not None:
+        raise StorageError(
+            f"{broken} is a link to {os.readlink(broken)}, and nothing is there",
+            hint=f"put it back, or remove the link: {shell_words('rm', broken)}",
+            details={"path": str(path)},
+        )
+    return real
+
+
+def _broken(path: Path) -> Iterator[Path]:
+    """Yield the links on the way to a file that lead nowhere."""
+    return (each for each in (path, *path.parents) if each.is_symlink() and not each.exists())
+
+
+def _require_writable(path: Path) -> None:
+    """Raise `StorageError` for a file that nobody may write: a rename over it would not ask."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise storage_error(path, error) from error
+    if not mode & 0o222 or not os.access(path, os.W_OK):
+        raise StorageError(
+            f"{path} is read-only",
+            hint=f"{shell_words('chmod', 'u+w', path)}, then run the command again; nothing was written",
+            details={"path": str(path)},
+        )
+
+
+def _require_same(change: Change) -> None:
+    if read_bytes(change.real) != change.before:
+        raise KtxError(
+            f"{change.path} was changed by another program just now",
+            code="conflict",
+            hint="run the command again; nothing was written",
+            details={"path": str(change.path)},
+        )
+
+
+def _put(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        write_atomic(path, content)
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(path, error, "remove") from error
+
+
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"(?P<colon>\s*:)?|\'[^\']*\'')
+_CONFIGURATIONS: Final = (".json", ".jsonc", ".toml")
+_COMMENT = re.compile(r"(?://|/\*|#).*")
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A file that changes: `kind` is create, change or remove; `lines` a diff without lines around the change."""
+
+    path: str
+    kind: str
+    lines: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the answer."""
+        return {"path": self.path, "change": self.kind, "diff": "\n".join(self.lines)}
+
+
+def diff_of(change: Change) -> Diff:
+    """Return the diff of a change. Of a line that has other people's values in it only the keys are shown."""
+    before, after = (_lines(content) for content in (change.before, change.after))
+    head = (
+        f"--- {'/dev/null' if change.before is None else change.path}",
+        f"+++ {'/dev/null' if change.after is None else change.path}",
+    )
+    hide = _hidden if change.path.suffix in _CONFIGURATIONS else str
+    return Diff(str(change.path), change.kind, (*head, *_hunk(before, after, hide)))
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode().replace("\r\n", "\n").splitlines()
+
+
+def _hunk(before: Sequence[str], after: Sequence[str], hide: Callable[[str], str]) -> Iterator[str]:
+    """Yield the one piece that changed: everything between the lines that both texts begin and end with."""
+    shorter = min(len(before), len(after))
+    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    rest = shorter - start
+    end = next((at for at in range(rest) if before[-1 - at] != after[-1 - at]), rest)
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    yield f"@@ -{_range(start, old)} +{_range(start, new)} @@"
+    yield from (f"-{hide(line)}" for line in old)
+    for at, line in enumerate(new):  # as many lines as are replaced, at either end, may hold what stood there
+        yield f"+{hide(line) if min(at, len(new) - 1 - at) < len(old) else line}"
+
+
+def _range(start: int, lines: Sequence[str]) -> str:
+    return f"{start + 1 if lines else start},{len(lines)}"
+
+
+def _hidden(line: str) -> str:
+    """Return a line with its keys alone: no texts, no comments."""
+    keys = _STRING.sub(lambda found: found[0] if found["colon"] else '"…"', line)
+    return _COMMENT.sub("// …", keys)

@@ -1,0 +1,243 @@
+"""The agent clients as data: which file of theirs names MCP servers, how, and where their skills lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+
+from ktx_cli.core import NotReadyError
+
+
+class Target(StrEnum):
+    """An agent client. `universal` is every other one: skills, and an entry to paste."""
+
+    CLAUDE_CODE = "claude-code"
+    CLAUDE_DESKTOP = "claude-desktop"
+    CODEX = "codex"
+    CURSOR = "cursor"
+    OPENCODE = "opencode"
+    VSCODE = "vscode"
+    UNIVERSAL = "universal"
+
+
+class Scope(StrEnum):
+    """For whom: everybody who works on the project (files beside `ktx.yaml`), or this user in all folders."""
+
+    PROJECT = "project"
+    USER = "user"
+
+
+Form = Literal["plain", "typed", "cursor", "opencode", "codex"]
+Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "application"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a client looks, in one scope.
+
+    `files`: its configuration, the first that is there, else the first (() for none). `container`: the key its servers
+    are under. `skills`: the folder of skills, None where it takes none from files. `rules`: they are Cursor's rules.
+    """
+
+    base: Folder
+    files: tuple[str, ...]
+    container: tuple[str, ...] = ("mcpServers",)
+    skills: tuple[Folder, str] | None = None
+    rules: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client: how it writes an entry, and its places.
+
+    `workspace`: what it replaces by the project's folder in arguments; where it has nothing of the kind, it starts
+    servers in the folder it was started in, and ktx finds the project around that. `reference`: how it writes the value
+    of a variable. `toml`: its file is TOML. `http`: it can reach a server that is running. `filters`: it hands servers
+    no variables of its own but a few.
+    """
+
+    form: Form
+    places: Mapping[Scope, Place]
+    workspace: str | None = None
+    reference: str = "${{{name}}}"
+    toml: bool = False
+    http: bool = True
+    filters: bool = False
+
+
+_AGENTS: Final = ".agents/skills"
+
+CLIENTS: Final[Mapping[Target, Client]] = {
+    Target.CLAUDE_CODE: Client(
+        "typed",
+        {
+            Scope.PROJECT: Place("project", (".mcp.json",), skills=("project", ".claude/skills")),
+            Scope.USER: Place("claude", (".claude.json",), skills=("claude_skills", "skills")),
+        },
+    ),
+    Target.CLAUDE_DESKTOP: Client(
+        "plain",
+        {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))},
+        http=False,
+        filters=True,
+    ),
+    Target.CODEX: Client(
+        "codex",
+        {
+            Scope.PROJECT: Place("project", (".codex/config.toml",), ("mcp_servers",), ("project", _AGENTS)),
+            Scope.USER: Place("codex", ("config.toml",), ("mcp_servers",), ("home", _AGENTS)),
+        },
+        toml=True,
+        filters=True,
+    ),
+    Target.CURSOR: Client(
+        "cursor",
+        {
+            Scope.PROJECT: Place("project", (".cursor/mcp.json",), skills=("project", ".cursor/rules"), rules=True),
+            Scope.USER: Place("home", (".cursor/mcp.json",), skills=("home", ".cursor/skills")),
+        },
+        workspace="${workspaceFolder}",
+        reference="${{env:{name}}}",
+    ),
+    Target.OPENCODE: Client(
+        "opencode",
+        {
+            Scope.PROJECT: Place("project", ("opencode.json", "opencode.jsonc"), ("mcp",), ("project", _AGENTS)),
+            Scope.USER: Place(
+                "xdg", ("opencode/opencode.json", "opencode/opencode.jsonc"), ("mcp",), ("home", _AGENTS)
+            ),
+        },
+        reference="{{env:{name}}}",
+    ),
+    Target.VSCODE: Client(
+        "typed",
+        {
+            Scope.PROJECT: Place("project", (".vscode/mcp.json",), ("servers",), ("project", _AGENTS)),
+            Scope.USER: Place("application", ("Code/User/mcp.json",), ("servers",), ("home", _AGENTS)),
+        },
+        workspace="${workspaceFolder}",
+        reference="${{env:{name}}}",
+    ),
+    Target.UNIVERSAL: Client(
+        "plain",
+        {
+            Scope.PROJECT: Place("project", (), skills=("project", _AGENTS)),
+            Scope.USER: Place("project", (), skills=("home", _AGENTS)),
+        },
+    ),
+}
+"""Every client, in the order they are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """This project, and the folders of this user: nothing else of the machine is looked at."""
+
+    project: Path
+    environ: Mapping[str, str]
+    platform: str = sys.platform
+
+    def folder(self, base: Folder) -> Path:
+        """Return the folder that places of a kind lie in."""
+        if base == "project":
+            return self.project
+        if base == "claude":
+            return self._named("CLAUDE_CONFIG_DIR") or self.home
+        if base == "claude_skills":
+            return self._named("CLAUDE_CONFIG_DIR") or self.home / ".claude"
+        if base == "codex":
+            return self._named("CODEX_HOME") or self.home / ".codex"
+        if base == "xdg" or (base == "application" and self.platform not in ("darwin", "win32")):
+            return self._named("XDG_CONFIG_HOME") or self.home / ".config"
+        if base == "application" and self.platform == "darwin":
+            return self.home / "Library" / "Application Support"
+        if base == "application":
+            return self._named("APPDATA") or self.home / "AppData" / "Roaming"
+        return self.home
+
+    @property
+    def home(self) -> Path:
+        """The user's home folder; `NotReadyError` where there is none."""
+        home = self._named("HOME") or (self._named("USERPROFILE") if self.platform == "win32" else None)
+        if home is None:
+            raise NotReadyError("HOME names no folder, so this user's files cannot be found", hint="export HOME=~")
+        return home
+
+    def _named(self, variable: str) -> Path | None:
+        value = self.environ.get(variable, "")
+        return Path(value) if Path(value).is_absolute() else None
+
+    def config(self, place: Place) -> Path | None:
+        """Return a client's configuration file: the first that is there, else the first; None where it has none."""
+        paths = self.configs(place)
+        return next((path for path in paths if os.path.lexists(path)), paths[0] if paths else None)
+
+    def configs(self, place: Place) -> list[Path]:
+        """Return the files a client's configuration may be in."""
+        return [self.folder(place.base) / name for name in place.files]
+
+    def skills(self, place: Place) -> Path | None:
+        """Return the folder of a client's skills, None where it has none."""
+        return None if place.skills is None else self.folder(place.skills[0]) / place.skills[1]
+
+
+NAME = "ktx"
+
+
+def installed_program(environ: Mapping[str, str]) -> Path:
+    """Return the absolute path of this `ktx`: as PATH has it where that is the same file, else where it is installed.
+
+    Links stay links: an upgrade changes what they lead to. Raises `NotReadyError` where it is not installed.
+    """
+    beside = _executable(Path(sys.executable).with_name(NAME))
+    found = found_program(environ)
+    if found is not None and (beside is None or found.samefile(beside)):
+        return found
+    if beside is None:
+        raise NotReadyError(
+            f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it",
+            hint="install ktx: pip install ktx-cli",
+        )
+    return beside
+
+
+def found_program(environ: Mapping[str, str], name: str = NAME) -> Path | None:
+    """Return where PATH has a program, None where it has none."""
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
+
+
+def _executable(path: Path) -> Path | None:
+    return path if path.is_file() and os.access(path, os.X_OK) else None
+
+
+PREFIX: Final = "ktx-"
+"""How the names of all skills begin, those of other versions too."""
+
+NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
+
+
+def skill_files(place: Place, where: Where) -> Mapping[Path, bytes]:
+    """Return the files of a client's skills with their contents, {} for one that takes none from files."""
+    folder = where.skills(place)
+    if folder is None:
+        return {}
+    return {_path(folder, name, place.rules): _content(name, place.rules) for name in NAMES}
+
+
+def _path(folder: Path, name: str, rules: bool) -> Path:
+    return folder / f"{name}.mdc" if rules else folder / name / "SKILL.md"
+
+
+def _content(name: str, rules: bool) -> bytes:
+    text = files("ktx_cli").joinpath("agent_skills", f"{name}.md").read_text("utf-8")
+    if rules:  # Cursor's front matter has no name, and says whether the rule is always in force
+        text = text.replace(f"name: {name}\n", "", 1).replace("\n---\n", "\nalwaysApply: false\n---\n", 1)
+    return text.encode()

@@ -1,0 +1,146 @@
+"""One table put at the end of a TOML file that people own, and taken out of it: no other character changes."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from ktx_cli.core import ConfigError
+from ktx_cli.jobs.clients.json_edit import BOM, Edited, Path, inserted, newline_of, refusal
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEADER = re.compile(r"(?:^|(?<=\ufeff))[ \t]*\[.*$", re.MULTILINE)
+"""What may be the head of a table; within a text of several lines it is none, which the proof finds out."""
+
+_FILLING = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?(?:\n|\Z))+\Z", re.MULTILINE)
+"""Blank lines and comments at the end of a piece of text: they belong to what follows."""
+
+
+def entries(text: str, container: Path, where: str) -> dict[str, Any]:
+    """Return the tables below a key, {} where it is not there; `ConfigError` for what is no TOML, or no table."""
+    data: Any = _data(text, where)
+    for step in container:
+        data = data.get(step, {})
+        if not isinstance(data, dict):
+            raise ConfigError(
+                f"{where}: `{'.'.join(container)}` is not a table",
+                hint=f"correct {where}, then run the command again; nothing was written",
+                details={"path": where, "key": ".".join(container)},
+            )
+    return dict(data)
+
+
+def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str) -> Edited:
+    """Return the text with a new table at its end."""
+    path = (*container, name)
+    if name in entries(text, container, where):
+        raise refusal(where, path, "it is there already")
+    newline, body = newline_of(text), text.removeprefix(BOM)
+    gap = "" if not body else newline if body.endswith("\n") else newline * 2
+    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_value(value)}" for key, value in entry.items())]
+    new, insertions = inserted(text, [(len(text), gap + "".join(line + newline for line in lines))])
+    try:
+        placed = entries(new, container, where).get(name) == entry
+    except ConfigError:
+        placed = False
+    if not placed or _stripped(new, path, where) != _stripped(text, path, where):
+        raise refusal(where, path, f"no table can follow `{'.'.join(container)}` as it is written there")
+    return Edited(new, insertions, len(container))
+
+
+def remove(text: str, container: Path, name: str, there: int, where: str) -> str:
+    """Return the text without a table and those below it; comments around them stay.
+
+    `there` is of JSON files alone: a table that others are in is there without a head of its own.
+    """
+    path = (*container, name)
+    while name in entries(text, container, where):
+        cut = next(_cuts(text, path, where), None)
+        if cut is None:
+            raise refusal(where, path, "it is not a table of its own")
+        text = cut
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Say whether a text holds nothing, not even a comment."""
+    return not text.removeprefix(BOM).strip()
+
+
+def _data(text: str, where: str) -> dict[str, Any]:
+    """Return what a text says, floats as they are written (two that are no number are equal then)."""
+    try:
+        return tomllib.loads(text.removeprefix(BOM), parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{where} is not TOML: {error}",
+            hint=f"correct {where}, then run the command again; nothing was written",
+            details={"path": where},
+        ) from error
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _value(key)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _cuts(text: str, path: Path, where: str) -> Iterator[str]:
+    """Yield the text without one of the tables at a path, where that leaves everything else as it was."""
+    heads = [found.start() for found in _HEADER.finditer(text)]
+    wanted = _stripped(text, path, where)
+    for index, start in enumerate(heads):
+        if _named(text, start)[: len(path)] != path:
+            continue
+        for end in [*heads[index + 1 :], len(text)]:
+            new = _cut(text, start, end)
+            if _stripped(new, path, where) == wanted:
+                yield new
+                break
+
+
+def _named(text: str, start: int) -> Path:
+    """Return the keys in what may be the head of a table, () where it is none."""
+    found = _HEADER.match(text, start)
+    line = found[0].rstrip("\r") if found else ""
+    try:
+        data: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    keys: list[str] = []
+    while isinstance(data, dict) and len(data) == 1:
+        key, data = next(iter(data.items()))
+        keys.append(key)
+    return tuple(keys)
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    """Return the text without a table: what stands before the next one stays, of two blank lines around it one goes."""
+    filling = _FILLING.search(text[start:end])
+    rest = text[start + filling.start() if filling else end :]
+    head = text[:start]
+    blank = re.search(r"(?:(?<=\n)|\A)[ \t]*\r?\n\Z", head)
+    if blank and (not rest or re.match(r"[ \t]*\r?\n", rest)):
+        head = head[: blank.start()]
+    return head + rest
+
+
+def _stripped(text: str, path: Path, where: str) -> Any:
+    """Return what a text says but for one table, and for those around it that are empty then; None for no TOML."""
+    try:
+        return _dropped(_data(text, where), path)
+    except ConfigError:
+        return None
+
+
+def _dropped(data: Any, path: Path) -> Any:
+    if not isinstance(data, dict) or path[0] not in data:
+        return data
+    inner = None if len(path) == 1 else _dropped(data[path[0]], path[1:])
+    rest = {key: value for key, value in data.items() if key != path[0]}
+    return rest if not inner and isinstance(inner, dict | None) else {**rest, path[0]: inner}

@@ -1,0 +1,370 @@
+"""The questions the demo answers through its semantic layer."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import BusyError, Emit, StepFinished, StepStarted, UsageError, ignore_events, monotonic, plural
+from ktx_cli.engine import IngestReport, IngestRequest
+from ktx_cli.jobs.connections import config_with_connection
+from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.jobs.semantic.answer import Question as LayerQuestion
+from ktx_cli.jobs.semantic.answer import Told, ask_layer
+from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
+from ktx_cli.jobs.setup.plan import NEW_CONFIG
+from ktx_cli.jobs.setup.request import SetupRequest
+from ktx_cli.jobs.setup.setup import setup
+from ktx_cli.jobs.wiki import read_wiki
+from ktx_cli.project import (
+    CONFIG_NAME,
+    EVALS_NAME,
+    SEMANTIC_NAME,
+    Layout,
+    Repository,
+    load_config,
+    read_bytes,
+    storage_error,
+    write_atomic,
+)
+from ktx_cli.scan import ReviewedEdge
+from ktx_cli.semantic import Model, SemanticError, compile_query, load_layer
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in words and as a query of the semantic layer; at most 12 rows."""
+
+    title: str
+    query: Mapping[str, Any]
+    connection: str = "warehouse"
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        "Net revenue and refunds by month of the order and region it was shipped to, in euros",
+        {
+            "measures": ["order_lines.net_revenue", "refunds.refunded", "order_lines.refund_rate"],
+            "dimensions": [
+                {"field": "ordered.month_start", "name": "month"},
+                {"field": "ship_to.regions.region_name", "name": "region"},
+            ],
+            "filters": ["ordered.month_start >= DATE '2025-10-01'", "ordered.month_start < DATE '2025-12-01'"],
+        },
+    ),
+    Question(
+        "Orders of 2025 shipped late, by the month they were shipped in",
+        {
+            "measures": ["orders.order_count", "orders.late_orders", "orders.late_share"],
+            "dimensions": [{"field": "shipped.month_start", "name": "month"}],
+            "filters": ["shipped.calendar_year = 2025"],
+        },
+    ),
+    Question(
+        "Stock by category at the last count",
+        {
+            "measures": ["inventory_snapshots.pieces_on_hand"],
+            "dimensions": [{"field": "categories.category_name", "name": "category"}],
+            "order_by": ["pieces_on_hand desc"],
+        },
+    ),
+)
+"""The first is the closing answer: two facts that a plain join would multiply, a date in its role, a ratio."""
+
+FROM_DBT = Question(
+    "Active customers and their share of all accounts, by segment",
+    {
+        "measures": ["customer_value.accounts", "customer_value.active_customers", "customer_value.active_share"],
+        "dimensions": ["customer_value.segment"],
+    },
+)
+"""Its measures are metrics of the dbt project: nobody can ask it before that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and its answer."""
+
+    question: Question
+    answer: Told
+
+    def to_json(self) -> dict[str, Any]:
+        """Return both as they stand in the envelope."""
+        return {
+            "question": self.question.title,
+            "query": dict(self.question.query),
+            "sql": self.answer.sql,
+            "columns": list(self.answer.columns),
+            "answer": [list(row) for row in self.answer.rows],
+            "receipt": dict(self.answer.receipt),
+        }
+
+
+def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> Asked:
+    """Return the verified answer; raises as `ask_layer`, and `KtxError` where recomputed numbers differ."""
+    layout = Layout(folder)
+    asked = LayerQuestion(question.query, question.connection, verified=True)
+    answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ, formats=True)
+    error = answer.error()
+    if error is not None:
+        raise error
+    return Asked(question, answer)
+
+
+SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
+    "dbt": {"driver": "dbt", "source_dir": DBT_PROJECT},
+    "handbook": {"driver": "documents", "path": HANDBOOK},
+}
+"""The context sources of the company, as `ktx.yaml` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How much a project knows of its warehouse.
+
+    `descriptions` of sources and columns; `rules` say of a column that it is unique, never empty, or which values it
+    has; `joins` count a pair of columns once; `pages` are those of the wiki.
+    """
+
+    descriptions: int
+    rules: int
+    joins: int
+    measures: int
+    pages: int
+
+    @classmethod
+    def of(cls, model: Model, pages: int) -> Known:
+        """Count what a semantic layer has."""
+        sources = list(model.sources.values())
+        columns = [column for source in sources for column in source.columns.values()]
+        return cls(
+            sum(
+                bool(text)
+                for text in (*(each.description for each in sources), *(each.description for each in columns))
+            ),
+            sum(each.unique + (not each.nullable) + bool(each.values) for each in columns),
+            len(
+                {
+                    frozenset(((source.name, own), (join.to, other)))
+                    for source in sources
+                    for join in source.joins
+                    for own, other in join.pairs
+                }
+            ),
+            sum(len(source.measures) for source in sources),
+            pages,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SecondHalf:
+    """What the context sources brought. `refused`: what the question got before them."""
+
+    ingest: IngestReport
+    before: Known
+    after: Known
+    refused: str
+    asked: Asked
+
+    @property
+    def to_add(self) -> list[tuple[str, str]]:
+        """What a model would add: the source, and what of it."""
+        return [(work.name, each) for work in self.ingest.sources for each in work.left_for_a_model]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        before, after = asdict(self.before), asdict(self.after)
+        return {
+            "ingest": self.ingest.to_json(),
+            "known": {name: {"before": before[name], "after": after[name]} for name in before},
+            "a_model_would_add": [{"source": source, "what": what} for source, what in self.to_add],
+            "refused": self.refused,
+            **self.asked.to_json(),
+        }
+
+
+def name_sources(folder: Path) -> None:
+    """Write a `ktx.yaml` that names the context sources; what one that is there says stays."""
+    path = Layout(folder).config
+    text = read_bytes(path) or NEW_CONFIG
+    known = load_config(Path(CONFIG_NAME), data=text).config.connections
+    for connection, fields in SOURCES.items():
+        if connection not in known:
+            text = config_with_connection(text, connection, fields)
+    write_atomic(path, text)
+
+
+def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondHalf:
+    """Read the context sources and ask; raises as `ingest` and `ask_layer` do."""
+    model, before = _known(folder)
+    refused = _refusal(model)
+    report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command="ktx demo", emit=emit))
+    error = report.error()
+    if error is not None:
+        raise error
+    _, after = _known(folder)
+    return SecondHalf(report, before, after, refused, answered(folder, FROM_DBT, environ))
+
+
+def _known(folder: Path) -> tuple[Model, Known]:
+    layout = Layout(folder)
+    model = load_layer(layout, load_config(layout.config).config, WAREHOUSE_ID)
+    return model, Known.of(model, len(read_wiki(layout).pages))
+
+
+def _refusal(model: Model) -> str:
+    """Return why the question has no answer yet; empty where it has one."""
+    try:
+        compile_query(model, FROM_DBT.query)
+    except SemanticError as error:
+        return error.message
+    return ""
+
+
+SHOWN_JOINS = 3
+"""How many of the found joins the demo shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """What the demo built: the folder, the rows of each table, the scan with a question, the context sources."""
+
+    folder: Path
+    seed: int
+    rows: Mapping[str, int]
+    ingest: IngestReport
+    asked: Asked
+    second: SecondHalf
+
+    @property
+    def joins(self) -> tuple[ReviewedEdge, ...]:
+        """Found joins that no key declares and no name gives away: the column is called otherwise than the key."""
+        found = (each for report in self.ingest.connections for each in report.joins)
+        telling = [each for each in found if each.edge.child_columns != each.edge.parent_columns]
+        return tuple(sorted(telling, key=lambda each: (each.edge.score, each.name))[:SHOWN_JOINS])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "folder": str(self.folder),
+            "seed": self.seed,
+            "rows": dict(self.rows),
+            "ingest": self.ingest.to_json(),
+            "joins": [{"edge": each.name, "score": each.edge.score, "reason": each.edge.reason} for each in self.joins],
+            **self.asked.to_json(),
+            "second_half": self.second.to_json(),
+        }
+
+
+def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ignore_events) -> DemoReport:
+    """Build the demo in a new or empty folder, or go on where another was killed; errors as `claimed`, `ingest`."""
+    with claimed(folder) as half_built:
+        return _demo(folder, seed, environ, emit, half_built=half_built)
+
+
+def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, half_built: bool) -> DemoReport:
+    emit(StepStarted("company"))
+    started = monotonic()
+    company = build_company(folder, seed, half_built=half_built)
+    total = sum(company.rows.values())
+    built = f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}"
+    emit(StepFinished("company", built, monotonic() - started))
+    _commit_company(folder)
+    setup(
+        SetupRequest(
+            project_dir=folder,
+            environ=environ,
+            answers=Answers(databases=(ConnectionAnswer({"driver": "duckdb", "path": WAREHOUSE}, WAREHOUSE_ID),)),
+            emit=emit,
+        )
+    )
+    report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command="ktx demo", emit=emit))
+    error = report.error()
+    if error is not None:
+        raise error
+    asked = answered(folder, QUESTIONS[0], environ)
+    return DemoReport(folder, seed, company.rows, report, asked, second_half(folder, environ, emit))
+
+
+def _commit_company(folder: Path) -> None:
+    """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
+    write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
+    name_sources(folder)
+    write_evals(folder)
+    repository = Repository.create(folder)
+    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, EVALS_NAME)]
+    files = [folder / ".gitignore", folder / CONFIG_NAME, *(path for each in folders for path in each.rglob("*"))]
+    texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
+    base = repository.head().commit
+    repository.commit(texts, message="The company: its dbt project, its handbook, its measures\n", base=base)
+
+
+PREFIX: Final = ".ktx-demo-"
+"""Begins the names of the marker and of the scratch folders beside it."""
+
+SUFFIX: Final = ".marker"
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Claim a new or empty folder for a block, or one that a demo left half-built; yields whether it is the latter.
+
+    The marker stays when the block fails, for the next demo to go on. Raises `UsageError` when the folder holds
+    something else, `BusyError` while another demo is at work in it, `StorageError`.
+    """
+    names = _names(folder)
+    old = [name for name in names if name.startswith(PREFIX) and name.endswith(SUFFIX)]
+    if names and not old:
+        raise UsageError(f"{folder} exists and is not empty", hint="ktx demo OTHER-FOLDER")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        marker = folder / (old[0] if old else f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
+        descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise storage_error(folder, error, "create") from error
+    try:
+        _lock(descriptor, folder)
+        if old:
+            _remove_scratch(folder)
+        yield bool(old)
+        marker.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise UsageError(f"{folder} exists and is no folder", hint="ktx demo OTHER-FOLDER") from None
+    except OSError as error:
+        raise storage_error(folder, error, "look into") from error
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Lock the marker; the system gives the lock of a killed process back."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BusyError(
+            f"another `ktx demo` is at work in {folder}", hint="wait until it is done, or: ktx demo OTHER-FOLDER"
+        ) from None
+    if not os.fstat(descriptor).st_nlink:
+        raise BusyError(f"another `ktx demo` has just ended in {folder}", hint="ktx demo OTHER-FOLDER")
+
+
+def _remove_scratch(folder: Path) -> None:
+    """Remove the scratch folders of the dead; whoever could be alive would hold the marker."""
+    for path in folder.glob(f"{PREFIX}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)

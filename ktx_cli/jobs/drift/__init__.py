@@ -1,1 +1,0 @@
-"""How databases are not as they were scanned, and what of the context that breaks; see `find_drift`."""

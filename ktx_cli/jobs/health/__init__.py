@@ -1,0 +1,1 @@
+"""Whether a project is ready: `ktx status`, `ktx doctor`."""

@@ -1,0 +1,137 @@
+"""The check of what `ktx agents install` wrote: it is as it was written, and its program is there."""
+
+from __future__ import annotations
+
+import socket
+
+from ktx_cli.core import KtxError, listing, shell_words
+from ktx_cli.jobs.clients.configuration import read_configuration
+from ktx_cli.jobs.clients.install import Wanted, install
+from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, words_of
+from ktx_cli.jobs.clients.staging import Staging
+from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program
+from ktx_cli.jobs.clients.uninstall import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
+from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Repair
+from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
+from ktx_cli.jobs.serve.state import ServerState, reached_at
+from ktx_cli.llm import secret_names
+
+AGENTS = "agents"
+
+
+def check_agents(context: CheckContext) -> list[Finding]:
+    """What was installed into a client is there as it was written, and can work."""
+    manifest = load_manifest(context.layout)
+    states = list_clients(Where(context.project_dir, context.environ))
+    drifted = [each for each in states if each.state not in (NOT_INSTALLED, INSTALLED)]
+    if drifted:
+        return [_finding(context, each, manifest.of(each.target, each.scope)) for each in drifted]
+    installed = [f"{each.target} ({each.scope})" for each in states if each.state == INSTALLED]
+    told = f"as it was written: {listing(installed)}" if installed else "no client has this project"
+    return [Finding(AGENTS, Level.OK, told)]
+
+
+def _finding(context: CheckContext, state: State, recorded: Install | None) -> Finding:
+    check, message = f"{AGENTS}:{state.target}", "; ".join(state.reasons)
+    words = ["--target", state.target.value, "--scope", state.scope.value]
+    again = shell_words("ktx", "agents", "install", *words)
+    if _is_off_path(context, recorded):
+        folder = shell_words(installed_program(context.environ).parent)
+        return Finding(check, Level.WARN, message, f'export PATH={folder}:"$PATH"')
+    if state.state == STALE and _starts_a_program(recorded):
+        repair = _again(context, state) if _is_there(context, state, recorded) else None
+        return Finding(check, Level.WARN, message, again, repair=repair)
+    if state.state in (STALE, CHANGED):
+        return Finding(check, Level.WARN, message, f"{shell_words('ktx', 'agents', 'uninstall', *words)} && {again}")
+    return Finding(check, Level.WARN, message, f"correct {state.path}" if state.path else again)
+
+
+def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
+    """Whether an entry names `ktx` alone, as shared files do, and PATH has none."""
+    words = [] if recorded is None or recorded.entry is None else words_of(recorded.entry.value)
+    return words[:1] == [NAME] and found_program(context.environ) is None
+
+
+def _is_there(context: CheckContext, state: State, recorded: Install | None) -> bool:
+    """Whether the client's own file has this project: of files outside the project the manifest proves nothing.
+
+    It could come with a repository, and which projects this user's clients serve is for the user to say.
+    """
+    if state.scope is Scope.PROJECT:
+        return True
+    where = Where(context.project_dir, context.environ)
+    try:
+        configuration = read_configuration(state.target, state.scope, where, Staging(where.project))
+        if configuration is None:
+            return recorded is not None and recorded.entry is None
+        return any(is_of(each, state.scope, where.project) for each in configuration.entries.values())
+    except KtxError:  # a file that cannot be read has nothing of ours
+        return False
+
+
+def _starts_a_program(recorded: Install | None) -> bool:
+    """Whether an installation of ours names no server that is running: which one, the files alone know."""
+    return recorded is not None and (recorded.entry is None or bool(words_of(recorded.entry.value)))
+
+
+def _again(context: CheckContext, state: State) -> Repair:
+    """Return what installs once more; what somebody changed it leaves alone, and says so."""
+
+    def repair() -> str:
+        variables = sorted(secret_names(context.loaded.config))
+        wanted = Wanted([state.target], state.scope, state.name, variables=variables)
+        report = install(wanted, Where(context.project_dir, context.environ))
+        problem: KtxError | None = report.error
+        if problem is not None:
+            raise problem
+        written = listing(each.path for each in report.diffs) or "nothing had to be written"
+        return f"installed into {state.target} ({state.scope}) again: {written}"
+
+    return repair
+
+
+SERVER = "mcp"
+
+
+def check_server(context: CheckContext) -> list[Finding]:
+    """The server that was started answers; or none was."""
+    found = server_status(context.layout)
+    if found.status == "stopped":
+        return [Finding(SERVER, Level.OK, "no server is started; clients start their own")]
+    if found.status == "running":
+        return [_running(found)]
+    if found.state is not None and found.state.is_alive():
+        return [Finding(SERVER, Level.WARN, f"the server hangs: {found.problem}", "ktx mcp stop && ktx mcp start")]
+    return [_dead(context, found)]
+
+
+def _running(found: ServerStatus) -> Finding:
+    assert found.state is not None
+    where = f"a server answers at {found.state.base}, pid {found.state.pid}"
+    if found.problem is None:
+        return Finding(SERVER, Level.OK, where)
+    return Finding(SERVER, Level.WARN, f"{where}, but {found.problem}", "ktx mcp logs")
+
+
+def _dead(context: CheckContext, found: ServerStatus) -> Finding:
+    """Say what a server that is gone left, and whether another program has its port."""
+    message, hint = f"a dead server left {context.layout.mcp_state}: {found.problem}", "ktx mcp stop"
+    if found.state is not None and _is_taken(found.state):
+        message += f"; another program has its port {found.state.port}"
+        hint = "ktx mcp stop && ktx mcp start --port 0"
+
+    def forget() -> str:
+        gone = forget_dead(context.layout)  # a server may have been started meanwhile
+        return f"removed {context.layout.mcp_state}" if gone else "a server lives by now, and was left alone"
+
+    return Finding(SERVER, Level.WARN, message, hint, repair=forget)
+
+
+def _is_taken(state: ServerState) -> bool:
+    """Whether a server could not listen where this one did."""
+    host = reached_at(state.settings.host)
+    try:
+        with socket.create_server((host, state.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return False
+    except OSError:
+        return True

@@ -1,0 +1,236 @@
+"""The check of connections: every database and context source is reached, side by side, by the code a run uses."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.core import KtxError, ResultWarning, listing, now, one_line, plural, shell_words
+from ktx_cli.engine import LastScan, last_scans
+from ktx_cli.jobs.connections import check_source, probe_connection
+from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Work, command_to_set, side_by_side
+from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
+from ktx_cli.sources import History, Place, read_history
+from ktx_cli.warehouses import ConnectionTest, TableRef, access_gap, dialect_of, open_database, reader_role
+
+CONNECTIONS: Final = "connections"
+CONNECTION_SECONDS: Final = 50.0
+"""A connection may take this long; one that hangs keeps no other from its answer."""
+
+_UNBOUND = {
+    "superuser": "a superuser",
+    "pg_execute_server_program": "a member of pg_execute_server_program",
+    "pg_read_server_files": "a member of pg_read_server_files",
+    "pg_write_server_files": "a member of pg_write_server_files",
+}
+
+
+def leaves_the_session(test: ConnectionTest) -> list[str]:
+    """Return what makes a role reach the server's files and programs from a session that only reads."""
+    return [_UNBOUND[fact] for fact in test.privileges if fact in _UNBOUND]
+
+
+def check_connections(context: CheckContext) -> list[Finding]:
+    """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
+    config = context.loaded.config
+    pieces = [
+        Work(_named(name), functools.partial(_database, context, name, entry), CONNECTION_SECONDS, _again(name))
+        for name, entry in config.databases().items()
+    ]
+    pieces += [
+        Work(_named(name), functools.partial(_source, context, name), CONNECTION_SECONDS, _again(name))
+        for name in sorted(config.sources())
+    ]
+    return [each for found in side_by_side(pieces) for each in found] or [
+        Finding(CONNECTIONS, Level.SKIP, "no connection to try")
+    ]
+
+
+def _again(connection: str) -> str:
+    return shell_words("ktx", "connection", "test", connection)
+
+
+def _named(connection: str) -> str:
+    return f"connection:{connection}"
+
+
+def _database(context: CheckContext, connection: str, entry: Database) -> list[Finding]:
+    check, config = _named(connection), context.loaded.config
+    test = probe_connection(config, connection, project_dir=context.project_dir, environ=context.environ)
+    facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
+    if test.closed:
+        facts += f", no SELECT on {len(test.closed)} of them"
+    gap = access_gap(connection, entry, test)
+    if reach := leaves_the_session(test):
+        says = f"{facts}; the role is {listing(reach)}: it can leave a read-only session"
+        return [Finding(check, Level.FAIL, says, _select_only(context, connection, entry, test))]
+    if gap is not None:
+        level = Level.FAIL if gap.nothing and entry.enabled_tables else Level.WARN
+        return [Finding(check, level, f"{facts}: {gap.message}", gap.hint)]
+    if test.can_write:
+        says = f"{facts}; the role could write, though not in ktx's sessions, which are read-only"
+        return [Finding(check, Level.WARN, says, _select_only(context, connection, entry, test))]
+    return [Finding(check, Level.OK, facts)]
+
+
+def _select_only(context: CheckContext, connection: str, entry: Database, test: ConnectionTest) -> str:
+    """Return how ktx gets a role that may only SELECT: statements for an administrator, then where it is named."""
+    statements = reader_role(entry, test)
+    if statements is None:
+        return f"give ktx a role that may only SELECT, and name it in connections.{connection} of ktx.yaml"
+    named = next((key for key in ("url", "username", "user") if getattr(entry, key, None)), "username")
+    named_by = command_to_set(f"connections.{connection}.{named}", context.loaded.raw, context.project_dir)
+    return f"as an administrator: {statements}; then: {named_by}"
+
+
+def _source(context: CheckContext, connection: str) -> list[Finding]:
+    """A context source can be reached, by what `ktx connection test` does."""
+    found = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
+    return [Finding(_named(connection), Level.OK, f"{found.origin}, {found.latency_ms:.0f} ms")]
+
+
+PROFILES = "profiles"
+
+Unread = list[tuple[TableRef, str]]
+"""Tables without a profile, and why."""
+
+
+def check_profiles(context: CheckContext) -> list[Finding]:
+    """The last scan of every database could read all of it, and looked at the rows of all tables."""
+    findings: list[Finding] = []
+    try:
+        scans = read_state(context.layout, last_scans) or {}
+        for connection in context.loaded.config.databases():
+            found = read_state(context.layout, functools.partial(unread_tables, connection=connection))
+            findings += _left_out(connection, found or [], context.loaded.config.scan.budget.seconds)
+            if connection in scans:
+                findings += _unreadable(context, scans[connection])
+    except KtxError as error:
+        return [Finding(PROFILES, Level.SKIP, error.message, error.hint)]
+    return findings or [Finding(PROFILES, Level.OK, "the last scans left nothing out")]
+
+
+def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
+    """Return the tables of a connection whose rows the last look did not reach, by schema and name."""
+    rows = database.execute(
+        "SELECT schema_name, table_name, json_extract(profile, '$.problem') FROM profiles"
+        " WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL ORDER BY 1, 2",
+        (connection,),
+    )
+    return [(TableRef(schema, name), why) for schema, name, why in rows]
+
+
+def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
+    """Name the objects that the last scan could not read at all, from its report; without one nothing is known."""
+    text = read_bytes(context.layout.runs / f"{scan.run_id}.json")
+    if text is None:
+        return []
+    try:
+        reports = [each for each in json.loads(text)["connections"] if each["connection"] == scan.connection]
+        objects = [str(problem["object"] or problem["what"]) for each in reports for problem in each["problems"]]
+    except (ValueError, KeyError, TypeError):  # reports are disposable
+        return []
+    if not objects:
+        return []
+    said = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
+    names = [str(problem["object"]) for each in reports for problem in each["problems"] if problem["object"]]
+    hint = f"ktx connection test {scan.connection} && ktx scan {scan.connection}"
+    if names:
+        from ktx_cli.engine import exclusion_hint
+
+        hint = exclusion_hint(scan.connection, dict.fromkeys(names))
+    return [Finding(PROFILES, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
+
+
+def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]:
+    """Yield what failed, and apart from it what the settings leave out."""
+    if not found:
+        return
+    from ktx_cli.scan import NOT_READ, OUT_OF_TIME
+
+    meant = [str(ref) for ref, why in found if why == NOT_READ]
+    failed = [each for each in found if each[1] != NOT_READ]
+    if failed:
+        tables = listing(_grouped(failed), 3)
+        message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
+        late = any(why == OUT_OF_TIME for _, why in failed)
+        hint = f"ktx config set scan.budget.seconds {seconds * 2}" if late else f"ktx connection test {connection}"
+        yield Finding(PROFILES, Level.WARN, message, f"{hint} && ktx scan {connection}")
+    if meant:
+        message = (
+            f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
+        )
+        yield Finding(PROFILES, Level.OK, message, f"ktx config set scan.views always && ktx scan {connection}")
+
+
+def _grouped(found: Unread) -> Iterable[str]:
+    """Yield each reason once, with the tables it is about."""
+    for why in dict.fromkeys(why for _, why in found):
+        tables = listing(str(ref) for ref, reason in found if reason == why)
+        yield f"{tables} ({one_line(why, 160)})"
+
+
+HISTORY = "history"
+HISTORY_SECONDS = 50.0
+AGAIN = f"ktx doctor --only {HISTORY}"
+UNREADABLE = "query_history"
+"""The code of a warning that setup gives."""
+
+WINDOW_DAYS = 1
+"""Of days of history that are read here, whatever a run reads: some databases take money for each."""
+
+
+def check_history(context: CheckContext) -> list[Finding]:
+    """Every query history that a run would read can be read."""
+    wanted = {
+        name: entry
+        for name, entry in context.loaded.config.databases().items()
+        if entry.context and entry.context.query_history.enabled
+    }
+    if not wanted:
+        return [Finding(HISTORY, Level.SKIP, "no connection reads its query history")]
+    pieces = [
+        Work(f"{HISTORY}:{name}", functools.partial(_look, context, name, entry), HISTORY_SECONDS, AGAIN)
+        for name, entry in wanted.items()
+    ]
+    return [each for found in side_by_side(pieces) for each in found]
+
+
+def history_warnings(
+    config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+) -> list[ResultWarning]:
+    """Return what keeps the query history of a connection from being read; nothing where it is not wanted."""
+    entry = config.databases().get(connection)
+    if entry is None or not (entry.context and entry.context.query_history.enabled):
+        return []
+    try:
+        found: Sequence[KtxError | ResultWarning] = _read(connection, entry, project_dir, environ).warnings
+    except KtxError as error:
+        found = [error]
+    return [ResultWarning(UNREADABLE, each.message, hint=each.hint) for each in found]
+
+
+def _look(context: CheckContext, connection: str, entry: Database) -> list[Finding]:
+    check = f"{HISTORY}:{connection}"
+    history = _read(connection, entry, context.project_dir, context.environ)
+    findings = [Finding(check, Level.WARN, warning.message, warning.hint) for warning in history.warnings]
+    if history.unread:
+        message = f"the text of {plural(history.unread, 'statement')} is not shown to this role"
+        findings.append(Finding(check, Level.WARN, message))
+    return findings or [Finding(check, Level.OK, f"{history.origin} can be read")]
+
+
+def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:
+    """Read as a run does, of fewer days."""
+    place = Place(
+        connection,
+        dialect_of(entry.driver) or entry.driver,
+        root,
+        lambda: open_database(connection, entry, project_dir=root, environ=environ)[0],
+        getattr(entry, "location", None),
+    )
+    return read_history(place, entry.context.query_history.model_copy(update={"window_days": WINDOW_DAYS}), now())

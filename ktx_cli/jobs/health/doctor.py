@@ -1,0 +1,238 @@
+"""`ktx doctor`: every check for real, what can be mended without asking, and what the exit code makes of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import ConfigError, KtxError, NoProjectError, NotReadyError, UsageError, did_you_mean, listing, plural
+from ktx_cli.jobs.health import client_checks as agents
+from ktx_cli.jobs.health import client_checks as serving
+from ktx_cli.jobs.health import connection_checks as history
+from ktx_cli.jobs.health import connection_checks as live
+from ktx_cli.jobs.health import connection_checks as profiles
+from ktx_cli.jobs.health import machine_checks as machine
+from ktx_cli.jobs.health import machine_checks as secrets
+from ktx_cli.jobs.health import machine_checks as storage
+from ktx_cli.jobs.health import model_checks as backends
+from ktx_cli.jobs.health import model_checks as embedding
+from ktx_cli.jobs.health import model_checks as models
+from ktx_cli.jobs.health import project_checks as context
+from ktx_cli.jobs.health import project_checks as project
+from ktx_cli.jobs.health import project_checks as references
+from ktx_cli.jobs.health import project_checks as search
+from ktx_cli.jobs.health.model import Check, CheckContext, Concern, Finding, Level, Work, side_by_side, typed
+from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
+
+PROJECT = "project"
+"""The name of the finding that there is no project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What `--fix` did about a check; `error`: why it could not."""
+
+    check: str
+    message: str
+    error: KtxError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {"check": self.check, "message": self.message, "done": self.error is None}
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The findings by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
+
+    answers: dict[str, list[Finding]] = field(default_factory=dict)
+    repaired: list[Repaired] = field(default_factory=list)
+    problem: KtxError | None = None
+    project_dir: Path | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, in the order of the checks."""
+        return [finding for findings in self.answers.values() for finding in findings]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many findings there are of each level."""
+        levels = [finding.level for finding in self.findings]
+        return {level.value: levels.count(level) for level in Level}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        findings = [
+            {**each.to_json(), "id": check, "fixable": each.repair is not None, "file": each.file, "line": each.line}
+            for check, found in self.answers.items()
+            for each in found
+        ]
+        return {
+            "findings": findings,
+            "counts": self.counts(),
+            "repaired": [each.to_json() for each in self.repaired],
+        }
+
+
+def diagnose(
+    project_dir: Path, environ: Mapping[str, str], *, only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> list[Finding]:
+    """Run the checks; raises `ConfigError` for a broken `ktx.yaml`, `UsageError` for an unknown check id."""
+    found = examine(project_dir, environ, only=only, skip=skip)
+    if found.problem is not None:
+        raise found.problem
+    return found.findings
+
+
+def examine(
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    fix: bool = False,
+) -> Diagnosis:
+    """Run the checks, those that need no settings also where `ktx.yaml` is broken; `UsageError` for an unknown id.
+
+    `fix`: then mend what can be mended without asking, and run the checks concerned once more.
+    """
+    checks = chosen(only, skip)
+    layout = Layout(project_dir)
+    try:
+        loaded = load_config(layout.config)
+    except ConfigError as error:
+        return _without_settings(layout, environ, checks, error)
+    context = CheckContext(layout, loaded, environ, live=True)
+    found = Diagnosis(_answers(context, checks), project_dir=project_dir)
+    if fix:
+        _mend(context, found, checks)
+    return found
+
+
+def without_project(error: NoProjectError) -> Diagnosis:
+    """Return the diagnosis of a folder without a project."""
+    return Diagnosis({PROJECT: [Finding(PROJECT, Level.FAIL, error.message, error.hint, Concern.SETUP)]}, problem=error)
+
+
+def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    """Return the checks that are asked for; `UsageError` for an id none has."""
+    known = {check.id for check in CHECKS}
+    for name in (*only, *skip):
+        if name not in known:
+            near = did_you_mean(name, known)
+            hint = f"did you mean `{near}`?" if near else "ktx doctor --list"
+            raise UsageError(f"there is no check `{name}`", hint=hint)
+    return [check for check in CHECKS if (not only or check.id in only) and check.id not in skip]
+
+
+def verdict(found: Diagnosis, *, strict: bool) -> KtxError | None:
+    """Return what the command ends with: None, `not_ready` (only setup or authentication failed), else a failure."""
+    if found.problem is not None:
+        return found.problem
+    wanted = (Level.FAIL, Level.WARN) if strict else (Level.FAIL,)
+    failed = [finding for finding in found.findings if finding.level in wanted]
+    if not failed:
+        return None
+    message = f"{plural(len(failed), 'check')} failed: {listing(dict.fromkeys(f.check for f in failed))}"
+    if all(f.level is Level.FAIL and f.concern in (Concern.SETUP, Concern.AUTH) for f in failed):
+        return NotReadyError(message, hint=failed[0].hint)
+    return KtxError(message, hint=failed[0].hint, code="checks_failed")
+
+
+def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[Finding]]:
+    settings, folder = context.loaded.raw, context.project_dir
+    return {
+        check.id: [typed(finding, settings, folder) for finding in found]
+        for check, found in zip(checks, run_checks(context, checks), strict=True)
+    }
+
+
+def _without_settings(
+    layout: Layout, environ: Mapping[str, str], checks: Sequence[Check], error: ConfigError
+) -> Diagnosis:
+    """Run what needs no settings, and say what is wrong with them."""
+    context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
+    answers = _answers(context, [check for check in checks if not check.settings])
+    line = error.details.get("line")
+    hint = error.hint
+    if line and hint and not hint.startswith("correct line"):
+        hint = f"in {CONFIG_NAME} line {line}: {hint}"
+    finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)
+    return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
+
+
+def _mend(context: CheckContext, found: Diagnosis, checks: Sequence[Check]) -> None:
+    """Mend what can be, each once, and put what its checks find then in the place of what they found."""
+    touched = []
+    for check in checks:
+        findings = [each for each in found.answers[check.id] if each.repair and each.level is not Level.OK]
+        for name, finding in {each.check: each for each in findings}.items():
+            found.repaired.append(_repaired(name, finding))
+            touched.append(check)
+    found.answers.update(_answers(context, [check for check in checks if check in touched]))
+
+
+def _repaired(name: str, finding: Finding) -> Repaired:
+    assert finding.repair is not None
+    try:
+        return Repaired(name, finding.repair())
+    except KtxError as error:
+        return Repaired(name, error.message, error)
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("python", "Python and the packages ktx needs", machine.check_python, settings=False),
+    Check("sqlite", "SQLite with full-text search", machine.check_sqlite, settings=False),
+    Check("git", "a git that is new enough", machine.check_git, settings=False),
+    Check("config", "ktx.yaml is valid", project.check_config),
+    Check("extras", "the packages of the drivers that are configured", machine.check_extras),
+    Check(models.MODELS, "the settings and the session of the LLM backends", backends.check_settings, live=True),
+    Check("databases", "a database is configured", project.check_databases),
+    Check(secrets.CHECK, "secret references resolve", secrets.check_secrets),
+    Check(context.CONTEXT, "every database has context", context.check_context),
+    Check(profiles.PROFILES, "the last scans left nothing out", profiles.check_profiles),
+    Check(references.WIKI, "references of wiki pages lead somewhere", references.check_wiki),
+    Check(references.SEMANTIC, "the files of the semantic layer have no errors", references.check_semantic),
+    Check(search.INDEX, "the search index is up to date", search.check_index),
+    Check(storage.STATE, "the state database, for this user alone", storage.check_state),
+    Check(storage.HIDDEN, "nothing in .ktx can be committed", storage.check_hidden),
+    Check(storage.WRITABLE, "a run can write its files", storage.check_writable),
+    Check(storage.DISK, "room on the disks", storage.check_disk),
+    Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),
+    Check("lease", "no lease of a dead run", project.check_lease),
+    Check(serving.SERVER, "the MCP server that was started answers", serving.check_server),
+    Check(agents.AGENTS, "what was put into the files of agent clients", agents.check_agents),
+    Check(backends.CLAUDE, "the Claude Code binary, its environment, managed files", backends.check_claude, live=True),
+    Check(
+        backends.PROBE,
+        "a call to every model behind a role, and its isolation",
+        backends.check_probes,
+        live=True,
+        seconds=300.0,
+    ),
+    Check(
+        embedding.EMBEDDINGS, "the embeddings model makes vectors", embedding.check_embeddings, live=True, seconds=90.0
+    ),
+    Check(
+        live.CONNECTIONS,
+        "every connection answers, and its role may only read",
+        live.check_connections,
+        live=True,
+        seconds=60.0,
+    ),
+    Check(history.HISTORY, "the query history may be read", history.check_history, live=True, seconds=60.0),
+)
+
+
+def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Finding]]:
+    """Run the checks side by side and return the findings of each, in their order.
+
+    A check that raises or takes too long is a failed finding; the others are not affected.
+    """
+    return side_by_side(
+        Work(check.id, functools.partial(check.run, context), check.seconds, f"ktx doctor --only {check.id}")
+        for check in checks
+    )

@@ -1,0 +1,361 @@
+"""How much context a connection has: counted from its files, or as a run counted the very same files.
+
+A run keeps the counts in `.ktx/cache`, with the sizes and times of the files they came from: to count a warehouse of
+thousands of tables takes longer than `ktx status` may. What was edited since is counted again, and never written here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError, ResultWarning, listing, now
+from ktx_cli.engine import LastFetch, LastScan, last_fetches, last_scans
+from ktx_cli.jobs.clients.targets import CLIENTS, Where
+from ktx_cli.jobs.health.machine_checks import secrets_finding
+from ktx_cli.jobs.health.model import CheckContext, Finding, Level
+from ktx_cli.project import DATABASE_SOURCE, Database, KtxConfig, Layout, read_bytes, read_state, write_atomic
+from ktx_cli.search import hash_of, signatures_below
+from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, quoted
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.clients.uninstall import State
+    from ktx_cli.jobs.serve.daemon import ServerStatus
+
+
+FORMAT: Final = 1
+
+Edge = frozenset[frozenset[str]]
+"""Of a join the columns it equates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is in the files of one connection.
+
+    `sources`: the tables a scan found; `own_sources`: those people wrote; `columns` and `measures`: of both. `joins`:
+    each once, from whichever of its two sources it is written. `relationships`: found joins by what holds for them,
+    None where no scan looked at the rows.
+    """
+
+    sources: int = 0
+    columns: int = 0
+    own_sources: int = 0
+    measures: int = 0
+    joins: int = 0
+    relationships: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        found = None if self.relationships is None else dict(self.relationships)
+        return {
+            **{name: getattr(self, name) for name in ("sources", "columns", "own_sources", "measures", "joins")},
+            "relationships": found,
+        }
+
+
+def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
+    """Return connection -> signature of its files and what the last run counted in them; disposable."""
+    try:
+        stored = json.loads(read_bytes(_path(layout)) or b"{}")
+        kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
+        return {name: (each["signature"], Counts(**each["counts"])) for name, each in kept}
+    except (ValueError, TypeError, KeyError, AttributeError, KtxError):
+        return {}
+
+
+def counts_of(
+    context: CheckContext, connection: str, kept: Mapping[str, tuple[str, Counts]]
+) -> tuple[Counts, list[ResultWarning]]:
+    """Return what is in the files of a connection, and what of them could not be read."""
+    known = kept.get(connection)
+    if known is not None and known[0] == _signature(context.layout, connection):
+        return known[1], []
+    return _counted(context.layout, connection, context.manifests[connection])
+
+
+def keep_counts(layout: Layout, config: KtxConfig) -> None:
+    """Count what changed since the last run, and keep it; for runs only, which hold the lease."""
+    kept = counted_by_runs(layout)
+    wanted: dict[str, tuple[str, Counts]] = {}
+    for connection in config.connections:
+        signature = _signature(layout, connection)
+        known = kept.get(connection)
+        if known is not None and known[0] == signature:
+            wanted[connection] = known
+            continue
+        counts, problems = _counted(layout, connection, load_manifest(layout, connection))
+        if not problems:
+            wanted[connection] = (signature, counts)
+    if wanted != kept:
+        found = {name: {"signature": each, "counts": counts.to_json()} for name, (each, counts) in wanted.items()}
+        write_atomic(_path(layout), json.dumps({"format": FORMAT, "connections": found}).encode())
+
+
+def _path(layout: Layout) -> Path:
+    return layout.cache / "counts.json"
+
+
+def _signature(layout: Layout, connection: str) -> str:
+    """Return what tells one state of a connection's files from another: the manifest of raw tables names them all."""
+    folder, _ = layout.context_paths(connection)
+    found = signatures_below(layout.root, folder, SUFFIXES)
+    raw = layout.raw_path(connection, DATABASE_SOURCE)
+    try:
+        with os.scandir(layout.root / raw) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    stat = entry.stat()
+                    found[f"{raw}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
+    except OSError:
+        pass
+    return hash_of(f"{path} {found[path]}" for path in sorted(found))
+
+
+def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
+    """Return the counts and the problems, of which those of the manifest are named first."""
+    from ktx_cli.jobs.review.relationships import WorkingFiles
+    from ktx_cli.scan import Overlays
+
+    overlays = Overlays.read(WorkingFiles(layout.root), connection)
+    problems = [*manifest.problems, *overlays.warnings]
+    relationships = None if manifest.problems else _relationships(layout, connection, problems)
+    files = [file for files in overlays.files.values() for file in files]
+    entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
+    disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
+    counts = Counts(
+        sources=len(manifest.tables),
+        columns=len({(source, name) for source, each in entries for name in _names(each, "columns")}),
+        own_sources=sum(not file.is_overlay for file in files),
+        measures=len({(source, name) for source, each in entries for name in _names(each, "measures")}),
+        joins=len(set(_joins(entries)) - disabled),
+        relationships=relationships,
+    )
+    return counts, problems
+
+
+def _relationships(layout: Layout, connection: str, problems: list[ResultWarning]) -> dict[str, int] | None:
+    """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
+    from ktx_cli.jobs.review.relationships import WorkingFiles
+    from ktx_cli.scan import counted, read_review
+
+    try:
+        review = read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+    except KtxError as error:
+        problems.append(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
+        return None
+    return None if review is None else counted(review.edges)
+
+
+def _joins(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Edge]:
+    for source, entry in entries:
+        for join in _listed(entry, "joins"):
+            if isinstance(join, dict):
+                yield _edge(str(join.get("on")), source)
+
+
+def _edge(on: str, source: str) -> Edge:
+    """Return the columns a join of a source equates: the same for the join as the other source has it."""
+    return frozenset(frozenset(_full(side, source) for side in pair.split("=")) for pair in on.split(" and "))
+
+
+def _full(side: str, source: str) -> str:
+    name = side.strip()
+    return name if "." in name else f"{quoted(source)}.{name}"
+
+
+def _names(entry: Mapping[str, Any], key: str) -> Iterator[str]:
+    return (str(each.get("name")) for each in _listed(entry, key) if isinstance(each, dict))
+
+
+def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
+    found = entry.get(key)
+    return found if isinstance(found, list) else []
+
+
+_SECRETS = {None: "ok", Level.SKIP: "unverified", Level.WARN: "unresolved", Level.FAIL: "unresolved"}
+_STANDING = ("accepted", "manual")
+"""What holds for a found join that stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """One connection: what is configured and what is built of it."""
+
+    id: str
+    driver: str
+    is_database: bool
+    counts: Counts
+    last_scan: LastScan | None
+    secrets: Finding | None = None
+    """What is wrong with its secret references; None: they resolve."""
+    last_fetch: LastFetch | None = None
+    """Of a context source, or of a database's query history."""
+    moment: datetime = field(default_factory=now)
+    """When this was asked."""
+    disabled: bool = False
+    """Whether ktx.yaml has something wrong about it, so that nothing reads it."""
+
+    @property
+    def kind(self) -> str:
+        """`database`, `source` or `disabled`."""
+        return "disabled" if self.disabled else "database" if self.is_database else "source"
+
+    @property
+    def joins(self) -> int | None:
+        """How many found joins stand; None: no scan looked at the rows."""
+        found = self.counts.relationships
+        return None if found is None else sum(found.get(each, 0) for each in _STANDING)
+
+    @property
+    def to_review(self) -> int | None:
+        """How many found joins wait for a person; None: no scan looked at the rows."""
+        found = self.counts.relationships
+        return None if found is None else found.get("review", 0)
+
+    @property
+    def age_seconds(self) -> int | None:
+        """How long ago a database was scanned last, or a source fetched; None: never."""
+        if not self.is_database:
+            return self.fetch_age_seconds
+        return None if self.last_scan is None else seconds_since(self.last_scan.finished, self.moment)
+
+    @property
+    def fetch_age_seconds(self) -> int | None:
+        """How long ago a source, or a database's query history, was fetched; None: never."""
+        return None if self.last_fetch is None else seconds_since(self.last_fetch.finished, self.moment)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection as it stands in the envelope."""
+        return {
+            "id": self.id,
+            "driver": self.driver,
+            "kind": self.kind,
+            **self.counts.to_json(),
+            "last_scan": None if self.last_scan is None else self.last_scan.finished,
+            "last_fetch": None if self.last_fetch is None else self.last_fetch.to_json(),
+            "age_seconds": self.age_seconds,
+            "secrets": _SECRETS[None if self.secrets is None else self.secrets.level],
+        }
+
+
+def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
+    """Return every connection by id with what is built of it, and what could not be read; starts no program."""
+    warnings: list[ResultWarning] = []
+    try:
+        scans, fetches = read_state(context.layout, _last) or ({}, {})
+    except KtxError as error:
+        scans, fetches = {}, {}
+        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
+    disabled = context.loaded.config.disabled()
+    kept, moment = counted_by_runs(context.layout), now()
+    found = []
+    for connection, entry in sorted(context.loaded.config.connections.items()):
+        counts, problems = counts_of(context, connection, kept)
+        warnings += problems
+        found.append(
+            ConnectionStatus(
+                connection,
+                entry.driver,
+                isinstance(entry, Database),
+                counts,
+                scans.get(connection),
+                None if connection in disabled else secrets_finding(context, connection, entry),
+                fetches.get(connection),
+                moment,
+                disabled=connection in disabled,
+            )
+        )
+    return tuple(found), warnings
+
+
+def seconds_since(moment: str, until: datetime) -> int | None:
+    """Return the seconds since a moment in ISO form, 0 for one to come; None for what is no moment."""
+    try:
+        return max(0, round((until - datetime.fromisoformat(moment)).total_seconds()))
+    except (ValueError, TypeError):
+        return None
+
+
+def _last(database: sqlite3.Connection) -> tuple[Mapping[str, LastScan], Mapping[str, LastFetch]]:
+    return last_scans(database), last_fetches(database)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """The clients that know this project, and the server; None: it was not started. `problems`: what cannot be told."""
+
+    folder: str
+    clients: tuple[State, ...] = ()
+    server: ServerStatus | None = None
+    problems: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as they stand in the envelope."""
+        return {
+            "agents": [each.to_json() for each in self.clients],
+            "mcp": {"status": "stopped"} if self.server is None else self.server.to_json(self.folder),
+        }
+
+    @property
+    def agents_text(self) -> str:
+        """The clients in one line."""
+        said = [f"{each.target} ({each.scope}{_unlike_installed(each.state)})" for each in self.clients]
+        return listing([*said, *self.problems], 8) if said or self.problems else "in none"
+
+    @property
+    def server_text(self) -> str:
+        """The server in one line."""
+        if self.server is None or self.server.state is None:
+            return "stopped" if self.server is None else self.server.problem or self.server.status
+        state = self.server.state
+        problem = f", {self.server.problem}" if self.server.problem else ""
+        return f"{self.server.status}: {state.url(self.folder)}, pid {state.pid}, since {state.since}{problem}"
+
+
+def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
+    """Look at the files of the clients and of the server; nothing is started."""
+    clients: tuple[State, ...] = ()
+    problems: list[str] = []
+    try:
+        clients = _installed(layout, Where(layout.root, environ))
+    except KtxError as error:
+        problems.append(error.message)
+    return ClientFacts(str(layout.root), clients, _server(layout, problems), tuple(problems))
+
+
+def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
+    if not layout.agents_manifest.exists() and not _is_named(where):
+        return ()
+    from ktx_cli.jobs.clients.uninstall import NOT_INSTALLED, list_clients
+
+    return tuple(each for each in list_clients(where) if each.state != NOT_INSTALLED)
+
+
+def _is_named(where: Where) -> bool:
+    """Say whether a file of a client has the word ktx, without which none can start its server."""
+    places = (place for client in CLIENTS.values() for place in client.places.values())
+    files = {path for place in places for path in where.configs(place)}
+    return any(b"ktx" in (read_bytes(path) or b"") for path in sorted(files))
+
+
+def _server(layout: Layout, problems: list[str]) -> ServerStatus | None:
+    if not layout.mcp_state.exists():
+        return None
+    from ktx_cli.jobs.serve.daemon import server_status
+
+    try:
+        return server_status(layout)
+    except KtxError as error:
+        problems.append(error.message)
+        return None
+
+
+def _unlike_installed(state: str) -> str:
+    return "" if state == "installed" else f", {state}"

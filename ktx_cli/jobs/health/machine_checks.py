@@ -1,0 +1,267 @@
+"""Checks of the machine: Python and its packages, those of drivers, SQLite, git."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import GitMissingError, KtxError, listing, shell_words
+from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
+from ktx_cli.project import (
+    KINDS,
+    RAW_NAME,
+    SEMANTIC_NAME,
+    Connection,
+    Repository,
+    SecretRef,
+    can_write_in,
+    check_private_folder,
+    find_git,
+    is_hidden,
+    open_to_others,
+    prepare_private_folder,
+    resolve_options,
+    secret_file_warnings,
+    untracking,
+)
+from ktx_cli.warehouses import missing_package
+
+DISTRIBUTION: Final = "ktx-cli"
+_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def check_python(context: CheckContext) -> list[Finding]:
+    """Every package that ktx was published with is there, in a version it takes."""
+    wrong = list(_unmet())
+    if wrong:
+        hint = f"{shell_words(sys.executable)} -m pip install --upgrade --force-reinstall {DISTRIBUTION}"
+        return [
+            Finding("python", Level.FAIL, f"packages are missing or of another version: {listing(wrong, 20)}", hint)
+        ]
+    return [Finding("python", Level.OK, f"Python {platform.python_version()}, all packages found")]
+
+
+def _unmet() -> Iterator[str]:
+    """Yield what ktx needs and does not have; versions are compared where `packaging` is there to do it."""
+    try:
+        needed = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:  # run from its sources: nothing says what it needs
+        return
+    for text in needed:
+        name = _REQUIREMENT.match(text)
+        if name is None or "extra ==" in text:
+            continue
+        try:
+            version = metadata.version(name[0])
+        except metadata.PackageNotFoundError:
+            yield name[0]
+            continue
+        if not _suits(text, version):
+            yield f"{text.partition(';')[0].strip()} (here: {version})"
+
+
+def _suits(requirement: str, version: str) -> bool:
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        return True
+    return Requirement(requirement).specifier.contains(version, prereleases=True)
+
+
+def check_extras(context: CheckContext) -> list[Finding]:
+    """The package of every driver that a connection names is there."""
+    databases = context.loaded.config.databases()
+    findings = []
+    for driver in dict.fromkeys(entry.driver for entry in databases.values()):
+        command = missing_package(driver)
+        if command is not None:
+            used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
+            message = f"the package of the driver `{driver}` is not installed: {used} cannot be read"
+            findings.append(Finding("extras", Level.FAIL, message, command, Concern.SETUP))
+    return findings or [Finding("extras", Level.OK, "every driver has its package")]
+
+
+def check_sqlite(context: CheckContext) -> list[Finding]:
+    """SQLite has FTS5, which search needs."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+    except sqlite3.OperationalError:
+        message = f"SQLite {sqlite3.sqlite_version} was built without FTS5"
+        return [Finding("sqlite", Level.FAIL, message, "uv tool install --python 3.12 ktx-cli")]
+    finally:
+        connection.close()
+    return [Finding("sqlite", Level.OK, f"SQLite {sqlite3.sqlite_version} with FTS5")]
+
+
+def check_git(context: CheckContext) -> list[Finding]:
+    """There is a git binary that is new enough."""
+    try:
+        git = find_git(project_dir=context.project_dir)
+    except GitMissingError as error:
+        return [Finding("git", Level.FAIL, error.message, error.hint)]
+    return [Finding("git", Level.OK, f"git {git.version} at {git.path}")]
+
+
+STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
+
+NEEDED_BYTES: Final = 50 << 20
+"""Room on a disk below which a run is likely to end in an error: objects of git, the state database, the index."""
+WANTED_BYTES: Final = 500 << 20
+"""Room below which somebody should look."""
+
+
+def check_state(context: CheckContext) -> list[Finding]:
+    """Nothing else stands where `.ktx` and the state database have to be, and they are this user's alone."""
+    try:
+        check_private_folder(context.layout)
+    except KtxError as error:
+        return [Finding(STATE, Level.FAIL, error.message, error.hint)]
+    opened = open_to_others(context.layout)
+    if context.layout.private in opened:  # what is in a folder that is closed is closed
+        message = f"other users have access to {listing(map(str, opened), 3)}"
+        hint = shell_words("chmod", "go-rwx", *opened[:20])
+        return [Finding(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
+    return [Finding(STATE, Level.OK, "nothing is in its way")]
+
+
+def _closed(context: CheckContext, opened: list[Path]) -> str:
+    prepare_private_folder(context.layout)
+    return f"closed {listing(map(str, opened), 3)} to other users"
+
+
+def check_hidden(context: CheckContext) -> list[Finding]:
+    """Nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
+    layout, repository = context.layout, context.repository
+    if not layout.private.is_dir():
+        return [Finding(HIDDEN, Level.OK, "there is nothing yet")]
+    try:
+        hidden, exposed = is_hidden(layout), repository.exposed() if repository is not None else []
+    except KtxError as error:
+        return [Finding(HIDDEN, Level.FAIL, error.message, error.hint)]
+    if not hidden:
+        message = f"{layout.private_gitignore} lets files of .ktx be committed"
+        level = Level.FAIL if exposed else Level.WARN
+        if exposed:
+            message += f": {listing(exposed, 3)}"
+        fix = f"ktx doctor --fix --only {HIDDEN}"
+        return [Finding(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
+    if exposed:
+        message = f"git tracks {listing(exposed, 3)}, and what is in .ktx must never be committed"
+        return [Finding(HIDDEN, Level.FAIL, message, untracking(context.project_dir, exposed))]
+    return [Finding(HIDDEN, Level.OK, "git ignores everything in .ktx")]
+
+
+def _hidden(context: CheckContext) -> str:
+    prepare_private_folder(context.layout)
+    return f"{context.layout.private_gitignore} hides everything in .ktx from git"
+
+
+def check_disk(context: CheckContext) -> list[Finding]:
+    """There is room for a run on the disk of the project and on that of temporary files."""
+    folders = {folder.stat().st_dev: folder for folder in (Path(tempfile.gettempdir()), context.project_dir)}
+    free = {folder: shutil.disk_usage(folder).free for folder in folders.values()}
+    short = {folder: room for folder, room in free.items() if room < WANTED_BYTES}
+    if not short:
+        return [Finding(DISK, Level.OK, f"{_megabytes(min(free.values()))} free")]
+    return [
+        Finding(
+            DISK,
+            Level.FAIL if room < NEEDED_BYTES else Level.WARN,
+            f"{_megabytes(room)} free on the disk of {folder}",
+            _room_for(context, folder),
+        )
+        for folder, room in short.items()
+    ]
+
+
+def _room_for(context: CheckContext, folder: Path) -> str:
+    """Return what makes room: ktx's own copies may go at any time; else what shows how full the disk is."""
+    layout = context.layout
+    own = [each for each in (layout.cache, layout.raw_store) if folder == context.project_dir and each.is_dir()]
+    return shell_words("rm", "-r", *own) if own else shell_words("df", "-h", folder)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count >> 20:,} MB"
+
+
+def check_writable(context: CheckContext) -> list[Finding]:
+    """This user may write in every folder a run writes in."""
+    barred = [folder for folder in _folders(context) if not can_write_in(folder)]
+    if not barred:
+        return [Finding(WRITABLE, Level.OK, "a run can write everywhere it has to")]
+    message = f"a run cannot write in {listing(map(str, barred), 3)}"
+    return [Finding(WRITABLE, Level.FAIL, message, shell_words("chmod", "u+rwx", *barred[:20]))]
+
+
+def _folders(context: CheckContext) -> list[Path]:
+    root, layout = context.project_dir, context.layout
+    found = [root, layout.private]
+    for name in (SEMANTIC_NAME, RAW_NAME):
+        for connection in context.loaded.config.connections:
+            found += [Path(folder) for folder, _, _ in os.walk(root / name / connection)]
+        found.append(root / name)
+    try:
+        repository = Repository.discover(root)
+    except KtxError:  # named by the check of the repository
+        repository = None
+    if repository is not None:
+        found += [repository.layout.git_dir, repository.layout.common_dir / "objects"]
+    return sorted({folder for folder in found if folder.is_dir()})
+
+
+CHECK = "secrets"
+QUIET_KINDS = tuple(kind for kind in KINDS if kind != "keyring")
+"""References that resolve without asking anybody; a keyring may open a window and wait for a password."""
+
+
+def check_secrets(context: CheckContext) -> list[Finding]:
+    """Every secret reference of a connection resolves.
+
+    What a connection without code in this version names is not needed, so it only warns.
+    """
+    config = context.loaded.config
+    findings = [
+        finding
+        for connection, entry in config.usable().items()
+        if (finding := secrets_finding(context, connection, entry)) is not None
+    ]
+    for warning in secret_file_warnings(config, project_dir=context.project_dir):
+        findings.append(Finding(CHECK, Level.WARN, warning.message, warning.hint, Concern.SETUP))
+    return findings or [Finding(CHECK, Level.OK, "every secret reference resolves")]
+
+
+def secrets_finding(context: CheckContext, connection: str, entry: Connection) -> Finding | None:
+    """Return what is wrong with a connection's references, or that some were not asked for; None when all resolve."""
+    kinds = KINDS if context.live else QUIET_KINDS
+    try:
+        resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)
+    except KtxError as error:
+        message = f"connection `{connection}`: {error.message}"
+        return Finding(CHECK, Level.FAIL, message, error.hint, Concern.SETUP)
+    # What stands in the file, not what it resolves to: a value is never shown.
+    written = resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=())
+    unasked = [f"`{reference}`" for reference in _references(written) if reference.kind not in kinds]
+    if not unasked:
+        return None
+    message = f"connection `{connection}`: unverified, only `ktx doctor` asks the keyring: {listing(unasked)}"
+    return Finding(CHECK, Level.SKIP, message, "ktx doctor --only secrets", Concern.SETUP)
+
+
+def _references(value: Any) -> Iterator[SecretRef]:
+    """Yield the references that stand in options."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _references(item)
+    elif isinstance(value, str) and (reference := SecretRef.parse(value)) is not None:
+        yield reference

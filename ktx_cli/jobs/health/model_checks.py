@@ -1,0 +1,356 @@
+"""What is known of the model backends without asking a model: settings, the local session, the last probes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from ktx_cli.core import KtxError, ResultWarning, did_you_mean, listing, plural, shell_words
+from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, concern_of, failed
+from ktx_cli.llm import (
+    CLAUDE_BACKENDS,
+    OWN_DEFAULT,
+    PRICES,
+    LastProbe,
+    ModelRef,
+    ProbeResult,
+    create_embedder,
+    distinct_models,
+    divergence,
+    last_probes,
+    probe_models,
+)
+from ktx_cli.project import KtxConfig, PromptCaching, read_state
+
+MODELS = "llm"
+SESSION_HINT = "ktx llm probe"
+UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """The local Claude Code session. `failed`: the binary could not be asked; `unverified`: it was not."""
+
+    state: Literal["present", "missing", "failed", "unverified"]
+    finding: Finding
+    account: str | None = None
+    binary: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the session as it stands in the envelope."""
+        return {"state": self.state, "account": self.account, "binary": self.binary}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A backend's model, the roles it serves, and when it was probed last; None: never.
+
+    `unset`: what of its settings is missing or wrong, None where nothing is.
+    """
+
+    ref: ModelRef
+    roles: tuple[str, ...]
+    last: LastProbe | None
+    finding: Finding
+    unset: Finding | None = None
+
+    @property
+    def serves(self) -> str:
+        """The backend and model with its roles, in a few words."""
+        return f"{self.ref} ({listing(self.roles, 6)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the model as it stands in the envelope."""
+        return {
+            "backend": self.ref.backend,
+            "model": self.ref.model,
+            "roles": list(self.roles),
+            "level": self.finding.level.value,
+            "last_probe": None if self.last is None else {"finished": self.last.finished, "error": self.last.error},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LlmFacts:
+    """All backends together. `caching`: the settings one of them ignores; `note`: why there is no model at all."""
+
+    backend: str
+    models: tuple[ModelFacts, ...] = ()
+    session: SessionFacts | None = None
+    caching: ResultWarning | None = None
+    note: Finding | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What a check says of them."""
+        session = [] if self.session is None else [self.session.finding]
+        note = [] if self.note is None else [self.note]
+        return [*note, *session, *(each.finding for each in self.models), *_caching(self.caching)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the backends as they stand in the envelope."""
+        roles = {role: each for each in self.models for role in each.roles}
+        return {
+            "backend": self.backend,
+            "roles": {role: {"backend": each.ref.backend, "model": each.ref.model} for role, each in roles.items()},
+            "models": [each.to_json() for each in self.models],
+            "session": None if self.session is None else self.session.to_json(),
+            "prompt_caching_ignored": [] if self.caching is None else list(self.caching.details.get("fields", ())),
+        }
+
+
+Ask = Callable[[], SessionFacts | None]
+"""Says how the local session is; None where no role needs one."""
+
+
+def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
+    """Return what is known of every backend behind a role; `fresh`: what probes of this moment found."""
+    config = context.loaded.config
+    backend = config.llm.provider.backend
+    try:
+        models = distinct_models(config)
+    except KtxError as error:
+        return LlmFacts(backend, note=Finding(MODELS, Level.FAIL, error.message, error.hint, Concern.SETUP))
+    if not models:
+        return LlmFacts(backend, note=_without_models(config))
+    last, results = _last_probes(context), {each.ref: each for each in fresh}
+    facts = tuple(_facts(context, ref, roles, last.get(ref), results.get(ref)) for ref, roles in models.items())
+    return LlmFacts(backend, facts, ask(), divergence(config))
+
+
+def ask_session(context: CheckContext) -> SessionFacts | None:
+    """Ask the local binary whether anybody is signed in, once, where a role needs it; no model is asked."""
+    backend = _claude_backend(context.loaded.config)
+    if backend is None:
+        return None
+    import asyncio
+
+    from ktx_cli.llm import local_session
+
+    try:
+        session = asyncio.run(
+            local_session(backend, context.loaded.config, project_dir=context.project_dir, environ=context.environ)
+        )
+    except KtxError as error:
+        concern = Concern.AUTH if concern_of(error) is Concern.AUTH else Concern.SETUP
+        finding = Finding(MODELS, Level.FAIL, error.message, error.hint, concern)
+        return SessionFacts("missing" if error.code == "auth" else "failed", finding)
+    finding = Finding(MODELS, Level.OK, f"session present: {session.account}; {session.binary}")
+    return SessionFacts("present", finding, session.account, str(session.binary))
+
+
+def unasked_session(context: CheckContext) -> SessionFacts | None:
+    """Return that the local session is unverified, where a role needs one: nothing is asked."""
+    if _claude_backend(context.loaded.config) is None:
+        return None
+    return SessionFacts("unverified", Finding(MODELS, Level.SKIP, UNVERIFIED, "ktx status", Concern.AUTH))
+
+
+def _caching(warning: ResultWarning | None) -> list[Finding]:
+    return [] if warning is None else [Finding("prompt_caching", Level.WARN, warning.message, warning.hint)]
+
+
+def _claude_backend(config: KtxConfig) -> str | None:
+    """Return the first backend behind a role that uses the local session; None too for settings that are wrong."""
+    try:
+        return next((ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS), None)
+    except KtxError:
+        return None
+
+
+def _without_models(config: KtxConfig) -> Finding:
+    from ktx_cli.engine import not_enriched
+
+    unserved = not_enriched(config)
+    if unserved is not None:
+        return Finding(MODELS, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)
+    return Finding(MODELS, Level.OK, "no backend: ktx does what it can without a model")
+
+
+def _facts(
+    context: CheckContext, ref: ModelRef, roles: tuple[str, ...], last: LastProbe | None, fresh: ProbeResult | None
+) -> ModelFacts:
+    """Say of one backend and model what is known: its settings, else what a probe of now said, else the last one."""
+    serves = f"{ref} ({listing(roles, 6)})"
+    problem = _credentials(context, ref.backend)
+    if problem is not None:
+        unset = Finding(MODELS, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
+        return ModelFacts(ref, roles, last, unset, unset)
+    return ModelFacts(ref, roles, last, _probed(ref, serves, last, fresh))
+
+
+def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResult | None) -> Finding:
+    if fresh is not None and fresh.error is not None:
+        said = f"{serves}: {fresh.error.message}"
+        return Finding(MODELS, Level.FAIL, said, fresh.error.hint, concern_of(fresh.error))
+    if last is not None and last.error is not None:
+        message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
+        return Finding(MODELS, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
+    if last is None and ref.backend in CLAUDE_BACKENDS:
+        return Finding(MODELS, Level.FAIL, f"{serves}: last probe never", SESSION_HINT, Concern.AUTH)
+    return Finding(MODELS, Level.OK, f"{serves}: last probe {last.finished if last else 'never'}")
+
+
+def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
+    try:
+        return read_state(context.layout, last_probes) or {}
+    except KtxError:  # named by the lease's check
+        return {}
+
+
+def _credentials(context: CheckContext, backend: str) -> KtxError | None:
+    """Return why the backend's settings cannot be used; nothing is asked, no keyring opened."""
+    from ktx_cli.llm import missing_setting, resolved_keys, resolved_place
+
+    config = context.loaded.config
+    problem = missing_setting(config, backend)
+    if problem is not None:
+        return problem
+    provider = getattr(config.llm.provider, backend.replace("-", "_"), None)
+    if any(str(value).strip().startswith("keyring:") for _, value in provider or ()):
+        return None
+    try:
+        resolved_keys(config, backend, project_dir=context.project_dir, environ=context.environ)
+        resolved_place(config, backend, project_dir=context.project_dir, environ=context.environ)
+    except KtxError as error:
+        return error
+    return None
+
+
+CLAUDE, PROBE = "claude", "probe"
+_AGAIN: Final = f"{shell_words(sys.executable)} -m pip install --force-reinstall claude-agent-sdk"
+"""What puts the binary ktx was tested with in the place of one that is not isolated as it must be."""
+
+_NO_POLICY: Final = "ktx config set llm.provider.claude.allow_managed_policy false"
+"""What has ktx refuse to run with what an organisation brings along."""
+
+
+def check_settings(context: CheckContext) -> list[Finding]:
+    """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
+    facts = llm_facts(context, lambda: ask_session(context))
+    probed = f"the check `{PROBE}` asks it"
+    models = tuple(
+        replace(each, finding=each.unset or Finding(MODELS, Level.OK, f"{each.serves}: {probed}"))
+        for each in facts.models
+    )
+    return [_honoured(finding, facts.caching) for finding in replace(facts, models=models).findings]
+
+
+def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
+    """Return the finding about caching with what sets back the settings that a backend ignores."""
+    if finding.check != "prompt_caching" or ignored is None:
+        return finding
+    defaults = PromptCaching().model_dump(by_alias=True, mode="json")
+    words = [
+        shell_words("ktx", "config", "set", f"llm.promptCaching.{name}", json.dumps(defaults[name]).strip('"'))
+        for name in ignored.details["fields"]
+    ]
+    return replace(finding, hint=" && ".join(words))
+
+
+def check_probes(context: CheckContext) -> list[Finding]:
+    """Every backend and model behind a role answers."""
+    config = context.loaded.config
+    warnings: list[ResultWarning] = []
+    try:
+        if not distinct_models(config):
+            return [Finding(PROBE, Level.SKIP, "no backend to probe")]
+        probes = probe_models(context.layout, config, context.environ, command="ktx doctor", warn=warnings.append)
+    except KtxError as error:
+        return [Finding(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+    try:
+        probes.store(context.layout)
+    except KtxError as error:  # what the models answered counts all the same
+        warnings.append(ResultWarning("probes_unkept", error.message, hint=error.hint))
+    backend = config.llm.provider.backend
+    findings = [finding for result in probes.results for finding in _backends_probed(result, backend)]
+    findings += [
+        Finding(PROBE, Level.WARN, warning.message, warning.hint)
+        for warning in warnings
+        if warning.code != "prompt_caching_ignored"
+    ]
+    return findings
+
+
+def _backends_probed(result: ProbeResult, backend: str) -> list[Finding]:
+    """Say whether a model answered and, of the local session, that the process was isolated; `backend`: the default."""
+    check, error = f"{PROBE}:{result.ref}", result.error
+    if error is not None:
+        return [Finding(check, Level.FAIL, error.message, _hint(result, error, backend), concern_of(error))]
+    report = result.report
+    assert report is not None
+    model = f"{report.resolved_model} " if report.resolved_model else ""
+    findings = [Finding(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
+    if report.isolation:
+        level, hint = (Level.WARN, _NO_POLICY) if report.isolation.get("foreign_hooks") else (Level.OK, None)
+        findings.append(Finding(f"isolation:{result.ref}", level, _isolated(report.isolation), hint))
+    return findings
+
+
+def _isolated(told: Mapping[str, Any]) -> str:
+    """Say what the process of a probe was started with; each of it was checked, else the probe had failed."""
+    words = [f"{key.replace('_', ' ')}: {listing(told[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")]
+    words.append(f"foreign hooks: {listing(told.get('foreign_hooks', ())) or 'none'}")
+    if "dropped" in told:
+        names = ", ".join(told["dropped"])
+        words.append(f"its launcher dropped {plural(len(told['dropped']), 'variable')}{names and f' ({names})'}")
+    return "; ".join(words)
+
+
+def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
+    """Return what helps: of a wrong model the command with one there is, of a foreign binary how to replace it."""
+    if error.code == "isolation" and error.hint in (None, "ktx doctor"):
+        return _AGAIN
+    if error.code == "connection" and result.ref.backend == "gateway":
+        return "check the network, the proxy and llm.provider.gateway.base_url"
+    if error.code != "model":
+        return error.hint
+    near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)
+    if near in (None, result.ref.model) or error.hint is None:
+        return error.hint
+    return error.hint.removesuffix("MODEL") + (
+        near if result.ref.backend == backend else f"{result.ref.backend}:{near}"
+    )
+
+
+def check_claude(context: CheckContext) -> list[Finding]:
+    """The local Claude Code binary, what its processes are not given, and an organisation's managed files."""
+    from ktx_cli.llm import claude_host, dropped_names, managed_error, managed_files, secret_names
+
+    config = context.loaded.config
+    used = [ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS]
+    if not used:
+        return [Finding(CLAUDE, Level.SKIP, "no role uses the local Claude Code session")]
+    try:
+        host, binary = claude_host(used[0], config, project_dir=context.project_dir, environ=context.environ)
+    except KtxError as error:
+        return [Finding(CLAUDE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+    dropped = dropped_names(context.environ, secret_names=secret_names(config))
+    names = f": {', '.join(dropped)}" if dropped else ""
+    kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"
+    findings = [Finding(CLAUDE, Level.OK, f"{binary}; {kept_back}")]
+    files = managed_files(host.environment)
+    if files:
+        allowed = config.llm.provider.claude.allow_managed_policy
+        managed = managed_error(files, backend=used[0])
+        level = Level.WARN if allowed else Level.FAIL
+        findings.append(Finding(CLAUDE, level, managed.message, _NO_POLICY if allowed else managed.hint, Concern.AUTH))
+    return findings
+
+
+EMBEDDINGS = "embeddings"
+
+
+def check_embeddings(context: CheckContext) -> list[Finding]:
+    """One vector is made of one word."""
+    try:
+        embedder = create_embedder(context.loaded.config, context.project_dir, context.environ)
+        if embedder is None:
+            return [Finding(EMBEDDINGS, Level.SKIP, "no embeddings are configured: search goes by words")]
+        (vector,) = embedder.embed(["revenue"])
+    except KtxError as error:
+        return [failed(EMBEDDINGS, error)]
+    return [Finding(EMBEDDINGS, Level.OK, f"{embedder.model} makes vectors of {len(vector)} numbers")]

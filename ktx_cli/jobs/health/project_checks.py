@@ -1,0 +1,326 @@
+"""Checks of the project that open no database: configuration, backend, context, repository, lease."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.agent_tools import open_searcher
+from ktx_cli.core import KtxError, ResultWarning, escaped, listing, new_run_id, plural, shell_words
+from ktx_cli.engine import broken_now, said, way_out
+from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, is_command
+from ktx_cli.jobs.index import index_project
+from ktx_cli.jobs.semantic.validate import validate_layers
+from ktx_cli.jobs.wiki import lint_wiki
+from ktx_cli.project import (
+    CONFIG_NAME,
+    DATABASE_SOURCE,
+    SEMANTIC_NAME,
+    Held,
+    HeldReason,
+    Layout,
+    Repository,
+    current_holder,
+    held_hint,
+    hold_lease,
+    index_path,
+    is_damage,
+    open_for_writing,
+    read_bytes,
+    read_state,
+)
+from ktx_cli.scan import MANIFEST, manifest_hashes
+from ktx_cli.semantic import SUFFIXES, Problem, layer_ids, shard_files, stray_problems
+from ktx_cli.wiki import Finding as WikiFinding
+
+OLD_SECONDS: Final = 600.0
+"""Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
+
+
+def check_config(context: CheckContext) -> list[Finding]:
+    """`ktx.yaml` is valid; its warnings are named, and what disables a connection."""
+    errors = [issue.to_warning() for issue in context.loaded.issues if issue.severity == "error"]
+    findings = [_of_config(warning, is_error=warning in errors) for warning in context.loaded.warnings()]
+    return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
+
+
+def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
+    """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
+    line, hint = warning.details.get("line"), warning.hint
+    if line and hint and not is_command(hint):
+        does = "take it out; " if hint.startswith("known here") else ""
+        hint = f"in {CONFIG_NAME} line {line}: {does}{hint}"
+    level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
+    return Finding("config", level, warning.message, hint, concern, file=CONFIG_NAME, line=line)
+
+
+def check_databases(context: CheckContext) -> list[Finding]:
+    """At least one database is configured."""
+    config = context.loaded.config
+    databases = config.databases()
+    for entry in () if databases else config.disabled().values():
+        error = entry.error()
+        message = f"no database of ktx.yaml can be used: {error.message}"
+        return [Finding("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
+    if not databases:
+        from ktx_cli.jobs.setup.request import how_to_connect
+
+        hint = how_to_connect(context.project_dir)
+        return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
+    findings = []
+    for name in config.setup.database_connection_ids:
+        if name not in config.connections:
+            message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
+            kept = [each for each in config.setup.database_connection_ids if each in config.connections]
+            hint = shell_words("ktx", "config", "set", "setup.database_connection_ids", json.dumps(kept))
+            findings.append(Finding("databases", Level.WARN, message, hint))
+    return [Finding("databases", Level.OK, plural(len(databases), "database")), *findings]
+
+
+def check_repository(context: CheckContext) -> list[Finding]:
+    """The repository is in a state a run can commit to."""
+    try:
+        repository = context.repository
+        if repository is None:
+            message = "not in a git repository; the first run creates one"
+            return [Finding("repository", Level.WARN, message, shell_words("git", "-C", context.project_dir, "init"))]
+        lock = repository.leftover_lock()
+        if lock is not None:
+            message = f"a killed run left {lock}, which stops git; the next run takes it away"
+            hint = "ktx doctor --fix --only repository"
+            return [Finding("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))]
+        repository.check_writable()
+        head = repository.head()
+        held = _old_lock(repository) if context.live else None
+    except KtxError as error:
+        return [Finding("repository", Level.FAIL, error.message, error.hint)]
+    if held is not None:
+        message = f"{held} is there for more than {OLD_SECONDS / 60:.0f} minutes: its git command waits, or is gone"
+        return [Finding("repository", Level.WARN, message, shell_words("rm", held))]
+    where = "a folder of the repository" if repository.layout.is_host else "its own repository"
+    return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
+
+
+def _old_lock(repository: Repository) -> Path | None:
+    """Return the lock of the index that is no run's and older than git commands take; whose it is, a person knows."""
+    index = index_path(repository.layout)
+    lock = index.with_name(f"{index.name}.lock")
+    try:
+        return lock if time.time() - lock.lstat().st_mtime > OLD_SECONDS else None
+    except FileNotFoundError:
+        return None
+
+
+def _recovered(repository: Repository) -> str:
+    done = repository.recover()
+    return f"took away what a killed run left in {repository.layout.git_dir}: {listing(done.removed)}"
+
+
+def check_lease(context: CheckContext) -> list[Finding]:
+    """Nobody is at work, or somebody who is alive."""
+    try:
+        holder = read_state(context.layout, current_holder)
+    except KtxError as error:
+        return [_unreadable(context, error)]
+    if holder is None:
+        return [Finding("lease", Level.OK, "no run is at work")]
+    who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
+    if holder.is_alive(time.time()):
+        return [Finding("lease", Level.OK, f"at work: {who}")]
+    message = f"a dead run left its lease, which the next run takes over: {who}"
+    hint = "ktx doctor --fix --only lease"
+    return [Finding("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
+
+
+def _unreadable(context: CheckContext, error: KtxError) -> Finding:
+    """Return the finding for a state database that cannot be read; a damaged one makes place for a new one."""
+    cause = error.__cause__
+    if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
+        return Finding("lease", Level.FAIL, error.message, error.hint)
+    hint = "ktx doctor --fix --only lease"
+    return Finding("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
+
+
+def _moved_aside(context: CheckContext) -> str:
+    told: list[ResultWarning] = []
+    with open_for_writing(context.layout, told.append):
+        return "; ".join(warning.message for warning in told) or "the state database can be used"
+
+
+def _given_back(context: CheckContext, who: str) -> str:
+    """Take the lease over as a run does, and give it back."""
+    with hold_lease(context.layout, run_id=new_run_id(), command="ktx doctor --fix"):
+        return f"took the lease over from {who}, and gave it back"
+
+
+CONTEXT = "context"
+
+
+def check_context(context: CheckContext) -> list[Finding]:
+    """Every database that can be read has a manifest."""
+    connections = list(context.loaded.config.databases())
+    repository = _repository(context)
+    empty = [connection for connection in connections if _is_empty(context.layout, connection)]
+    findings = []
+    for connection in connections:
+        for problem in context.manifests[connection].problems:
+            findings.append(Finding(CONTEXT, Level.FAIL, problem.message, problem.hint))
+        if connection in empty:
+            level = Level.FAIL if empty == connections else Level.WARN
+            findings.append(_without_tables(connection, level))
+        else:
+            findings += _missing(context, connection, repository)
+    return findings or [Finding(CONTEXT, Level.OK, "every database has context")]
+
+
+def _repository(context: CheckContext) -> Repository | None:
+    try:
+        return context.repository
+    except KtxError:  # named by the check of the repository
+        return None
+
+
+def _is_empty(layout: Layout, connection: str) -> bool:
+    """Say whether the last scan found no table; a snapshot that cannot be read says nothing."""
+    where = layout.raw_path(connection, DATABASE_SOURCE, MANIFEST)
+    try:
+        text = read_bytes(layout.root / where)
+        return text is not None and not shard_files(layout, connection) and not manifest_hashes(text, where)
+    except KtxError:
+        return False
+
+
+def _without_tables(connection: str, level: Level) -> Finding:
+    message = f"connection `{connection}` has no tables, so there is no context"
+    hint = f"create a table in it, or correct connections.{connection} in ktx.yaml; then: ktx ingest {connection}"
+    return Finding(CONTEXT, level, message, hint, Concern.SETUP)
+
+
+def _missing(context: CheckContext, connection: str, repository: Repository | None) -> Iterator[Finding]:
+    """Yield what of the connection's shards is not in the working tree."""
+    has_shards = bool(shard_files(context.layout, connection))
+    absent = [] if repository is None else _absent(repository, context.layout, connection)
+    sparse = [held for held in absent if held.reason is HeldReason.SKIP_WORKTREE]
+    lost = [held for held in absent if held.reason not in (HeldReason.SKIP_WORKTREE, HeldReason.UNREADABLE)]
+    if lost:
+        what = listing(held.path for held in lost)
+        message = f"context of connection `{connection}` is deleted in your working tree: {what}"
+        hint = held_hint(((held.path, held.reason) for held in lost), context.project_dir)
+        yield Finding(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
+    elif sparse and repository is not None and not has_shards:
+        message = f"the context of connection `{connection}` is outside of your sparse checkout"
+        where = f"{repository.layout.prefix}{SEMANTIC_NAME}"
+        hint = shell_words("git", "-C", repository.layout.top_level, "sparse-checkout", "add", where)
+        yield Finding(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
+    elif not has_shards:
+        message = f"connection `{connection}` has no context yet"
+        yield Finding(CONTEXT, Level.FAIL, message, f"ktx ingest {connection}", Concern.SETUP)
+
+
+def _absent(repository: Repository, layout: Layout, connection: str) -> list[Held]:
+    try:
+        shards = repository.committed(layout.schema_path(connection))
+        return repository.absent(path for path in shards if path.endswith(SUFFIXES))
+    except KtxError:  # named by the check of the repository
+        return []
+
+
+WIKI, SEMANTIC = "wiki", "semantic"
+MOST = 20
+"""How many findings of a kind are told one by one."""
+
+
+def check_wiki(context: CheckContext) -> list[Finding]:
+    """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
+    linted = lint_wiki(context.layout, context.loaded.config)
+    found = [each for each in linted.findings if each.code.startswith("dangling_")]
+    if not found:
+        return [Finding(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
+    findings = [Finding(WIKI, Level.WARN, str(each), _edit(each), file=each.path, line=each.line) for each in found]
+    return _bounded(findings, "ktx wiki lint")
+
+
+def _edit(found: WikiFinding) -> str:
+    return f"in {found.path} line {found.line}: {found.hint}" if found.hint else f"edit {found.path} line {found.line}"
+
+
+def check_semantic(context: CheckContext) -> list[Finding]:
+    """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
+    found = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
+    errors = [problem for _, problem in found.problems if problem.severity == "error"]
+    if not errors:
+        return _without_errors(context)
+    return _bounded([_of_problem(each, Level.FAIL) for each in errors], "ktx sl validate")
+
+
+def _without_errors(context: CheckContext) -> list[Finding]:
+    if not layer_ids(context.layout):
+        return [Finding(SEMANTIC, Level.SKIP, "there is no semantic layer yet")]
+    return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
+
+
+def _of_problem(problem: Problem, level: Level) -> Finding:
+    file, line = escaped(problem.place.path), problem.place.line
+    hint = f"in {file} line {line}: {problem.hint}" if problem.hint else f"correct {file} line {line}"
+    return Finding(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, file=file, line=line)
+
+
+def check_compiled(context: CheckContext) -> list[Finding]:
+    """Every definition compiles, as the last run found or, where files changed since, as they are now.
+
+    Files of no connection are named too: they close every database to raw SQL.
+    """
+    strays = stray_problems(context.layout, context.loaded.config)
+    findings = _bounded([_of_problem(each, Level.WARN) for each in strays], "ktx sl validate")
+    broken = broken_now(context.layout, context.loaded.config)
+    if broken:
+        first = broken[0]
+        message, hint = said(broken, "do not compile"), way_out(broken)
+        findings.append(Finding(SEMANTIC, Level.WARN, message, hint, file=first.path, line=first.line))
+    return findings or _without_errors(context)
+
+
+def _bounded(findings: Sequence[Finding], command: str) -> list[Finding]:
+    """Return the first findings, and one that says how many more there are."""
+    kept = list(findings[:MOST])
+    if len(findings) > MOST:
+        first = findings[0]
+        kept.append(Finding(first.check, first.level, f"{len(findings) - MOST} more: {command} lists them", command))
+    return kept
+
+
+INDEX = "index"
+
+
+def check_index(context: CheckContext) -> list[Finding]:
+    """The index is there, whole, and has every file as it is, with vectors where embeddings are configured."""
+    searcher = open_searcher(context.layout, context.loaded.config, context.environ)
+    try:
+        drift = searcher.drift()
+    finally:
+        searcher.close()
+    if not drift:
+        return [Finding(INDEX, Level.OK, "the search index has the files as they are")]
+    return [
+        # what a search does about it, behind the semicolon or before the colon, is of no concern here
+        Finding(INDEX, Level.WARN, _told(warning), warning.hint, repair=lambda: _rebuilt(context))
+        for warning in drift
+    ]
+
+
+def _told(warning: ResultWarning) -> str:
+    return warning.message.partition(";")[0].removeprefix("searched by words alone: ")
+
+
+def _rebuilt(context: CheckContext) -> str:
+    done = index_project(context.layout, context.loaded.config, context.environ, warn=lambda warning: None)
+    if done.error is not None:
+        raise done.error
+    return (
+        f"wrote the search index: {done.added:,} documents added, {done.removed:,} removed, {done.documents:,} in all"
+    )

@@ -1,0 +1,321 @@
+"""What git holds of the project: the branch, and the files of ktx that are not committed."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from ktx_cli.core import Emit, KtxError, NotReadyError, ResultWarning, ignore_events, listing, plural
+from ktx_cli.engine import last_runs
+from ktx_cli.jobs.health.connection_checks import check_profiles
+from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
+from ktx_cli.jobs.health.index_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
+from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
+from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, Finding, Level, Work, side_by_side
+from ktx_cli.jobs.health.model_checks import MODELS as LLM
+from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
+from ktx_cli.jobs.health.project_checks import (
+    SEMANTIC,
+    check_compiled,
+    check_config,
+    check_context,
+    check_databases,
+    check_lease,
+    check_repository,
+)
+from ktx_cli.llm import ProbeResult, distinct_models, probe_models
+from ktx_cli.project import (
+    CONFIG_NAME,
+    PROMPTS_NAME,
+    RAW_NAME,
+    SEMANTIC_NAME,
+    WIKI_NAME,
+    Layout,
+    Repository,
+    file_name_warnings,
+    load_config,
+    read_state,
+)
+
+PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals")
+"""What of a project ktx reads or writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitFacts:
+    """The repository and its branch; `top_level` None: there is none. `problem`: why nothing is known of it."""
+
+    top_level: Path | None = None
+    branch: str | None = None
+    upstream: str | None = None
+    ahead: int | None = None
+    behind: int | None = None
+    uncommitted: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as they stand in the envelope."""
+        return {
+            "repository": None if self.top_level is None else str(self.top_level),
+            "branch": self.branch,
+            "upstream": self.upstream,
+            "ahead": self.ahead,
+            "behind": self.behind,
+            "uncommitted": list(self.uncommitted),
+            "problem": self.problem,
+        }
+
+    @property
+    def text(self) -> str:
+        """The facts in one line."""
+        if self.problem is not None or self.top_level is None:
+            return self.problem or "no repository yet"
+        parts = ["detached HEAD" if self.branch is None else f"on {self.branch}"]
+        for count, where in ((self.ahead, "ahead of"), (self.behind, "behind")):
+            if count:
+                parts.append(f"{plural(count, 'commit')} {where} {self.upstream}")
+        changed = f"{len(self.uncommitted):,} uncommitted: {listing(self.uncommitted, 3)}" if self.uncommitted else ""
+        return ", ".join((*parts, changed or "nothing uncommitted"))
+
+
+def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
+    """Ask git, which locks nothing and writes nothing; a repository it does not open is the `problem`."""
+    try:
+        repository = discover()
+        if repository is None:
+            return GitFacts()
+        found = repository.changes(PATHS)
+    except KtxError as error:
+        return GitFacts(problem=error.message)
+    top = repository.layout.top_level
+    return GitFacts(top, found.branch, found.upstream, found.ahead, found.behind, found.uncommitted)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All of it."""
+
+    index: IndexFacts
+    embeddings: EmbeddingFacts
+    git: GitFacts
+    clients: ClientFacts
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What stands among the checks."""
+        return [self.embeddings.finding]
+
+    @property
+    def next_command(self) -> str | None:
+        """The command that brings the index up to date, None where it is."""
+        return None if self.index.state == "current" else FIX
+
+    def to_json(self, connections: Iterable[ConnectionStatus]) -> dict[str, Any]:
+        """Return the facts as they stand in the envelope."""
+        return {
+            "context": context_counts(connections, self.index.pages),
+            "index": self.index.to_json(),
+            "embeddings": self.embeddings.to_json(),
+            "git": self.git.to_json(),
+            **self.clients.to_json(),
+        }
+
+
+def context_counts(connections: Iterable[ConnectionStatus], pages: int) -> dict[str, int]:
+    """Return how much context the project has in all."""
+    counts = [each.counts for each in connections]
+    return {
+        "sources": sum(each.sources + each.own_sources for each in counts),
+        "columns": sum(each.columns for each in counts),
+        "measures": sum(each.measures for each in counts),
+        "joins": sum(each.joins for each in counts),
+        "wiki_pages": pages,
+    }
+
+
+def surroundings_of(context: CheckContext) -> Surroundings:
+    """Look at all of it; nothing is written."""
+    return Surroundings(
+        index_facts(context.layout, context.loaded.config),
+        embedding_facts(context),
+        git_facts(lambda: context.repository),
+        client_facts(context.layout, context.environ),
+    )
+
+
+Readiness = Literal["ready", "unverified", "not_ready"]
+Warn = Callable[[ResultWarning], None]
+Answer = TypeVar("Answer")
+
+BEFORE: Final = {"config": check_config}
+AFTER: Final = {
+    "databases": check_databases,
+    "secrets": check_secrets,
+    "context": check_context,
+    "state": check_state,
+}
+READINESS: Final = (*BEFORE, LLM, *AFTER)
+"""The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
+BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_lease}
+"""Checks that are shown and decide nothing."""
+COMPILED: Final = {SEMANTIC: check_compiled}
+"""Shown and decides nothing: what the last run found, where `ktx doctor` looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything `ktx status` shows. `surroundings`: what only people look at; None: it was not asked for."""
+
+    project_dir: Path
+    llm: LlmFacts
+    connections: tuple[ConnectionStatus, ...]
+    findings: tuple[Finding, ...]
+    runs: tuple[dict[str, str | None], ...]
+    warnings: tuple[ResultWarning, ...]
+    surroundings: Surroundings | None = None
+
+    @property
+    def readiness(self) -> Readiness:
+        """`ready`: nothing that a run or an agent needs is missing; `unverified`: that was not asked (`--fast`)."""
+        if self._failed():
+            return "not_ready"
+        return "ready" if self._unverified() is None else "unverified"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known that nothing is missing."""
+        return self.readiness == "ready"
+
+    @property
+    def next_command(self) -> str | None:
+        """The one command worth typing now; None when everything was scanned and nothing is left undone."""
+        failed, unverified = self._failed(), self._unverified()
+        if failed:
+            return failed[0].hint or "ktx doctor"
+        if unverified is not None:
+            return unverified.hint
+        last = self.runs[0]["status"] if self.runs else None
+        if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
+            return "ktx doctor"
+        never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
+        if len(never) == 1:
+            return f"ktx ingest {never[0]}"
+        cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
+        if never or cut_off:
+            return "ktx ingest"
+        return None if self.surroundings is None else self.surroundings.next_command
+
+    def error(self) -> KtxError | None:
+        """Return the error the command ends with when the project is not known to be ready."""
+        failed, unverified = self._failed(), self._unverified()
+        if failed:
+            return NotReadyError(f"not ready: {failed[0].message}", hint=failed[0].hint)
+        if unverified is not None:
+            return NotReadyError(f"not known to be ready: {unverified.message}", hint=unverified.hint)
+        return None
+
+    def _failed(self) -> list[Finding]:
+        return [f for f in self.findings if f.level is Level.FAIL and f.check in READINESS]
+
+    def _unverified(self) -> Finding | None:
+        session = self.llm.session
+        return session.finding if session is not None and session.state == "unverified" else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "project_dir": str(self.project_dir),
+            "ready": self.ready,
+            "readiness": self.readiness,
+            "next": self.next_command,
+            "checks": [finding.to_json() for finding in self.findings],
+            "llm": self.llm.to_json(),
+            "connections": [connection.to_json() for connection in self.connections],
+            **({} if self.surroundings is None else self.surroundings.to_json(self.connections)),
+            "runs": list(self.runs),
+        }
+
+
+def project_status(
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    fast: bool = False,
+    around: bool = False,
+    probes: Sequence[ProbeResult] = (),
+) -> Status:
+    """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`.
+
+    `fast`: the local Claude Code session is not asked for. `around`: index, git, agents and server are looked at too.
+    `probes`: what probes of this moment found. The session and git are asked while the files are read.
+    """
+    layout = Layout(project_dir)
+    context = CheckContext(layout, load_config(layout.config), environ)
+    session = _Beside(lambda: unasked_session(context) if fast else ask_session(context))
+    beside = _Beside(lambda: _beside(context))
+    surroundings = _Beside(lambda: surroundings_of(context)) if around else None
+    before = _run(BEFORE, context)
+    after = _run(AFTER, context)
+    connections, problems = connection_statuses(context)
+    warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
+    try:
+        runs = read_state(layout, last_runs) or []
+    except KtxError:  # named by connection_statuses and by the lease's check
+        runs = []
+    found = None if surroundings is None else surroundings.answer()
+    llm = llm_facts(context, session.answer, probes)
+    findings = [*before, *llm.findings, *after, *([] if found is None else found.findings), *beside.answer()]
+    return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), found)
+
+
+def probe_now(
+    project_dir: Path, environ: Mapping[str, str], *, warn: Warn, emit: Emit = ignore_events
+) -> list[ProbeResult]:
+    """Probe every backend and model of a role and keep when: all that `ktx status --probe` writes, in `.ktx`."""
+    layout = Layout(project_dir)
+    config = load_config(layout.config).config
+    try:
+        if not distinct_models(config):
+            return []
+    except KtxError:  # named by the check of the backends
+        return []
+    probes = probe_models(layout, config, environ, command="ktx status --probe", warn=warn, emit=emit)
+    probes.store(layout)
+    return probes.results
+
+
+def _beside(context: CheckContext) -> list[Finding]:
+    return _run({**COMPILED, **BESIDE}, context)
+
+
+def _run(checks: Mapping[str, Callable[[CheckContext], list[Finding]]], context: CheckContext) -> list[Finding]:
+    work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
+    return [finding for found in side_by_side(work) for finding in found]
+
+
+class _Beside(Generic[Answer]):
+    """A question that is asked while other work is done; `answer` waits for it and raises what it raised."""
+
+    def __init__(self, ask: Callable[[], Answer]) -> None:
+        self._ask = ask
+        self._answer: list[Answer] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._answer.append(self._ask())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is wanted
+            self._error = error
+
+    def answer(self) -> Answer:
+        """Return the answer."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._answer[0]

@@ -1,0 +1,49 @@
+"""Brings the search index up to date with the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ktx_cli.agent_tools import contents_of
+from ktx_cli.core import Emit, ResultWarning, ignore_events, new_run_id
+from ktx_cli.jobs.health.facts import keep_counts
+from ktx_cli.llm import create_embedder
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_lease
+from ktx_cli.search import Refreshed, refresh
+
+
+def refresh_index(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, emit: Emit = ignore_events
+) -> Refreshed:
+    """Bring the search index up to date; the caller holds the lease.
+
+    Embeddings that fail are the `error` of what is returned: the words are up to date all the same. What there is
+    is counted for `ktx status` too. Raises `StorageError`.
+    """
+    keep_counts(layout, config)
+    return refresh(
+        layout.search_index,
+        contents_of(layout, config),
+        WorkingTree(layout.root),
+        embedder=lambda: create_embedder(config, layout.root, environ),
+        emit=emit,
+    )
+
+
+def index_project(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    wait_seconds: float = 0.0,
+    emit: Emit = ignore_events,
+    warn: Callable[[ResultWarning], object],
+) -> Refreshed:
+    """Bring the search index up to date as a run of its own: `BusyError` where another holds the lease."""
+    with hold_lease(
+        layout, run_id=new_run_id(), command="ktx index", wait_seconds=wait_seconds, emit=emit, warn=warn
+    ) as (lease, _):
+        lease.check()
+        for warning in file_name_warnings(layout.root):
+            warn(warning)
+        return refresh_index(layout, config, environ, emit=emit)

@@ -1,1 +1,0 @@
-"""Context sources in a run: fetched, compared, projected, and what is remembered of them."""

@@ -1,1 +1,0 @@
-"""Work units of a run: agent loops on overlays of their own, kept when finished, merged in order."""

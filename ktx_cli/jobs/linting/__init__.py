@@ -1,1 +1,0 @@
-"""What `ktx lint` finds in the files of a project: coverage, the wiki, the semantic layer; see `lint_project`."""

@@ -1,0 +1,209 @@
+"""`ktx llm`: one probe or one question, through the port."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import RootModel
+
+from ktx_cli.core import (
+    ConfigError,
+    Emit,
+    ResultWarning,
+    StorageError,
+    UsageError,
+    did_you_mean,
+    ignore_events,
+    monotonic,
+)
+from ktx_cli.llm import (
+    DIMENSIONS,
+    CallFacts,
+    ProbeResult,
+    UsageRow,
+    Warn,
+    create_embedder,
+    distinct_models,
+    model_for,
+    no_backend,
+    probe_models,
+    project_runtime,
+    run_async,
+    schema_model,
+    usage_by,
+)
+from ktx_cli.project import ROLES, KtxConfig, Layout, load_config, read_state
+from ktx_cli.runs import find_run
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the text, or the object, and what it took."""
+
+    value: Any
+    facts: CallFacts
+
+    @property
+    def shown(self) -> str:
+        """The answer for a person."""
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, indent=2, ensure_ascii=False)
+
+
+def probe_project(
+    project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn, emit: Emit = ignore_events
+) -> list[ProbeResult]:
+    """Probe every model of the configuration, or the one named; raises `LlmError` where none is configured."""
+    layout = Layout(project_dir)
+    config = load_config(layout.config).config
+    only = None if model is None else [model_for(config, "default", model=model)]
+    if only is None and not distinct_models(config):
+        raise no_backend()
+    probes = probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only, emit=emit)
+    probes.store(layout)
+    return probes.results
+
+
+def ask_project(
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    question: str,
+    role: str,
+    model: str | None,
+    system: str,
+    schema: Path | None,
+    warn: Warn,
+    emit: Emit = ignore_events,
+) -> Answer:
+    """Ask one question; `-` stands for what is on stdin. Raises `UsageError` for an empty one or an unknown role."""
+    if role not in ROLES:
+        near = did_you_mean(role, ROLES)
+        raise UsageError(f"there is no role `{role}`", hint=f"did you mean `{near}`?" if near else ", ".join(ROLES))
+    prompt = sys.stdin.read() if question == "-" else question
+    if not prompt.strip():
+        raise UsageError("the question is empty", hint='ktx llm ask "Reply with ok"')
+    layout = Layout(project_dir)
+    config = load_config(layout.config).config
+    output = None if schema is None else _model(schema)
+
+    async def work() -> Answer:
+        async with project_runtime(layout, config, environ, command="ktx llm ask", warn=warn, emit=emit) as runtime:
+            if output is None:
+                text = await runtime.generate_text(prompt, system=system, role=role, model=model)
+                return Answer(text.text, text.facts)
+            found = await runtime.generate_object(prompt, output, system=system, role=role, model=model)
+            return Answer(found.value.model_dump(mode="json"), found.facts)
+
+    return run_async(work())
+
+
+def _model(path: Path) -> type[RootModel[Any]]:
+    try:
+        return schema_model(_schema(path))
+    except ValueError as error:
+        raise UsageError(f"the schema {path} holds {error}", hint="json-schema.org says how to write one") from error
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"the schema {path} cannot be read: {error.strerror}", hint="--schema FILE") from error
+    except ValueError as error:
+        raise UsageError(f"the schema {path} is no JSON: {error}", hint="--schema FILE") from error
+    except RecursionError as error:
+        raise UsageError(f"the schema {path} is nested too deeply to be read", hint="make it flatter") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"the schema {path} is no JSON object", hint='for example {"type": "object"}')
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """The sums, and what they are summed by."""
+
+    dimensions: tuple[str, ...]
+    since: str | None
+    run: str | None
+    rows: tuple[UsageRow, ...]
+    warnings: tuple[ResultWarning, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "by": list(self.dimensions),
+            "since": self.since,
+            "run": self.run,
+            "rows": [row.to_json(self.dimensions) for row in self.rows],
+        }
+
+
+def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run: str | None = None) -> UsageReport:
+    """Return the sums, `run`: of that run alone; `UsageError` for no dimension, day or run."""
+    layout = Layout(project_dir)
+    load_config(layout.config)
+    dimensions = tuple(dict.fromkeys(by))
+    for name in dimensions:
+        if name not in DIMENSIONS:
+            near = did_you_mean(name, DIMENSIONS)
+            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(DIMENSIONS)}"
+            raise UsageError(f"usage cannot be summed by `{name}`", hint=hint)
+    if since is not None:
+        since = _day(since)
+    of = None if run is None else find_run(layout, run)[0].run_id
+    try:
+        rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
+    except StorageError as error:
+        unreadable = ResultWarning("state_unreadable", f"no usage is known: {error.message}", hint=error.hint)
+        return UsageReport(dimensions, since, of, (), (unreadable,))
+    return UsageReport(dimensions, since, of, tuple(rows))
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise UsageError(f"`{text}` is not a date", hint="use YYYY-MM-DD, for example: --since 2026-01-31") from None
+
+
+TEXT: Final = "monthly revenue by region"
+"""What is asked for: nothing of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingReport:
+    """A vector came. `model`: backend and model; `latency_ms`: loading included."""
+
+    model: str
+    dimensions: int
+    latency_ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        return {"model": self.model, "dimensions": self.dimensions, "latency_ms": round(self.latency_ms, 1)}
+
+
+def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> EmbeddingReport | None:
+    """Make one vector as `ktx index` would; None where no embeddings are configured.
+
+    Raises what `Embedder.embed` and `create_embedder` raise, and `ConfigError` where the vector is not as long as
+    `ingest.embeddings.dimensions` says.
+    """
+    embedder = create_embedder(config, project_dir, environ)
+    if embedder is None:
+        return None
+    started = monotonic()
+    (vector,) = embedder.embed([TEXT])
+    wanted = config.ingest.embeddings.dimensions
+    if wanted is not None and len(vector) != wanted:
+        raise ConfigError(
+            f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured",
+            hint=f"ktx config set ingest.embeddings.dimensions {len(vector)}",
+        )
+    return EmbeddingReport(embedder.model, len(vector), (monotonic() - started) * 1000)

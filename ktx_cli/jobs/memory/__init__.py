@@ -1,1 +1,0 @@
-"""Captures: texts people and agents want remembered become context, by an ingest run over one text."""

@@ -1,1 +1,0 @@
-"""One list of checks, used by setup, status and doctor."""

@@ -1,1 +1,0 @@
-"""The checks themselves, one module a subject; `registry` lists them."""

@@ -1,0 +1,497 @@
+"""The joins that scans found and nobody declared: listing them from the project's files, finding one by its name."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import (
+    Emit,
+    KtxError,
+    Notice,
+    NotReadyError,
+    PartialError,
+    ResultWarning,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    UsageError,
+    did_you_mean,
+    ignore_events,
+    listing,
+    monotonic,
+    new_run_id,
+    one_line,
+    plural,
+    shell_words,
+    yaml,
+)
+from ktx_cli.engine import ProjectBase
+from ktx_cli.engine import base as ledger
+from ktx_cli.jobs.ingest.targets import choose_targets
+from ktx_cli.project import (
+    EDITED_AFTER_KILL,
+    EDITED_MEANWHILE,
+    CommitResult,
+    HeldReason,
+    KtxConfig,
+    Layout,
+    Lease,
+    Repository,
+    held_hint,
+    hold_lease,
+    load_config,
+    read_bytes,
+    translated,
+)
+from ktx_cli.scan import (
+    Decision,
+    Draft,
+    Losses,
+    Overlays,
+    Review,
+    ReviewedEdge,
+    Standing,
+    edges_named,
+    empty_overlay,
+    read_review,
+)
+from ktx_cli.semantic import ParsedCopies, shard_files, write_parsed_copies
+
+COMMAND = "ktx scan relationships"
+SHOWN = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.REVIEW})
+"""What is listed unless something else is asked for."""
+
+Typed = Callable[[ReviewedEdge], str]
+"""Makes the command that names an edge, for hints."""
+
+
+class WorkingFiles:
+    """The project's files as they are on disk, in the shape a scan reads a commit in."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return path -> content of those that exist."""
+        contents = ((path, read_bytes(self._root / path)) for path in paths)
+        return {path: content for path, content in contents if content is not None}
+
+    def blobs(self, prefix: str) -> Mapping[str, str]:
+        """Return the paths of everything below a folder; nobody asks for the ids."""
+        folder = self._root / prefix
+        found = folder.rglob("*") if folder.is_dir() else ()
+        return {path.relative_to(self._root).as_posix(): "" for path in found if path.is_file()}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The edges that were asked for, and how many joins foreign keys declare."""
+
+    edges: list[ReviewedEdge]
+    declared: int
+    warnings: list[ResultWarning]
+
+
+def list_relationships(
+    layout: Layout,
+    connections: Sequence[str] = (),
+    *,
+    statuses: Collection[Standing] = SHOWN,
+    table: str | None = None,
+) -> Listed:
+    """Return the edges of connections (none: of all), from the working tree; nothing is written, git does not run.
+
+    Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
+    """
+    from ktx_cli.jobs.ingest.targets import choose_targets
+    from ktx_cli.project import load_config
+
+    loaded = load_config(layout.config)
+    ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
+    reviews = read_reviews(layout, ids, connections)
+    edges = [edge for review in reviews for edge in (*review.edges, *review.declared)]
+    if table is not None:
+        edges = _of_table(edges, table)
+    warnings = [*loaded.notices(), *(warning for review in reviews for warning in review.warnings)]
+    declared = sum(edge.standing is Standing.DECLARED for edge in edges)
+    return Listed([edge for edge in edges if edge.standing in statuses], declared, warnings)
+
+
+def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[Review]:
+    """Return what is found and decided, from the working tree; errors as `require_some`."""
+    files = WorkingFiles(layout.root)
+    reviews = [read_review(files, each, ParsedCopies(layout, each)) for each in connections]
+    return require_some(layout, reviews, connections, typed)
+
+
+def require_some(
+    layout: Layout, reviews: Sequence[Review | None], connections: Sequence[str], typed: Sequence[str]
+) -> list[Review]:
+    """Return those that there are; `NotReadyError` when there is none, with what to do first.
+
+    `connections`: those that were looked at; `typed`: the same where they were asked for by name.
+    """
+    found = [review for review in reviews if review is not None]
+    if found:
+        return found
+    what = listing((f"connection `{each}`" for each in typed), 3) or "no database"
+    if any(shard_files(layout, each) for each in connections):
+        yet = "has not been profiled" if typed else "has been profiled yet"
+        raise NotReadyError(f"{what} {yet}", hint=shell_words("ktx", "scan", *typed, "--depth", "profile"))
+    said = "has not been scanned" if typed else "has been scanned yet"
+    raise NotReadyError(f"{what} {said}", hint=shell_words("ktx", "scan", *typed))
+
+
+def edge_names(root: Path, connections: Sequence[str]) -> list[str]:
+    """Return the names of all edges, for a shell to complete; a connection that cannot be read has none."""
+    names = []
+    for connection in connections:
+        try:
+            review = read_review(WorkingFiles(root), connection, ParsedCopies(Layout(root), connection))
+        except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+            continue
+        names += [edge.name for edge in review.edges] if review is not None else []
+    return list(dict.fromkeys(names))
+
+
+def find_edge(word: str, edges: Sequence[ReviewedEdge], typed: Typed) -> ReviewedEdge:
+    """Return the one edge a word names; `UsageError` for none (with the nearest) or several (with all)."""
+    found = edges_named(word, edges)
+    if len(found) == 1:
+        return found[0]
+    shown = one_line(word, 120)
+    if not found:
+        raise UsageError(f"no scan found a relationship `{shown}`", hint=_nearest(word, edges, typed))
+    connections = list(dict.fromkeys(each.connection for each in found))
+    if len(connections) > 1:
+        raise UsageError(f"`{shown}` is in several connections: {listing(connections)}", hint=typed(found[0]))
+    raise UsageError(f"`{shown}` could be {listing(each.name for each in found)}", hint=typed(found[0]))
+
+
+def _nearest(word: str, edges: Sequence[ReviewedEdge], typed: Typed) -> str:
+    """Return the command with the edge that is meant, most likely; a shell cuts an unquoted name at its `>`."""
+    names = {each.name: each for each in edges}
+    begun = [name for name in names if word.endswith("-") and name.startswith(word)]
+    near = begun[0] if begun else did_you_mean(word, names)
+    return f"{COMMAND} --status all" if near is None else typed(names[near])
+
+
+def _of_table(edges: Sequence[ReviewedEdge], table: str) -> list[ReviewedEdge]:
+    found = [edge for edge in edges if table in edge.tables]
+    if not found:
+        near = did_you_mean(table, sorted({name for edge in edges for name in edge.tables}))
+        hint = f"{COMMAND} --status all" if near is None else shell_words(*COMMAND.split(), "--table", near)
+        raise UsageError(f"no relationship of a table `{one_line(table, 120)}` was found", hint=hint)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One decision as it was typed: the name of an edge, and of its connection where that is known."""
+
+    edge: str
+    decision: Decision
+    connection: str | None = None
+
+
+@dataclass(slots=True)
+class Decided:
+    """A decision and what became of it: `done`, `unchanged` (it held already) or `held` (a file with edits)."""
+
+    edge: ReviewedEdge
+    decision: Decision
+    result: str = "done"
+    paths: frozenset[str] = frozenset()
+
+    @property
+    def warning(self) -> ResultWarning | None:
+        """What to say where there is nothing to decide, because the join the other way round stands."""
+        opposite, connection = self.edge.opposite, self.edge.connection
+        if opposite is None or not opposite.stands:
+            return None
+        declared = opposite.standing is Standing.DECLARED
+        chosen = ("--status", Standing.DECLARED.value) if declared else ("--reject", opposite.name)
+        message = f"`{self.edge.name}`: nothing to do: the join the other way round stays"
+        hint = shell_words("ktx", "scan", "relationships", connection, *chosen)
+        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.edge.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the decision as it stands in the answer of a command."""
+        return {
+            "connection": self.edge.connection,
+            "edge": self.edge.name,
+            "decision": self.decision.value,
+            "before": self.edge.standing.value,
+            "result": self.result,
+        }
+
+
+@dataclass(slots=True)
+class DecisionReport:
+    """What a run decided. `commit` None: nothing was committed. `held`: path and why it was left alone."""
+
+    run_id: str
+    project_dir: Path
+    decided: list[Decided] = field(default_factory=list)
+    commit: str | None = None
+    committed: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
+    ended: str | None = None
+
+    @property
+    def status(self) -> str:
+        """`done`, `unchanged`, `partial`, `failed` or `interrupted`."""
+        if self.ended is not None:
+            return self.ended
+        if self.held:
+            return "partial"
+        return "done" if any(each.result == "done" for each in self.decided) else "unchanged"
+
+    @property
+    def committed_line(self) -> str:
+        """One line of what was committed."""
+        files = plural(len(self.committed), "file")
+        return f"{files} in {self.commit[:10]}" if self.commit else "nothing to commit"
+
+    def error(self) -> PartialError | None:
+        """Return the error that names the files which were left alone."""
+        if not self.held:
+            return None
+        left = [f"{path} ({reason})" for path, reason in self.held]
+        return PartialError(
+            f"saved some decisions; skipped: {listing(left)}",
+            hint=f"{held_hint(self.held, self.project_dir)}; then run the same command again",
+            details={"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as it stands in the envelope."""
+        return {
+            "run_id": self.run_id,
+            "status": self.status,
+            "decisions": [each.to_json() for each in self.decided],
+            "commit": self.commit,
+            "committed": list(self.committed),
+            "held": [{"path": path, "reason": reason} for path, reason in self.held],
+            "ignored": list(self.ignored),
+            "recovered": list(self.recovered),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DecideRequest:
+    """What to decide, among which connections (none: all), and how long to wait for another run (seconds)."""
+
+    project_dir: Path
+    choices: Sequence[Choice]
+    connections: Sequence[str] = ()
+    wait_seconds: float = 0.0
+    emit: Emit = ignore_events
+
+
+def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]:
+    """Accept and reject edges, in one commit; a decision that meets a file with edits is left out whole.
+
+    Raises `UsageError` for an edge that is unknown, ambiguous or both accepted and rejected, `NotReadyError` before
+    the first scan, `ConfigError` for a file that cannot be edited, `BusyError`: nothing is changed then.
+    """
+    layout = Layout(request.project_dir)
+    loaded = load_config(layout.config)
+    targets = choose_targets(layout, loaded.config, request.connections, databases_only=True)
+    repository = Repository.discover(layout.root)
+    if repository is None:
+        raise NotReadyError("no scan is committed yet", hint="ktx scan")
+    repository.check_writable()
+    run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
+    with hold_lease(
+        layout,
+        run_id=run.report.run_id,
+        command=COMMAND,
+        wait_seconds=request.wait_seconds,
+        emit=request.emit,
+        warn=run.warnings.append,
+    ) as (lease, database):
+        started = monotonic()
+        request.emit(RunStarted(run.report.run_id, COMMAND))
+        try:
+            run.recorded(lease, database)
+        finally:
+            request.emit(RunFinished(run.report.run_id, run.report.status, monotonic() - started))
+    return run.report, run.warnings
+
+
+class _Run:
+    """One run of decisions while it lasts."""
+
+    def __init__(
+        self,
+        request: DecideRequest,
+        layout: Layout,
+        config: KtxConfig,
+        repository: Repository,
+        connections: Sequence[str],
+        warnings: list[ResultWarning],
+    ) -> None:
+        self.request = request
+        self.layout = layout
+        self.config = config
+        self.repository = repository
+        self.connections = connections
+        self.warnings = warnings
+        self.report = DecisionReport(new_run_id(), layout.root)
+        self._losses: dict[str, Losses] = {}
+
+    def recorded(self, lease: Lease, database: sqlite3.Connection) -> None:
+        """Do the work, and record in the state database how it ended."""
+        with translated(self.layout.state):
+            ledger.start_run(database, self.report.run_id, COMMAND)
+        try:
+            self._work(lease)
+        except BaseException as error:
+            self.report.ended = "failed" if isinstance(error, Exception) else "interrupted"
+            if isinstance(error, KtxError):  # the branch may have moved before the error
+                self.report.commit = error.details.get("commit", self.report.commit)
+            with contextlib.suppress(sqlite3.Error):  # the error itself matters more
+                ledger.finish_run(database, self.report.run_id, self.report.status, self.report.commit)
+            raise
+        with translated(self.layout.state):
+            ledger.finish_run(database, self.report.run_id, self.report.status, self.report.commit)
+
+    def _work(self, lease: Lease) -> None:
+        self._recover()
+        tip = self.repository.head().commit
+        base = ProjectBase(self.layout, self.repository, tip)
+        reviews = {review.connection: review for review in self._reviews(base)}
+        self.report.decided = _resolved(self.request.choices, reviews)
+        self.warnings += [said for each in self.report.decided if (said := each.warning) is not None]
+        self._hold_strays(reviews)
+        drafts = self._drafted(reviews)
+        if not drafts:
+            return
+        self.request.emit(StepStarted("commit"))
+        started = monotonic()
+        while drafts:
+            result = self._committed(drafts, base, tip, lease)
+            if not result.held:
+                self._report(result, drafts)
+                break
+            self._hold(result)
+            drafts = self._drafted(reviews)
+        self.request.emit(StepFinished("commit", self.report.committed_line, monotonic() - started))
+
+    def _recover(self) -> None:
+        recovery = self.repository.recover()
+        self.report.recovered = recovery.finished
+        self.report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
+        if recovery.finished:
+            count = plural(len(recovery.finished), "file")
+            self.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+
+    def _reviews(self, base: ProjectBase) -> list[Review]:
+        copies = {each: ParsedCopies(self.layout, each) for each in self.connections}
+        found = [read_review(base, each, copies[each]) for each in self.connections]
+        return require_some(self.layout, found, self.connections, self.request.connections)
+
+    def _hold_strays(self, reviews: Mapping[str, Review]) -> None:
+        """Leave out rejections whose overlay is there and not in git yet, under whatever file name."""
+        files = WorkingFiles(self.layout.root)
+        local = {each: Overlays.read(files, each) for each in reviews}
+        for each in self.report.decided:
+            known = reviews[each.edge.connection].overlays.files
+            sources = [join.source for join in each.edge.joins if join.source not in known]
+            strays = [file for source in sources for file in local[each.edge.connection].files.get(source, ())]
+            if strays and each.decision is Decision.REJECT and each.warning is None:
+                each.result = "held"
+                named = ((file.path, HeldReason.UNTRACKED.value) for file in strays)
+                self.report.held = tuple(dict.fromkeys((*self.report.held, *named)))
+
+    def _drafted(self, reviews: Mapping[str, Review]) -> list[Draft]:
+        """Return the drafts of the connections with all decisions but those that are held."""
+        drafts: dict[str, Draft] = {}
+        for each in self.report.decided:
+            if each.result == "held":
+                continue
+            connection = each.edge.connection
+            draft = drafts.setdefault(connection, Draft(reviews[connection]))
+            each.paths = draft.decide(each.edge, each.decision)
+            each.result = "done" if each.paths else "unchanged"
+        return [draft for draft in drafts.values() if draft.changes()]
+
+    def _committed(self, drafts: Sequence[Draft], base: ProjectBase, tip: str | None, lease: Lease) -> CommitResult:
+        """Commit all changes, or none where one of their paths is held."""
+        changes = self._without_ignored_removals(drafts, base)
+        self._losses = {draft.connection: draft.losses(base.read_many(changes)) for draft in drafts}
+        return self.repository.commit(
+            changes,
+            message=self._message(),
+            base=tip,
+            author=self.config.storage.git.author,
+            before_publish=lease.check,
+            adjust=lambda held: {},
+            spared=[path for losses in self._losses.values() for path in losses.shards],
+        )
+
+    def _without_ignored_removals(self, drafts: Sequence[Draft], base: ProjectBase) -> dict[str, bytes | None]:
+        """Return all changes; an overlay that git ignores has no history and is not removed, so it stays, empty."""
+        changes = {path: content for draft in drafts for path, content in draft.changes().items()}
+        for path in self.repository.ignored([path for path, content in changes.items() if content is None]):
+            changes[path] = empty_overlay(yaml.load(base.read(path) or b"", where=path)["name"])
+        return changes
+
+    def _message(self) -> str:
+        done = [each for each in self.report.decided if each.result == "done"]
+        counts = Counter(each.decision for each in done)
+        said = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
+        lines = [f"{each.edge.connection}: {each.decision.value} {each.edge.name}" for each in done]
+        return "\n".join([f"{COMMAND}: {said}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
+
+    def _hold(self, result: CommitResult) -> None:
+        """Leave out the decisions that need a held path."""
+        held = {each.path: each.reason.value for each in result.held}
+        self.report.held = tuple(dict.fromkeys((*self.report.held, *held.items())))
+        for each in self.report.decided:
+            if each.paths & held.keys():
+                each.result = "held"
+
+    def _report(self, result: CommitResult, drafts: Sequence[Draft]) -> None:
+        report = self.report
+        report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
+        report.held = (*report.held, *((path, EDITED_MEANWHILE) for path in result.left))
+        for draft in drafts:
+            self.warnings += self._losses[draft.connection].warnings(draft.connection, draft.changes(), result.replaced)
+            write_parsed_copies(self.layout, draft.connection, draft.shards())
+        if result.ignored:
+            self.warnings.append(
+                ResultWarning(
+                    "ignored_paths",
+                    f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
+                    hint="take the folder out of .gitignore to keep its history",
+                    paths=list(result.ignored),
+                )
+            )
+
+
+def _resolved(choices: Sequence[Choice], reviews: Mapping[str, Review]) -> list[Decided]:
+    """Return each edge once with its decision; `UsageError` where one is to be accepted and rejected."""
+    found: dict[tuple[str, str], Decided] = {}
+    for choice in choices:
+        among = [each for each in reviews.values() if choice.connection in (None, each.connection)]
+        edge = find_edge(choice.edge, [e for review in among for e in review.edges], _typed(choice))
+        other = found.setdefault((edge.connection, edge.name), Decided(edge, choice.decision))
+        if other.decision is not choice.decision:
+            raise UsageError(f"`{edge.name}` is both accepted and rejected", hint="name it once")
+    return list(found.values())
+
+
+def _typed(choice: Choice) -> Typed:
+    flag = f"--{choice.decision.value}"
+    return lambda edge: shell_words(*COMMAND.split(), edge.connection, flag, edge.name)

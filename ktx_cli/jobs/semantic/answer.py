@@ -1,0 +1,410 @@
+"""Asks the semantic layer of a connection: compiled, checked by the filter, run read-only, told with a receipt."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError, NumberFormat, ResultWarning, SourceError, monotonic, plural, shell_words
+from ktx_cli.jobs.semantic.choice import the_layer
+from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.semantic import (
+    ANEW,
+    DEFAULT_BYTES,
+    DEFAULT_LIMIT,
+    Column,
+    LoadLayer,
+    Means,
+    Model,
+    Parameter,
+    broken_files_told,
+    database_of,
+    json_rows,
+    load_layer,
+    require_defined,
+)
+from ktx_cli.warehouses import Remembering, SemanticType, names_are_missing
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Answer, GuardedConnector, Verified
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer of a question, its values as JSON takes them.
+
+    `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
+    were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
+    numbers came out differently when they were recomputed from raw rows. `warnings`: filter values that no row has.
+    `formats`: how the numbers of each column are printed, where that was asked for.
+    """
+
+    connection: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    sql: str
+    receipt: Mapping[str, Any]
+    totals: Mapping[str, Any] | None = None
+    cut: str | None = None
+    mismatches: int = 0
+    warnings: tuple[ResultWarning, ...] = ()
+    formats: tuple[NumberFormat | None, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "row_count": len(self.rows),
+            "totals": None if self.totals is None else dict(self.totals),
+            "truncated": self.cut is not None,
+            "cut": self.cut,
+            "sql": self.sql,
+            "receipt": dict(self.receipt),
+        }
+
+    def error(self, *, values: bool = True) -> KtxError | None:
+        """Return the error for an answer whose recomputed numbers differ; without `values` it names none of them."""
+        if not self.mismatches:
+            return None
+        verified = self.receipt["verified"]
+        first = verified["mismatches"][0] if verified and verified["mismatches"] else None
+        where = "" if first is None or not values else f", the first is {_cell(first)}"
+        checked = "" if verified is None else f" of {verified['numbers']:,} checked"
+        return KtxError(
+            f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
+            hint="do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
+            "receipt.verified, ktx sl explain shows how it was computed; report it with both",
+            details={"verified": verified} if values else {"mismatches": self.mismatches},
+            code="not_verified",
+        )
+
+
+def _cell(mismatch: Mapping[str, Any]) -> str:
+    """Return one number that differs, in words."""
+    row = ", ".join("NULL" if each is None else str(each) for each in mismatch["row"])
+    values = ("NULL" if each is None else each for each in (mismatch["answered"], mismatch["verified"]))
+    answered, again = values
+    return f"`{mismatch['column']}`{f' of {row}' if row else ''}: {answered}, recomputed {again}"
+
+
+def ask_layer(
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    *,
+    environ: Mapping[str, str],
+    now: datetime | None = None,
+    max_bytes: int = DEFAULT_BYTES,
+    means: Means = ANEW,
+    suggest: bool | None = None,
+    formats: bool = False,
+) -> Told:
+    """Return the answer of a question.
+
+    `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
+    warning). With `scan.privacy: strict` none is named. `formats`: find out how numbers are printed.
+    Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
+    and what opening a connection raises.
+    """
+    from ktx_cli.semantic import ask_prepared
+
+    started = monotonic()
+    connection = the_layer(layout, config, question.connection)
+    model = means.load(layout, config, connection)
+    guard = means.guard(layout, config, connection, model)
+    query = shaped(question, model)
+    loaded = (monotonic() - started) * 1000
+    asked_at = now or datetime.now(UTC)
+    opened = guard.open(config, layout=layout, environ=environ, opener=means.opener)
+    with broken_files_told(model), opened as connector:
+        begun = monotonic()
+        prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
+        require_defined(config, connection, prepared.asked.plan)
+        probing = None if means.counted is None else Remembering(connector, means.counted)
+        with _schema_changes_named(connection):
+            answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
+        receipt = dict(answer.receipt)
+        again = _verified(answer, connector, question.verified)
+        named = suggest is True and config.scan.privacy != "strict"
+        warnings = [] if suggest is None else _value_warnings(answer, connector, layout, connection, suggest=named)
+    receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
+    if again is not None:
+        receipt["timing_ms"]["verify"] = round(again.milliseconds, 2)
+    receipt["verified"] = None if again is None else again.to_json()
+    rows, too_large = json_rows(answer.rows, max_bytes)
+    totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
+    return Told(
+        connection,
+        tuple(answer.columns),
+        rows,
+        answer.sql,
+        receipt,
+        None if totals is None else dict(zip(answer.columns[-len(totals) :], totals, strict=True)),
+        _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
+        0 if again is None else len(again.mismatches),
+        tuple(warnings),
+        _formats(answer, layout, connection) if formats else (),
+    )
+
+
+@contextlib.contextmanager
+def _schema_changes_named(connection: str) -> Iterator[None]:
+    """Say where to look when a database refuses a statement that ktx compiled: nobody wrote it who could correct it."""
+    try:
+        yield
+    except SourceError as error:
+        if error.code == "query" and names_are_missing(error):
+            diff = shell_words("ktx", "diff", connection)
+            error.hint = f"`{diff}` shows what changed in the database since the last scan"
+        elif error.code == "query":
+            error.hint = "`ktx sl explain` shows the statement that ktx wrote"
+        raise
+
+
+def _value_warnings(
+    answer: Answer, connector: GuardedConnector, layout: Layout, connection: str, *, suggest: bool
+) -> list[ResultWarning]:
+    from ktx_cli.jobs.semantic.warnings import value_warnings
+
+    plan = None if answer.asked is None else answer.asked.plan
+    if plan is None or not (plan.filters or plan.time_range):  # most questions: nothing is loaded for them
+        return []
+    return value_warnings(answer, connector, layout, connection, suggest=suggest)
+
+
+def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
+    from ktx_cli.jobs.semantic.warnings import answer_formats
+
+    return answer_formats(answer, layout, connection)
+
+
+def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
+    """Return why rows were left out; an answer cut before its limit held all the bytes a session may."""
+    if too_large or (answer.truncated and len(answer.rows) < limit):
+        return "bytes"
+    return "rows" if answer.truncated else None
+
+
+def _verified(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
+    """Recompute every row of an answer, none, or (`wanted` None) a sample where its numbers are over time."""
+    from ktx_cli.semantic import verify, verify_sample
+
+    asked = answer.asked
+    if asked is None or wanted is False:
+        return None
+
+    def ask_again() -> Sequence[Sequence[Any]]:
+        return connector.query(asked.sql, max_rows=asked.plan.query.limit + 1).rows
+
+    build = asked.compiled.build
+    if wanted:
+        return verify(build, answer.rows, connector, ask_again=ask_again)
+    seconds = answer.receipt["timing_ms"]["execute"] / 1000
+    return verify_sample(build, answer.rows, connector, statement_seconds=seconds, ask_again=ask_again)
+
+
+_TIME: Final = "metric_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and by whom.
+
+    `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
+    `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for
+    policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of them, where
+    numbers count rows of another time than their period.
+    """
+
+    query: Mapping[str, Any]
+    connection: str | None = None
+    grain: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    verified: bool | None = None
+
+
+def shaped(question: Question, model: Model) -> dict[str, Any]:
+    """Return the query with the grain and the parameters in their places."""
+    query = dict(question.query)
+    if question.grain is not None:
+        query["dimensions"] = _with_grain(list(query.get("dimensions") or ()), question.grain, model)
+    if question.parameters:
+        declared = {name: each for source in model.sources.values() for name, each in source.parameters.items()}
+        typed = {name: _typed(text, declared.get(name)) for name, text in question.parameters.items()}
+        query["parameters"] = {**(query.get("parameters") or {}), **typed}
+    return query
+
+
+def _with_grain(dimensions: list[Any], grain: str, model: Model) -> list[Any]:
+    cut = [{**_object(each), "granularity": grain} if _is_bare_time(each, model) else each for each in dimensions]
+    has_time = any(each != other for each, other in zip(cut, dimensions, strict=True))
+    return cut if has_time else [*cut, {"field": _TIME, "granularity": grain}]
+
+
+def _object(dimension: Any) -> dict[str, Any]:
+    return {"field": dimension} if isinstance(dimension, str) else dict(dimension)
+
+
+def _is_bare_time(dimension: Any, model: Model) -> bool:
+    """Whether a dimension is a time that is not cut yet."""
+    if not isinstance(dimension, str | dict):
+        return False
+    asked = _object(dimension)
+    if asked.get("granularity") is not None or not isinstance(asked.get("field"), str):
+        return False
+    return asked["field"] == _TIME or any(each.type is SemanticType.TIME for each in _columns(asked["field"], model))
+
+
+def _columns(reference: str, model: Model) -> list[Column]:
+    """Return the columns a reference may mean: of the source it names, else of all that have one."""
+    owner, _, leaf = reference.rpartition(".")
+    source = model.sources.get(owner.rpartition(".")[2])
+    sources = [source] if source is not None else model.sources.values()
+    return [column for each in sources if (column := each.column(leaf)) is not None]
+
+
+def _typed(text: str, parameter: Parameter | None) -> Any:
+    """Return a text as its parameter's type has it; one that does not fit stays, to be refused by its name."""
+    if parameter is None or parameter.type in (SemanticType.STRING, SemanticType.TIME):
+        return text
+    if parameter.type is SemanticType.BOOLEAN:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return text
+
+
+HOW: Final[Mapping[str, str]] = {
+    "where": "keeps rows",
+    "semi_join": "keeps rows that have such a joined row",
+    "having": "keeps finished rows",
+    "segment": "a segment of the question",
+}
+"""What a filter does, by where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a question would be answered; `receipt` is that of the answer, without numbers of rows."""
+
+    connection: str
+    sql: str
+    totals_sql: str | None
+    columns: tuple[Mapping[str, Any], ...]
+    receipt: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "columns": [dict(each) for each in self.columns],
+            "steps": list(self.steps()),
+            "sql": self.sql,
+            "totals_sql": self.totals_sql,
+            "receipt": dict(self.receipt),
+        }
+
+    def steps(self) -> Iterator[str]:
+        """Yield the plan in words, a line a step."""
+        yield from facts_told(self.receipt)
+        yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
+        yield from (f"note: {each}" for each in self.receipt["notes"])
+
+
+def explain_question(
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    *,
+    now: datetime | None = None,
+    load: LoadLayer = load_layer,
+) -> Explained:
+    """Return how a question would be answered; `SemanticError` where it has no right answer."""
+    from ktx_cli.semantic import compile_query, receipt
+
+    connection = the_layer(layout, config, question.connection)
+    database_of(config, connection)
+    model = load(layout, config, connection)
+    with broken_files_told(model):
+        asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
+    require_defined(config, connection, asked.plan)
+    columns = [
+        {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
+        for each in asked.plan.dimensions
+    ]
+    columns += [
+        {"name": each.name, "kind": "measure", "of": each.ref or each.asked, "description": each.description}
+        | {"unit": each.unit, "format": each.format}
+        for each in asked.plan.outputs
+    ]
+    totals = None if asked.totals is None else asked.totals.sql
+    told = receipt(asked.compiled.build, asked.sql, (), {})
+    return Explained(connection, asked.sql, totals, tuple(columns), told)
+
+
+def facts_told(receipt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
+
+    A measure with conditions of its own has them below it.
+    """
+    for fact in receipt["facts"]:
+        yield f"fact {fact['fact']}{_rows(fact)}: {', '.join(fact['aggregates'])}"
+        yield from (f"  path {each['path']} ({each['why']})" for each in fact["paths"])
+        shared = [each for each in fact["filters"] if each["measure"] is None]
+        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in shared)
+        for measure in fact["measures"]:
+            yield from _measure_told(fact["fact"], measure)
+        yield from (_unmatched(each) for each in fact["unmatched"])
+
+
+def _measure_told(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
+    own = [each for each in measure["filters"] if each["measure"] is not None]
+    if not own:
+        return
+    earlier = "" if measure["earlier"] is None else f", {measure['earlier']} earlier"
+    name = measure["measure"].removeprefix(f"{fact}.")
+    yield f"  measure {name}{earlier}{_rows(measure)}: {measure['aggregate']}"
+    for each in own:
+        around = "" if each["measure"] == measure["measure"] else f" (of {each['measure'].removeprefix(f'{fact}.')})"
+        yield f"    filter {each['expr']}{around}"
+
+
+def _rows(counted: Mapping[str, Any]) -> str:
+    return "" if counted["rows"] is None else f", {plural(counted['rows'], 'row')}"
+
+
+def verified_told(verified: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what was recomputed of an answer and what was not, a line each."""
+    if verified is None:
+        return
+    if verified["rows"]:
+        rows = f"{verified['rows']:,} of {plural(verified['of'], 'row')}"
+        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if _is_part(verified) else ""
+        yield f"verified: {plural(verified['numbers'], 'number')} in {rows}, recomputed from raw rows{why}"
+    elif verified["stopped"]:
+        yield f"not verified: {verified['stopped']}"
+    yield from (f"not verified: `{name}`: {why}" for name, why in verified["skipped"].items())
+
+
+def _is_part(verified: Mapping[str, Any]) -> bool:
+    return bool(verified["sampled"]) and verified["rows"] < verified["of"]
+
+
+def _unmatched(join: Mapping[str, Any]) -> str:
+    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with one that leads nowhere"
+    return f"  unmatched {join['join']}: {missing}"
+
+
+def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
+    """Return what an error lets choose from, a row each: the word to use and what it stands for."""
+    choices = details.get("choices") or ()
+    if choices:
+        return [(str(each["via"]), str(each["path"])) for each in choices]
+    return [(str(each), "") for each in details.get("candidates") or ()]

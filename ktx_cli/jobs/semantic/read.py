@@ -1,0 +1,265 @@
+"""Listing, finding and reading what a semantic layer has; nothing is opened but files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ktx_cli.core import ResultWarning, UsageError, listing, plural, shell_words
+from ktx_cli.jobs.semantic.choice import some_layers
+from ktx_cli.project import KtxConfig, Layout, WorkingTree
+from ktx_cli.search import Found, Index, Shown, documents
+from ktx_cli.semantic import (
+    Column,
+    Join,
+    LoadLayer,
+    Measure,
+    Model,
+    SemanticError,
+    Source,
+    Visibility,
+    load_layer,
+    read_source,
+    unknown,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One source as a list shows it, with how much it has."""
+
+    connection: str
+    source: Source
+    columns: int
+    measures: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as it stands in an envelope."""
+        source = self.source
+        return {
+            "connection": self.connection,
+            "name": source.name,
+            "kind": kind_of(source),
+            "grain": list(source.grain) if source.keyed else [],
+            "columns": self.columns,
+            "measures": self.measures,
+            "joins": len(source.joins),
+            "segments": len(source.segments),
+            "visibility": source.visibility.value,
+            "description": source.description,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The semantic layers that were read, and what of them may be shown."""
+
+    shown: tuple[Shown, ...]
+
+    @property
+    def models(self) -> list[Model]:
+        """The models."""
+        return [each.model for each in self.shown]
+
+    def sources(self) -> list[Listed]:
+        """Return the sources of all, by connection and name."""
+        return [
+            Listed(each.model.connection, source, len(each.columns(source)), len(each.measures(source)))
+            for each in self.shown
+            for source in each.sources()
+        ]
+
+    def search(self, query: str, limit: int) -> Found:
+        """Return what fits the words of a query, best first."""
+        return Index(each for shown in self.shown for each in documents(shown)).search(query, limit)
+
+    def warnings(self) -> list[ResultWarning]:
+        """Say where files have errors, which keep something out of what is shown."""
+        return [warning for model in self.models if (warning := broken_files(model)) is not None]
+
+
+def read_layers(
+    layout: Layout,
+    config: KtxConfig,
+    connection: str | None,
+    *,
+    internal: bool = False,
+    load: LoadLayer = load_layer,
+) -> Layers:
+    """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
+    models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    return Layers(tuple(Shown(model, internal) for model in models))
+
+
+def broken_files(model: Model) -> ResultWarning | None:
+    """Return the warning that files of a model have errors, None where they have none."""
+    errors = [each for each in model.problems if each.severity == "error"]
+    if not errors:
+        return None
+    first = errors[0]
+    more = f", and {plural(len(errors) - 1, 'more problem')}" if len(errors) > 1 else ""
+    return ResultWarning(
+        "semantic_problems",
+        f"{first.place}: {first.message}{more}",
+        hint=shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data"),
+        connection=model.connection,
+    )
+
+
+def kind_of(source: Source) -> str:
+    """Return `table` or `sql`: what the rows of a source come from."""
+    return "sql" if source.sql is not None else "table"
+
+
+def find_source(layers: Layers, name: str) -> tuple[Shown, Source]:
+    """Return the source of a name.
+
+    Raises `SemanticError`: no source has it (`unknown_name`), or it may not be shown (`hidden`); `UsageError` where
+    several connections have it.
+    """
+    found = [(shown, source) for shown in layers.shown if (source := _named(shown.model, name)) is not None]
+    if len(found) > 1:
+        ids = [shown.model.connection for shown, _ in found]
+        raise UsageError(
+            f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
+            hint=shell_words("ktx", "sl", "read", name, "-c", ids[0]),
+            details={"candidates": ids},
+        )
+    if not found:
+        raise unknown("source", name, (each.source.name for each in layers.sources()))
+    shown, source = found[0]
+    if not shown.has(source):
+        raise _not_shown(source)
+    return shown, source
+
+
+def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the connection of a source and (path, text) of its files, also where they are broken."""
+    found = [(model.connection, files) for model in layers.models if (files := _files(layout, model, name))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise unknown("source", name, (each.source.name for each in layers.sources()))
+    ids = [connection for connection, _ in found]
+    raise UsageError(
+        f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
+        hint=shell_words("ktx", "sl", "read", name, "--yaml", "-c", ids[0]),
+        details={"candidates": ids},
+    )
+
+
+def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
+    source = _named(model, name)
+    return read_source(WorkingTree(layout.root), model.connection, name if source is None else source.name)
+
+
+def _named(model: Model, name: str) -> Source | None:
+    if name in model.sources:
+        return model.sources[name]
+    alike = [source for each, source in model.sources.items() if each.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _not_shown(source: Source) -> SemanticError:
+    internal = source.visibility is Visibility.INTERNAL
+    words = ("ktx", "sl", "read", source.name, "--internal" if internal else "--yaml")
+    return SemanticError(
+        f"the source `{source.name}` is {source.visibility.value}",
+        hint=shell_words(*words),
+        code="hidden",
+        details={"source": source.name},
+    )
+
+
+def described(shown: Shown, source: Source) -> dict[str, Any]:
+    """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
+    from ktx_cli.semantic import time_of
+
+    columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
+    return {
+        "connection": shown.model.connection,
+        "name": source.name,
+        "kind": kind_of(source),
+        "table": None if source.table is None else ".".join(source.table),
+        "sql": source.sql,
+        "description": source.description,
+        "visibility": source.visibility.value,
+        "grain": list(source.grain) if source.keyed else [],
+        "time": source.time_column
+        or (time.column if time and time.column in [each.name for each in columns] else None),
+        "columns": [_column(shown, source, each) for each in columns],
+        "measures": [_measure(each) for each in measures],
+        "joins": [_join(each) for each in source.joins],
+        "segments": [
+            {"name": each.name, "expr": each.expr, "description": each.description} for each in source.segments.values()
+        ],
+        "policies": [{"name": each.name, "description": each.description} for each in source.policies],
+        "parameters": [
+            {"name": each.name, "type": each.type.value, "default": each.default, "values": list(each.values)}
+            for each in source.parameters.values()
+        ],
+        "tests": [each.name for each in source.tests],
+        "not_shown": {
+            "columns": len(source.columns) - len(columns),
+            "measures": len(source.measures) - len(measures),
+        },
+        "problems": [each.to_json() for each in shown.model.problems if each.source == source.name],
+    }
+
+
+def _column(shown: Shown, source: Source, column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type.value,
+        "expr": column.expr,
+        "visibility": shown.visibility(source, column).value,
+        "role": column.role,
+        "natural_granularity": column.natural_granularity,
+        "timezone": column.timezone,
+        "unit": column.unit,
+        "values": list(column.values),
+        "nullable": column.nullable,
+        "description": column.description,
+    }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    return {
+        "name": measure.name,
+        "expr": measure.expr,
+        "filter": measure.filter,
+        "segments": list(measure.segments),
+        "visibility": measure.visibility.value,
+        "time": measure.time,
+        "unit": measure.unit,
+        "format": measure.format,
+        "special": specials(measure),
+        "description": measure.description,
+    }
+
+
+def specials(measure: Measure) -> dict[str, Any]:
+    """Return what makes a measure more than an aggregate, by the keys of its file."""
+    found: dict[str, Any] = {}
+    if (semi := measure.semi_additive) is not None:
+        found["semi_additive"] = {"over": semi.over, "take": semi.take, "per": list(semi.per)}
+    if (total := measure.cumulative) is not None:
+        window = None if total.window is None else str(total.window)
+        found["cumulative"] = {"over": total.over, "window": window, "to_date": total.to_date}
+    if measure.offset is not None:
+        found["offset"] = str(measure.offset)
+    if measure.percent_of is not None:
+        found["percent_of"] = list(measure.percent_of) or "total"
+    if measure.per:
+        found["per"] = list(measure.per)
+    return found
+
+
+def _join(join: Join) -> dict[str, Any]:
+    return {
+        "to": join.to,
+        "alias": join.alias,
+        "on": join.on,
+        "relationship": join.relationship.value,
+        "source": join.provenance,
+    }

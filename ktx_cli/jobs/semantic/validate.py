@@ -1,0 +1,239 @@
+"""Validates semantic layers: what their files say, what the definitions mean, and whether the data agrees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ktx_cli.core import CancelledError, KtxError, ResultWarning, monotonic, plural
+from ktx_cli.jobs.semantic.choice import some_layers
+from ktx_cli.jobs.semantic.data_checks import USED_UP, Check, DataChecks
+from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.semantic import (
+    NO_CONNECTION,
+    LoadLayer,
+    Model,
+    Problem,
+    TestResult,
+    check_model,
+    guard_of,
+    layer_ids,
+    load_layer,
+    load_layers,
+    run_test,
+    unknown,
+)
+from ktx_cli.warehouses import Opener, open_connection
+
+DEFAULT_SECONDS: Final = 60.0
+"""How long new checks on the data are begun, unless it is asked for more."""
+
+_SEVERITIES: Final = ("error", "warning", "info")
+
+
+@dataclass(slots=True)
+class Validation:
+    """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
+
+    sources: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[tuple[str, Problem]] = field(default_factory=list)
+    checks: list[tuple[str, Check]] = field(default_factory=list)
+    unread: dict[str, KtxError] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {
+            "sources": [{"connection": connection, "name": name} for connection, name in self.sources],
+            "problems": [{"connection": connection, **each.to_json()} for connection, each in self.problems],
+            "checks": [{"connection": connection, **each.to_json()} for connection, each in self.checks],
+            "counts": self.counts(),
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Return how many problems there are of each severity."""
+        found = Counter(each.severity for _, each in self.problems)
+        return {severity: found[severity] for severity in _SEVERITIES}
+
+    def error(self, *, strict: bool) -> KtxError | None:
+        """Return the error to end with: of the problems, else of a connection that could not be looked at.
+
+        `strict`: warnings count as errors do.
+        """
+        counts = self.counts()
+        bad = [severity for severity in (_SEVERITIES[:2] if strict else _SEVERITIES[:1]) if counts[severity]]
+        if bad:
+            told = " and ".join(plural(counts[severity], severity) for severity in bad)
+            return KtxError(
+                f"the semantic layer has {told}",
+                hint="change the files at the places named",
+                details={"counts": counts},
+                code="semantic_problems",
+            )
+        return next(iter(self.unread.values()), None)
+
+    def warnings(self) -> list[ResultWarning]:
+        """Say which checks were not made for want of time."""
+        late = [check for _, check in self.checks if check.reason == USED_UP]
+        if not late:
+            return []
+        what = f"{plural(len(late), 'check')} on the data {'was' if len(late) == 1 else 'were'} not made: {USED_UP}"
+        return [ResultWarning("budget", what, hint="give it more seconds: --budget 600, or name the sources")]
+
+
+def validate_layers(
+    layout: Layout,
+    config: KtxConfig,
+    names: Sequence[str] = (),
+    *,
+    environ: Mapping[str, str],
+    connection: str | None = None,
+    data: bool = True,
+    seconds: float = DEFAULT_SECONDS,
+    load: LoadLayer = load_layer,
+    opener: Opener = open_connection,
+) -> Validation:
+    """Return what is wrong with the named sources (all when there are none), of one connection or of all.
+
+    `data`: look at the rows too, where the connection is in `ktx.yaml`. Raises `UsageError` for a connection without a
+    layer, `SemanticError` for a name no source has.
+    """
+    found = Validation()
+    models = _models(layout, config, connection, load)
+    problems = {model.connection: [*model.problems, *check_model(model)] for model in models}
+    _require_known(names, models, problems)
+    of_none: set[Problem] = set()
+    until = monotonic() + seconds
+    for model in models:
+        mine = [name for name in model.sources if not names or name in names]
+        found.sources += [(model.connection, name) for name in mine]
+        kept = [each for each in problems[model.connection] if not names or each.source in names]
+        kept = [each for each in kept if each not in of_none]
+        of_none |= {each for each in kept if each.code == NO_CONNECTION}
+        found.problems += [(model.connection, each) for each in kept]
+        if data and mine and model.connection in config.databases():
+            _check_data(found, layout, config, model, mine, environ, until, opener)
+    return found
+
+
+def _models(layout: Layout, config: KtxConfig, connection: str | None, load: LoadLayer) -> list[Model]:
+    """Return the layers to look at; files of no connection close a database too that has no layer of its own."""
+    known = layer_ids(layout)
+    candidates = [each for each in config.databases() if connection in (None, each) and each not in known]
+    bare = [model for each in candidates if (model := load(layout, config, each)).sealed is not None]
+    if connection is not None and bare:
+        return bare
+    found = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    return found if any(model.connection in config.connections for model in found) else [*found, *bare[:1]]
+
+
+def _check_data(
+    found: Validation,
+    layout: Layout,
+    config: KtxConfig,
+    model: Model,
+    names: Sequence[str],
+    environ: Mapping[str, str],
+    until: float,
+    opener: Opener,
+) -> None:
+    """Add the checks on the rows of a model, and what they found."""
+    try:
+        guard = guard_of(layout, config, model.connection, model)
+        with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
+            for check in DataChecks(model, connector, lambda: monotonic() >= until).run(names):
+                found.checks.append((model.connection, check))
+                found.problems += [(model.connection, each) for each in check.problems]
+    except CancelledError:
+        raise
+    except KtxError as error:  # what the files say is told all the same; the command ends with this error
+        found.unread[model.connection] = error
+
+
+def _require_known(names: Sequence[str], models: Sequence[Model], problems: Mapping[str, Sequence[Problem]]) -> None:
+    known = {name for model in models for name in model.sources}
+    known |= {each.source for found in problems.values() for each in found if each.source}
+    for name in names:
+        if name not in known:
+            raise unknown("source", name, known)
+
+
+@dataclass(slots=True)
+class TestReport:
+    """How the tests ended, each with its connection."""
+
+    __test__ = False
+
+    results: list[tuple[str, TestResult]] = field(default_factory=list)
+
+    @property
+    def failed(self) -> int:
+        """How many failed."""
+        return sum(not result.passed for _, result in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as it stands in the envelope."""
+        return {
+            "tests": [{"connection": connection, **result.to_json()} for connection, result in self.results],
+            "passed": len(self.results) - self.failed,
+            "failed": self.failed,
+        }
+
+    def error(self) -> KtxError | None:
+        """Return the error to end with where a test failed."""
+        if not self.failed:
+            return None
+        return KtxError(
+            f"{self.failed:,} of {plural(len(self.results), 'test')} failed",
+            hint="compare expected and got; correct the definition, the data or the test",
+            details={
+                "failed": [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
+            },
+            code="tests_failed",
+        )
+
+
+def run_tests(
+    layout: Layout,
+    config: KtxConfig,
+    names: Sequence[str] = (),
+    *,
+    environ: Mapping[str, str],
+    connection: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> TestReport:
+    """Run the tests of the named sources (all when there are none), of one connection or of all.
+
+    Raises `UsageError`, `SemanticError` for a name no source has, and what opening a connection raises; a connection
+    without tests is not opened.
+    """
+    models = load_layers(layout, config, some_layers(layout, config, connection))
+    known = {name for model in models for name in model.sources}
+    for name in names:
+        if name not in known:
+            raise unknown("source", name, known)
+    report = TestReport()
+    for model in models:
+        _run(report, layout, config, model, names, environ, attributes or {})
+    return report
+
+
+def _run(
+    report: TestReport,
+    layout: Layout,
+    config: KtxConfig,
+    model: Model,
+    names: Sequence[str],
+    environ: Mapping[str, str],
+    attributes: Mapping[str, Any],
+) -> None:
+    sources = [source for source in model.sources.values() if source.tests and (not names or source.name in names)]
+    if not sources:
+        return
+    guard = guard_of(layout, config, model.connection, model)
+    with guard.open(config, layout=layout, environ=environ) as connector:
+        for source in sources:
+            for test in source.tests:
+                result = run_test(model, source.name, test, connector, attributes=attributes)
+                report.results.append((model.connection, result))

@@ -1,0 +1,244 @@
+"""Warnings about filter values that no row has, with the nearest known values, and about periods without rows."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import (
+    KtxError,
+    NumberFormat,
+    ResultWarning,
+    SourceError,
+    StorageError,
+    column_format,
+    listing,
+    monotonic,
+    nearest_values,
+    one_line,
+)
+from ktx_cli.privacy import ValueKind, refusal
+from ktx_cli.project import DATABASE_SOURCE, Layout, read_bytes, read_state
+from ktx_cli.scan import ColumnValues, load_lists, read_table, table_path
+from ktx_cli.search import is_of
+from ktx_cli.semantic import (
+    MOST_CANDIDATES,
+    MOST_CHECKED,
+    Column,
+    Comparison,
+    Period,
+    Source,
+    ValueFindings,
+    comparisons,
+    has_rows,
+    is_proven,
+    number_styles,
+    periods,
+    plan_check,
+)
+from ktx_cli.warehouses import SemanticType, StatementRefusedError, TableRef, decimal_places, ended_at
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Answer, Asked, GuardedConnector
+
+
+SECONDS: Final = 2.0
+"""How long the check may take; a question that took longer itself gets none, for the check reads the same columns."""
+
+_FEW: Final = 8
+"""Up to how many values of a column are all named where none is near."""
+
+_WIDEST: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the value list of a column says: its values, and whether the scan saw them all."""
+
+    values: tuple[Any, ...] = ()
+    complete: bool = False
+
+
+def value_warnings(
+    answer: Answer, connector: GuardedConnector, layout: Layout, connection: str, *, suggest: bool
+) -> list[ResultWarning]:
+    """Return a warning for each filter value that no row has, and for each recent period without rows.
+
+    Nothing is said of a value without proof that no row has it: the answer and the value lists of the scan settle most,
+    one statement the others. `suggest`: whether values of rows may be named.
+    """
+    asked = answer.asked
+    if asked is None:
+        return []
+    since = [each for each in periods(asked) if not has_rows(each, asked, answer.rows)]
+    open_ones = [each for each in comparisons(asked) if not is_proven(each, asked, answer.rows)]
+    lists = _lists(layout, connection, open_ones)
+    wanted = [each for each in open_ones if not _is_listed(each, lists.get(_key(each)))][:MOST_CHECKED]
+    if not wanted and not since:
+        return []
+    if answer.receipt["timing_ms"]["execute"] > SECONDS * 1000:
+        return [_unchecked(asked, wanted, since, "the question itself took too long for another look")]
+    names = [suggest and each.public for each in wanted]
+    read = [
+        named and not (each.column.type is SemanticType.STRING and lists.get(_key(each), _Known()).complete)
+        for each, named in zip(wanted, names, strict=True)
+    ]
+    check = plan_check(asked, wanted, since, read)
+    try:
+        with ended_at(connector, monotonic() + SECONDS) as deadline:
+            found = check.read(connector.query(check.sql, max_rows=check.max_rows).rows)
+    except (SourceError, StatementRefusedError) as error:  # its text may quote rows
+        why = (
+            f"it took longer than {SECONDS:g} seconds"
+            if error.code == "timeout" or deadline.passed
+            else "the database refused it"
+        )
+        return [_unchecked(asked, wanted, since, why)]
+    return list(_told(asked, wanted, since, found, lists, names, suggest))
+
+
+def _told(
+    asked: Asked,
+    wanted: Sequence[Comparison],
+    since: Sequence[Period],
+    found: ValueFindings,
+    lists: Mapping[Any, _Known],
+    names: Sequence[bool],
+    suggest: bool,
+) -> Iterator[ResultWarning]:
+    dialect = asked.dialect
+    for number in sorted(found.missing):
+        each = wanted[number]
+        near = _near(each, lists.get(_key(each), _Known()), found.candidates.get(number, ())) if names[number] else ""
+        nothing = ", so the condition excludes nothing" if each.negated else ""
+        message = f"no row{_seen(each)} has `{one_line(each.text(dialect), 200)}`{nothing}{near}"
+        yield ResultWarning("no_such_value", message, column=each.name)
+    for number in sorted(found.empty):
+        period = since[number]
+        newest = found.newest.get(number) if suggest else None
+        source = asked.compiled.build.names.model.sources[period.fact]
+        visible = " you may see" if source.policies else ""
+        tail = f"; the newest is from {_moment(newest)}" if newest else ""
+        message = f"no row of `{period.fact}`{visible} is in the last {period.last}{tail}"
+        yield ResultWarning("no_recent_rows", message, fact=period.fact)
+
+
+def _near(each: Comparison, known: _Known, candidates: Sequence[str]) -> str:
+    """Return the end of the sentence: the nearest values; nothing where they look personal, or none is known."""
+    values = list(dict.fromkeys([*(value for value in known.values if isinstance(value, str)), *candidates]))
+    if not values or _is_private(each, values):
+        return ""
+    if each.column.type in (SemanticType.NUMBER, SemanticType.TIME):
+        return f"; the nearest {'value is' if len(values) == 1 else 'values are'} {_or(values, 'and', quote=False)}"
+    near = _like(each, values) if each.like is not None else nearest_values(str(each.value), values)
+    if near:
+        return f"; did you mean {_or(near, 'or')}?"
+    if len(values) <= _FEW and (known.complete or len(candidates) < MOST_CANDIDATES):
+        return f"; known values: {_or(values, 'and')}"
+    return ""
+
+
+def _is_private(each: Comparison, values: Sequence[str]) -> bool:
+    """Whether values of a column are not volunteered: personal data, and numbers that only identify something."""
+    table = each.source.table[-1] if each.source.table else each.source.name
+    kind = {SemanticType.NUMBER: ValueKind.INTEGER, SemanticType.TIME: ValueKind.TIME}.get(each.column.type)
+    found = refusal(table, each.column.name, kind or ValueKind.TEXT, list(values))
+    return found is not None and (found.personal or kind is ValueKind.INTEGER)
+
+
+def _like(each: Comparison, values: Sequence[str]) -> list[str]:
+    """Return the values that a pattern fits but for upper and lower case."""
+    import re
+
+    marks = {"%": ".*", "_": "."}
+    pattern = "".join(marks.get(letter, re.escape(letter)) for letter in str(each.value))
+    return [value for value in values if re.fullmatch(pattern, value, re.IGNORECASE | re.DOTALL)][:3]
+
+
+def _or(values: Sequence[str], word: str, *, quote: bool = True) -> str:
+    shown = [one_line(value, _WIDEST) for value in values]
+    if quote:
+        shown = ["'" + value.replace("'", "''") + "'" for value in shown]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {word} {shown[-1]}"
+
+
+def _moment(text: str) -> str:
+    return one_line(text, _WIDEST).replace("T00:00:00", "").removesuffix(" 00:00:00")
+
+
+def _seen(each: Comparison) -> str:
+    return " you may see" if each.source.policies else ""
+
+
+def _unchecked(asked: Asked, wanted: Sequence[Comparison], since: Sequence[Period], why: str) -> ResultWarning:
+    """Say that nobody knows whether rows have what the question names."""
+    what = [f"`{one_line(each.text(asked.dialect), 200)}`" for each in wanted]
+    what += [f"the last {each.last} in `{each.fact}`" for each in since]
+    return ResultWarning("values_not_checked", f"could not check whether any row has {listing(what)}: {why}")
+
+
+def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dict[Any, _Known]:
+    """Return the value lists of the columns whose rows everybody sees, by source and column."""
+    tables = {each.source.table[-1] for each in wanted if each.source.table and not each.source.policies}
+    if not tables:
+        return {}
+    listed: list[ColumnValues] = []
+    for table in sorted(tables):
+        with contextlib.suppress(StorageError):  # a damaged state stops nobody: the database itself is asked
+            listed += read_state(layout, functools.partial(load_lists, connection=connection, table=table)) or ()
+    return {_key(each): found for each in wanted if (found := _list_of(each, listed)) is not None}
+
+
+def _list_of(each: Comparison, listed: Sequence[ColumnValues]) -> _Known | None:
+    if each.source.policies or not each.source.table:
+        return None
+    table, name = each.source.table[-1].casefold(), each.column.name.casefold()
+    for one in listed:
+        if one.ref.name.casefold() == table and one.column.casefold() == name and is_of(each.source, one.ref):
+            return _Known(tuple(value for value, _ in one.values), one.complete)
+    return None
+
+
+def _is_listed(each: Comparison, known: _Known | None) -> bool:
+    """Whether the scan saw the value: texts as they are, numbers and booleans by their value."""
+    if known is None or each.like is not None:
+        return False
+    return any(value == each.value and isinstance(value, str) == isinstance(each.value, str) for value in known.values)
+
+
+def _key(each: Comparison) -> tuple[str, str]:
+    return each.source.name, each.column.name
+
+
+def answer_formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
+    """Return for each column of an answer how its numbers are printed, None where it has others than numbers."""
+    types = functools.cache(functools.partial(_native_types, layout, connection))
+
+    def scale_of(source: Source, column: Column) -> int | None:
+        spelled = types(source.table).get(column.name.casefold()) if source.table else None
+        return None if spelled is None else decimal_places(spelled)
+
+    asked = answer.asked
+    styles = [None] * len(answer.columns) if asked is None else number_styles(asked, scale_of)
+    rows: list[Sequence[Any]] = list(answer.rows)
+    if answer.totals is not None:
+        rows.append((*[None] * (len(answer.columns) - len(answer.totals)), *answer.totals))
+    return tuple(column_format([row[place] for row in rows], style) for place, style in enumerate(styles))
+
+
+def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the types of a table's columns as the last scan committed them, by column in small letters.
+
+    None of them where the project has no such snapshot; numbers are printed all the same.
+    """
+    schema = table[-2] if len(table) > 1 else None
+    path = layout.root / layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+    try:
+        content = read_bytes(path)
+        columns = () if content is None else read_table(content, str(path)).columns
+    except KtxError:  # `ktx doctor` tells of a snapshot that is damaged
+        return {}
+    return {each.name.casefold(): each.native_type for each in columns}

@@ -1,0 +1,331 @@
+"""Asks a served project: its semantic layer, or a database by SQL; an answer is kept for its next pages."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
+from ktx_cli.core import CancelledError, KtxError, ResultWarning, SourceError, one_line, shell_words
+from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
+from ktx_cli.jobs.semantic.choice import the_layer
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.serve.state import missing_attributes_told
+from ktx_cli.jobs.sql import SqlAnswer, only_database, run_sql
+from ktx_cli.project import KtxConfig, WorkingTree
+from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
+from ktx_cli.semantic import Model
+from ktx_cli.warehouses import (
+    ConnectionTest,
+    Connector,
+    DatabaseSchema,
+    Evident,
+    Interruptible,
+    Opener,
+    QueryResult,
+    Scope,
+    is_interruptible,
+    row_memory,
+)
+
+MOST_BYTES: Final = 4_000_000
+"""About how many bytes of values an answer to an agent has at most."""
+
+WITHHELD: Final = "(withheld)"
+"""Stands in the place of a value that does not leave this machine."""
+
+ANEW: Final = ResultWarning(
+    "asked_anew",
+    "the answer of the page before is not kept any more: it was asked for again, and rows may have changed",
+    hint="begin with offset 0 where the pages must be of one answer",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of an answer that may be shown, from `offset` on. `count`: how many it has without regard to that."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    count: int
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+def ask_served(
+    project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
+) -> tuple[Told, Rows]:
+    """Return the answer of a question, and its rows from `offset` on: with `privacy` none.
+
+    Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not agree with.
+    """
+    config = project.config()
+    connection = the_layer(project.layout, config, question.connection)
+    model = project.load_layer(project.layout, config, connection)
+    key, proof = _key("sl_query", dataclasses.asdict(question), connection), (config, model)
+    told: Told | None = project.answers.get(key, proof) if offset else None
+    anew = offset > 0 and told is None
+    if told is None:
+        watch.said(0.0, "compiling the question")
+        with missing_attributes_told(), told_with_care("", model, privacy=privacy):
+            told = ask_layer(
+                project.layout,
+                config,
+                question,
+                environ=project.environ,
+                max_bytes=MOST_BYTES,
+                suggest=None if privacy else True,  # whether a row has a value tells of values
+                means=dataclasses.replace(
+                    project.means,
+                    load=lambda layout, config, connection: model,  # the one the answer is kept with
+                    opener=watch.opener(project.pool.open),
+                ),
+            )
+        _require_verified(told, privacy)
+        project.answers.put(key, proof, told, _size(told.rows))
+    watch.check()
+    watch.said(1.0, "answered")
+    rows = () if privacy else told.rows[offset:]
+    return told, Rows(rows, len(told.rows), (*((ANEW,) if anew else ()), *told.warnings))
+
+
+def run_served(
+    project: ServedProject,
+    sql: str,
+    connection: str | None,
+    *,
+    max_rows: int,
+    offset: int,
+    privacy: bool,
+    watch: Watch,
+) -> tuple[SqlAnswer, Rows]:
+    """Return the answer of a statement, and its rows from `offset` on: with `privacy` counts alone.
+
+    Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show what people hid.
+    """
+    config = project.config()
+    chosen = connection or only_database(project.layout, config)
+    model = _model(project, chosen)
+    _require_open(project, model, sql)
+    if privacy:
+        _require_no_made_rows(sql, model)
+    key, proof = _key("sql_execution", sql, chosen, max_rows), (config, model)
+    told: SqlAnswer | None = project.answers.get(key, proof) if offset else None
+    anew = offset > 0 and told is None
+    if told is None:
+        watch.said(0.0, "checking the statement")
+        with told_with_care(sql, model, privacy=privacy):
+            told = run_sql(
+                project.layout,
+                config,
+                sql,
+                environ=project.environ,
+                connection=chosen,
+                max_rows=max_rows,
+                max_bytes=MOST_BYTES,
+                opener=watch.opener(project.pool.open),
+            )
+        project.answers.put(key, proof, told, _size(told.rows))
+    watch.check()
+    watch.said(1.0, "answered")
+    rows = _counts_alone(told, sql) if privacy else told.rows
+    return told, Rows(rows[offset:], len(told.rows), (ANEW,) if anew else ())
+
+
+def _model(project: ServedProject, connection: str) -> Model | None:
+    """Return the semantic layer of a connection, an empty one where it has no files; None: it is no database."""
+    config = project.config()
+    if connection not in config.databases():
+        return None
+    return project.load_layer(project.layout, config, connection)
+
+
+def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:
+    if model is None:
+        return
+    try:
+        scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
+        check_protected(model, sql, scanned)
+    except Refused as error:
+        broken = bool(model.barred) or model.sealed is not None
+        check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+        hint = "ask by sl_query, which keeps to what may be seen"
+        hint += f"; people correct the files with errors: {check}" if broken else ""
+        raise KtxError(str(error), hint=hint, code="hidden") from None
+
+
+def _require_no_made_rows(sql: str, model: Model | None) -> None:
+    made = None if model is None else rows_of_values(sql, model.dialect)
+    if made is not None:
+        raise KtxError(
+            f"`{made}` makes rows out of values, so that their number would tell a value, and this server was started "
+            "with --privacy",
+            hint="count rows of tables; arguments in FROM, LIMIT and bounds of a recursion must be constants",
+            code="hidden",
+        )
+
+
+def _require_verified(told: Told, privacy: bool) -> None:
+    error = told.error(values=not privacy)
+    if error is not None:
+        raise KtxError(
+            error.message,
+            hint="do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows "
+            "how it was computed",
+            details=error.details,
+            code=error.code,
+        )
+
+
+def _counts_alone(told: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
+    counts = count_columns(sql, told.dialect, len(told.columns))
+    if not counts:
+        return ()
+    return tuple(tuple(value if place in counts else WITHHELD for place, value in enumerate(row)) for row in told.rows)
+
+
+def _size(rows: Sequence[Sequence[Any]]) -> int:
+    return sum(map(row_memory, rows))
+
+
+def _key(*parts: Any) -> str:
+    return json.dumps(parts, sort_keys=True, default=str)
+
+
+def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:
+    """Whether errors about rows may be told as they are: not with `privacy`, nor where people hid some of the rows."""
+    return not privacy and (model is None or not has_protected(model))
+
+
+@contextlib.contextmanager
+def told_with_care(sql: str, model: Model | None, *, privacy: bool) -> Iterator[None]:
+    """Let an error of a database say no more than its kind, where it may quote rows that are not to be seen."""
+    try:
+        yield
+    except SourceError as error:
+        if may_quote_rows(model, privacy=privacy):
+            raise
+        told = refused_text(error, sql, _names(model), "off")
+        if told.startswith(one_line(error.message, 1_000)):
+            raise
+        raise KtxError(told, hint="ask for counts, or for less", code=error.code) from None
+
+
+def _names(model: Model | None) -> list[str]:
+    sources = [] if model is None else list(model.sources.values())
+    return [name for each in sources for name in (each.name, *(each.table or ()), *each.columns)]
+
+
+class Stop:
+    """Whether nobody waits any more, and what to end then; for several threads."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._ends: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        """Say that nobody waits any more, and end what is under way."""
+        with self._lock:
+            self._set = True
+            for end in self._ends:
+                end()
+            self._ends.clear()
+
+    def is_set(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._set
+
+    @contextlib.contextmanager
+    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+        """Do something that `end` ends: it is called once at most, and only while this lasts."""
+        with self._lock:
+            if self._set:
+                raise _nobody_waits()
+            self._ends.append(end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if end in self._ends:
+                    self._ends.remove(end)
+
+
+def _nobody_waits() -> CancelledError:
+    return CancelledError("the client cancelled the call")
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who waits for an answer. `said`: how far it is, from 0 to 1, and doing what."""
+
+    stop: Stop = field(default_factory=Stop)
+    said: Callable[[float, str], None] = lambda progress, message: None
+
+    def check(self) -> None:
+        """Raise `CancelledError` where nobody waits any more."""
+        if self.stop.is_set():
+            raise _nobody_waits()
+
+    def opener(self, opener: Opener) -> Opener:
+        """Return an opener of connections whose statements begin, and go on, only while somebody waits."""
+
+        def opened(
+            config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+        ) -> tuple[Connector, Scope]:
+            self.check()
+            connector, scope = opener(config, connection, project_dir=project_dir, environ=environ)
+            self.said(0.3, f"asking {connection}")
+            return _Watched(connector, self.stop), scope
+
+        return opened
+
+
+class _Watched:
+    """A connection whose statements begin only while somebody waits, and are ended where the database can do that."""
+
+    def __init__(self, inner: Connector, stop: Stop) -> None:
+        self._inner = inner
+        self._stop = stop
+        self.dialect = inner.dialect
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """See `Connector`."""
+        return self._inner.test(scope)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """See `Connector`."""
+        return self._inner.introspect(scope)
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """See `Connector`."""
+        with self._stop.ending(self.interrupt):
+            return self._inner.query(sql, parameters, max_rows=max_rows)
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self._inner)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`; does nothing where the connection cannot do that."""
+        if isinstance(self._inner, Interruptible):
+            self._inner.interrupt()
+
+    def evidence(self) -> str | None:
+        """See `Evident`; None of a connection that can prove nothing."""
+        return self._inner.evidence() if isinstance(self._inner, Evident) else None
+
+    def close(self) -> None:
+        """See `Connector`."""
+        self._inner.close()
+
+    def __enter__(self) -> _Watched:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,300 @@
+"""Starts a server beside this process, waits until it answers, tells how it is, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ktx_cli.core import BusyError, KtxError, monotonic
+from ktx_cli.jobs.serve.state import (
+    ServerSettings,
+    ServerState,
+    asked_health,
+    error_from,
+    read_server_state,
+    remove_server_state,
+)
+from ktx_cli.project import Layout, mask, prepare_private_folder, storage_error
+
+WAIT_SECONDS: Final = 30.0
+GRACE_SECONDS: Final = 10.0
+_POLL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """How the server of a project is: `running`, `stale` (its file is there, it is not) or `stopped`.
+
+    `problem`: why it is stale, or what is wrong with one that runs.
+    """
+
+    status: str
+    state: ServerState | None = None
+    health: Mapping[str, Any] | None = None
+    problem: str | None = None
+
+    def to_json(self, folder: str) -> dict[str, Any]:
+        """Return the status as `ktx mcp status --json` has it."""
+        state, health = self.state, self.health or {}
+        if state is None:
+            return {"status": self.status}
+        settings = state.settings
+        return {
+            "status": self.status,
+            "problem": self.problem,
+            "pid": state.pid,
+            "url": state.url(folder),
+            "since": state.since,
+            "version": state.version,
+            "projects": [
+                {"name": each.name, "folder": each.folder, "url": state.base + each.path} for each in settings.projects
+            ],
+            "sessions": health.get("sessions"),
+            "read_only": settings.read_only,
+            "privacy": settings.privacy,
+            "user_attributes": dict(settings.user_attributes),
+            "token_required": state.token_required,
+        }
+
+
+def server_status(layout: Layout) -> ServerStatus:
+    """Return how the server of a project is; changes nothing."""
+    state = read_server_state(layout)
+    if state is None:
+        if layout.mcp_state.exists():
+            return ServerStatus("stale", problem=f"{layout.mcp_state} is none that ktx wrote")
+        return ServerStatus("stopped")
+    if not state.is_alive():  # nobody is asked: the file could have come with a repository, and name any address
+        return ServerStatus("stale", state, None, f"its process {state.pid} is gone")
+    health = asked_health(state)
+    if health is not None:
+        audit = health.get("audit")
+        return ServerStatus(
+            "running", state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}"
+        )
+    return ServerStatus("stale", state, None, f"its process {state.pid} lives, and does not answer at {state.base}")
+
+
+def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | None:
+    """Return the server that runs as asked for; None where there is none.
+
+    Raises `BusyError` for one that runs with other settings, or that lives and does not answer.
+    """
+    found = server_status(layout)
+    state = found.state
+    if state is None or (found.status == "stale" and not state.is_alive()):
+        return None
+    details = {"pid": state.pid, "url": state.base, "since": state.since}
+    if found.status == "stale":
+        raise BusyError(f"a server is there already, and {found.problem}", hint="ktx mcp stop", details=details)
+    other = settings.differs(state.settings, port=state.port)
+    if other:
+        words = ", ".join(name.replace("_", " ") for name in other)
+        raise BusyError(
+            f"a server runs already (pid {state.pid}, {state.base}), with other settings: {words}",
+            hint="ktx mcp stop, then start it again",
+            details={**details, "differs": other},
+        )
+    return found
+
+
+def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: float = WAIT_SECONDS) -> ServerState:
+    """Start a server that outlives this process, and return when it answers.
+
+    Raises what kept it from starting; a server that does not answer in time is ended.
+    """
+    deadline = monotonic() + wait_seconds
+    log = _new_log(layout)
+    process = _spawned(layout, settings, log)
+    try:
+        state = _told(process, deadline, layout)
+        while asked_health(state) is None:
+            if process.poll() is not None or monotonic() > deadline:
+                raise _silent(layout, process)
+            time.sleep(_POLL)
+    except BaseException:
+        process.kill()
+        process.wait()
+        _forget_started(layout, process.pid)
+        raise
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
+    process.returncode = 0  # it lives on; what collects garbage must not complain of it
+    return state
+
+
+def _new_log(layout: Layout) -> IO[bytes]:
+    """Return the log of a new server; the one before is kept beside it."""
+    prepare_private_folder(layout)
+    path = layout.mcp_log
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if path.exists():
+            os.replace(path, path.with_name(f"{path.name}.1"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.fdopen(os.open(path, flags, 0o600), "ab")
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def _spawned(layout: Layout, settings: ServerSettings, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the process. `-P`: a project's folder must not lend it modules."""
+    command = [sys.executable, "-P", "-m", "ktx_cli.mcp", json.dumps(settings.to_json())]
+    with log:
+        return subprocess.Popen(
+            command,
+            cwd=layout.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _told(process: subprocess.Popen[bytes], deadline: float, layout: Layout) -> ServerState:
+    """Return the state of the new server when it says that it serves; raises what it says instead."""
+    assert process.stdout is not None
+    text = b""
+    while not text.endswith(b"\n"):
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, min(deadline - monotonic(), 3600.0)))
+        piece = os.read(process.stdout.fileno(), 65_536) if ready else b""
+        if not piece:
+            raise _silent(layout, process)
+        text += piece
+    document = json.loads(text)
+    if document.get("error"):
+        raise error_from(document["error"])
+    state = read_server_state(layout)
+    if state is None or state.instance != document["instance"]:
+        raise _silent(layout, process)
+    return state
+
+
+def _silent(layout: Layout, process: subprocess.Popen[bytes]) -> KtxError:
+    ended = process.poll()
+    what = "did not answer in time" if ended is None else f"ended with {ended} before it answered"
+    return KtxError(
+        f"the server {what}",
+        hint="ktx mcp logs",
+        details={"log": str(layout.mcp_log), "last": last_lines(layout.mcp_log, 5)},
+        code="timeout" if ended is None else "failed",
+    )
+
+
+def last_lines(path: Path, count: int, tail: int = 262_144) -> list[str]:
+    """Return the last lines of a log, without secrets; none where there is no log."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
+            lines = stream.read().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+    return [mask(line) for line in lines[-count:]] if count else []
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What ending a server came to: `stopped`, `killed` (it did not end in time), `stale` or `nothing`."""
+
+    outcome: str
+    pid: int | None = None
+
+
+def stop_server(layout: Layout, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
+    """End the server of a project and remove its state; nothing is done to a process that is another one by now."""
+    state = read_server_state(layout)
+    if state is None:
+        there = layout.mcp_state.exists()
+        remove_server_state(layout, None)
+        return Stopped("stale" if there else "nothing")
+    with _process(state) as process:
+        outcome = "stale" if process is None else _ended(state, process, grace_seconds)
+    _forget(state, layout)
+    return Stopped(outcome, state.pid)
+
+
+def forget_dead(layout: Layout) -> bool:
+    """Remove what a server that is gone left; False where one lives by now. No process is sent anything."""
+    state = read_server_state(layout)
+    if state is None:
+        remove_server_state(layout, None)
+    elif state.is_alive():
+        return False
+    else:
+        _forget(state, layout)
+    return True
+
+
+def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float) -> str:
+    send(signal.SIGTERM)
+    if _gone(state, grace_seconds):
+        return "stopped"
+    send(signal.SIGKILL)
+    if not _gone(state, grace_seconds):
+        raise KtxError(f"the server's process {state.pid} does not end", hint="see what holds it: ktx mcp logs")
+    return "killed"
+
+
+@contextlib.contextmanager
+def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
+    """Yield what sends a signal to the server's process and to no other; None where it is gone."""
+    if not hasattr(os, "pidfd_open"):
+        yield functools.partial(_send_by_number, state) if state.is_alive() else None
+        return
+    try:
+        handle = os.pidfd_open(state.pid)
+    except OSError:
+        yield None
+        return
+    try:  # whether it is the one is asked with the handle taken: from then on its number is no other's
+        yield functools.partial(_send, handle) if state.is_alive() else None
+    finally:
+        os.close(handle)
+
+
+def _send(handle: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(handle, number)
+
+
+def _send_by_number(state: ServerState, number: int) -> None:
+    if state.is_alive():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state.pid, number)
+
+
+def _gone(state: ServerState, seconds: float) -> bool:
+    deadline = monotonic() + seconds
+    while state.is_alive():
+        if monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def _forget_started(layout: Layout, pid: int) -> None:
+    found = read_server_state(layout)
+    if found is not None and found.pid == pid:
+        _forget(found, layout)
+
+
+def _forget(state: ServerState, layout: Layout) -> None:
+    """Remove what the server left in each of its projects, where it is not about another server by now."""
+    folders = {layout.root, *(Path(each.folder) for each in state.settings.projects)}
+    for folder in folders:
+        if folder.is_dir():
+            remove_server_state(Layout(folder), state.instance)

@@ -1,0 +1,252 @@
+"""Runs of `ktx ingest` that a server starts, watches and ends: each is a process of its own, as from a shell.
+
+A run goes on when the server ends: the lease and the one commit are its own affair.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, NotSupportedError, monotonic, new_run_id, shell_words
+from ktx_cli.project import (
+    Layout,
+    connection_of,
+    load_config,
+    prepare_private_folder,
+    process_start,
+    read_bytes,
+    translated,
+    write_atomic,
+)
+from ktx_cli.runs import RUNNING, find_run, first_line, read_lines, read_report
+
+STARTING_SECONDS: Final = 90.0
+"""How long a start waits for the run to have its model checked and the lease."""
+
+ENDING_SECONDS: Final = 20.0
+"""How long a cancelled run has to end before the call returns."""
+
+_KEPT: Final = 50
+"""Runs of which it is kept what they printed."""
+
+_POLL_SECONDS: Final = 0.05
+_LONGEST_RESULT: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class IngestWish:
+    """What a client asks for. `connections`: none means all."""
+
+    connections: Sequence[str] = ()
+    no_llm: bool = False
+    max_usd: float | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestState:
+    """A run as it is now. `status`: `running`, `killed`, or what its report says.
+
+    `steps`: what has been done of it, newest last. `units`: status -> how many work units.
+    """
+
+    run_id: str
+    status: str
+    commit: str | None = None
+    seconds: float | None = None
+    steps: tuple[str, ...] = ()
+    units: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[Mapping[str, Any], ...] = ()
+    error: Mapping[str, Any] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status != RUNNING
+
+
+Said = Callable[[float, str], None]
+
+
+def start_ingest(
+    layout: Layout, environ: Mapping[str, str], wish: IngestWish, *, said: Said = lambda progress, message: None
+) -> IngestState:
+    """Start a run, and return it once its model has been checked and it holds the lease, or when it is over.
+
+    Raises the error the run ended with where it could not begin: `auth`, `no_backend`, `busy`, `config` and others.
+    """
+    config = load_config(layout.config).config
+    for connection in wish.connections:
+        connection_of(config, connection)
+    run_id = new_run_id()
+    child = _spawn(layout, environ, run_id, wish)
+    until = monotonic() + STARTING_SECONDS
+    said(0.1, "checking the model")
+    while monotonic() < until:
+        if child.poll() is not None:
+            return _ended_early(layout, run_id, child.returncode)
+        if first_line(layout.run_events(run_id), lambda each: each.get("event") == "run_started") is not None:
+            break
+        time.sleep(_POLL_SECONDS)
+    return IngestState(run_id, RUNNING)
+
+
+def ingest_state(layout: Layout, run_id: str) -> IngestState:
+    """Return a run as it is now; `UsageError` for one that is not known."""
+    record, _ = find_run(layout, run_id)
+    _reap(layout, record.run_id)
+    record, _ = find_run(layout, record.run_id)
+    report = read_report(layout, record.run_id) or {}
+    units, steps = _so_far(layout, record.run_id)
+    sources = [
+        {key: each.get(key) for key in ("connection", "kind", "status", "result")}
+        for each in (*(report.get("connections") or ()), *(report.get("sources") or ()))
+    ]
+    return IngestState(
+        record.run_id,
+        record.status,
+        record.commit,
+        record.seconds,
+        tuple(steps),
+        record.units or units,
+        tuple(sources),
+        report.get("error") or _error_of(layout, record.run_id),
+    )
+
+
+def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestState:
+    """Interrupt a run that a server started; `now`: without waiting for what is under way.
+
+    Raises `NotSupportedError` for one that was started elsewhere, `UsageError` for one that is not known.
+    """
+    state = ingest_state(layout, run_id)
+    if state.is_over:
+        return state
+    pid = _process(layout, state.run_id)
+    if pid is None:
+        raise NotSupportedError(
+            f"the run {state.run_id} was not started by a server of this project",
+            hint=f"interrupt it where it runs; to see it: {shell_words('ktx', 'runs', 'show', state.run_id)}",
+        )
+    for _ in range(2 if now else 1):
+        os.kill(pid, signal.SIGINT)
+        time.sleep(_POLL_SECONDS)
+    until = monotonic() + ENDING_SECONDS
+    while monotonic() < until and not (state := ingest_state(layout, state.run_id)).is_over:
+        time.sleep(_POLL_SECONDS)
+    return state
+
+
+def _spawn(layout: Layout, environ: Mapping[str, str], run_id: str, wish: IngestWish) -> subprocess.Popen[bytes]:
+    """Start the process. `-P`: the project's folder must not lend it modules."""
+    folder = _folder(layout, run_id)
+    with (folder / "result.json").open("wb") as result, (folder / "stderr.log").open("wb") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *_words(run_id, wish)],
+            stdin=subprocess.DEVNULL,
+            stdout=result,
+            stderr=errors,
+            env=dict(environ),
+            cwd=layout.root,
+            start_new_session=True,
+        )
+    facts = {"pid": child.pid, "process_start": process_start(child.pid)}
+    write_atomic(folder / "process.json", json.dumps(facts).encode(), mode=0o600)
+    _CHILDREN[run_id] = child
+    return child
+
+
+def _folder(layout: Layout, run_id: str) -> Path:
+    """Make the folder of a run, and remove those of old ones."""
+    prepare_private_folder(layout)
+    folder = layout.launched(run_id)
+    with translated(folder):
+        layout.launched().mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    others = sorted(each for each in layout.launched().iterdir() if each.is_dir() and each != folder)
+    for old in others[: max(0, len(others) + 1 - _KEPT)]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+_CHILDREN: Final[dict[str, subprocess.Popen[bytes]]] = {}
+"""Runs this process started, so that their ends are taken note of."""
+
+
+def _words(run_id: str, wish: IngestWish) -> list[str]:
+    words = ["ingest", "--json", "--no-input", "--progress", "none", "--run-id", run_id]
+    words += ["--no-llm"] if wish.no_llm else []
+    words += ["--max-usd", str(wish.max_usd)] if wish.max_usd is not None else []
+    words += ["--max-tokens", str(wish.max_tokens)] if wish.max_tokens is not None else []
+    return [*words, "--", *wish.connections]
+
+
+def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:
+    """Return the state of a run that was over before it was seen at work; raises the error it could not begin for."""
+    _CHILDREN.pop(run_id, None)
+    if read_report(layout, run_id) is not None:
+        return ingest_state(layout, run_id)
+    error = _error_of(layout, run_id)
+    if error is None:
+        raise KtxError(f"the run ended with exit code {code} before it began", code="internal")
+    raise KtxError(
+        str(error.get("message")),
+        hint=error.get("hint"),
+        details=error.get("details") or {},
+        code=str(error.get("code") or "failed"),
+    )
+
+
+def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
+    """Return the error of the envelope a run printed; None where it printed none."""
+    path = layout.launched(run_id) / "result.json"
+    try:
+        text = read_bytes(path) if path.stat().st_size <= _LONGEST_RESULT else None
+        envelope = json.loads(text or "{}")
+    except (OSError, ValueError):
+        return None
+    found = envelope.get("error") if isinstance(envelope, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _reap(layout: Layout, run_id: str) -> None:
+    child = _CHILDREN.get(run_id)
+    if child is not None and child.poll() is not None:
+        del _CHILDREN[run_id]
+
+
+def _process(layout: Layout, run_id: str) -> int | None:
+    """Return the process of a run that a server started, where it lives."""
+    text = read_bytes(layout.launched(run_id) / "process.json")
+    try:
+        facts = json.loads(text or b"{}")
+    except ValueError:
+        return None
+    pid = facts.get("pid")
+    lives = isinstance(pid, int) and process_start(pid) is not None and process_start(pid) == facts["process_start"]
+    return pid if lives else None
+
+
+def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
+    """Return what the events of a run say: its units by how they ended, and its steps."""
+    units: Counter[str] = Counter()
+    steps: list[str] = []
+    for each in read_lines(layout.run_events(run_id)):
+        event = each.get("event")
+        if event == "work_unit_finished":
+            units[str(each.get("status"))] += 1
+        elif event == "step_finished":
+            where = f" {each['connection']}" if each.get("connection") else ""
+            steps.append(f"{each.get('step')}{where}: {each.get('summary')}")
+    return units, steps[-20:]

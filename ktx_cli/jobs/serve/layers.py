@@ -1,0 +1,277 @@
+"""Sources of the semantic layer for agents: listed, and read as one definition or as their files have them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from ktx_cli.agent_tools import miss_told, resolved, visible
+from ktx_cli.core import KtxError, ResultWarning, one_line, yaml
+from ktx_cli.jobs.semantic.choice import the_layer
+from ktx_cli.jobs.semantic.read import Layers, described, find_source, read_layers, source_files
+from ktx_cli.jobs.semantic.validate import Validation, validate_layers
+from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.project import Layout, WorkingTree, read_state
+from ktx_cli.protection import is_protected, read_relations
+from ktx_cli.scan import ColumnValues, load_lists
+from ktx_cli.search import Shown, is_of, listed_columns
+from ktx_cli.semantic import Problem, SemanticError, Source
+
+Form = Literal["composed", "files"]
+
+MOST_NAMES: Final = 40
+"""Measures, segments and columns that a list names of a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A source in writing. `paths`: the files it is made of."""
+
+    connection: str
+    name: str
+    yaml: str
+    paths: tuple[str, ...]
+
+
+def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[str, Any]], list[ResultWarning]]:
+    """Return the sources of a connection, or of all, with the names of what they have; raises as `read_layers`."""
+    from ktx_cli.semantic import time_of
+
+    layers = _layers(project, connection)
+    rows = []
+    for each in layers.sources():
+        shown = next(one for one in layers.shown if one.model.connection == each.connection)
+        names = {
+            "measures": [one.name for one in shown.measures(each.source)],
+            "segments": list(each.source.segments),
+            "columns": [one.name for one in shown.columns(each.source)],
+        }
+        facts, time = each.to_json(), time_of(each.source, None)
+        rows.append(
+            {key: facts[key] for key in ("connection", "name", "kind")}
+            | {"grain": [one for one in facts["grain"] if one in names["columns"]]}
+            | {"description": one_line(visible(facts["description"] or ""), 300)}
+            | {"time": time.column if time is not None and time.column in names["columns"] else None}
+            | {key: found[:MOST_NAMES] for key, found in names.items()}
+            | {f"more_{key}": max(0, len(found) - MOST_NAMES) for key, found in names.items()}
+        )
+    return rows, layers.warnings()
+
+
+def read_definition(
+    project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool
+) -> Definition:
+    """Return a source in writing; raises as `find_source`.
+
+    The files of one that people hid something of are not shown, nor with `privacy`, for they may hold values of rows:
+    `KtxError` (`hidden`).
+    """
+    layers = _layers(project, connection)
+    try:
+        shown, source = find_source(layers, name)
+    except SemanticError as error:
+        if error.code == "hidden":
+            error.hint = "people keep it to themselves; look for another with discover_data"
+        raise
+    of, files = source_files(project.layout, Layers((shown,)), source.name)
+    paths = tuple(path for path, _ in files)
+    if form == "composed":
+        return Definition(of, source.name, definition(shown, source, privacy=privacy), paths)
+    if privacy or is_protected(source) or not _all_shown(shown, source):
+        why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
+        raise KtxError(f"the files of `{source.name}` are not shown: {why}", hint="form: composed", code="hidden")
+    return Definition(of, source.name, "\n".join(f"# {path}\n{visible(text)}" for path, text in files), paths)
+
+
+def _all_shown(shown: Shown, source: Source) -> bool:
+    whole = len(shown.columns(source)) == len(source.columns)
+    return whole and len(shown.measures(source)) == len(source.measures)
+
+
+def _layers(project: ServedProject, connection: str | None) -> Layers:
+    return read_layers(project.layout, project.config(), connection, load=project.load_layer)
+
+
+AT_ONCE: Final = 40
+"""Columns (or measures, joins, segments) in one piece of a source: a large one comes in several."""
+
+MOST_VALUES: Final = 10
+_LONGEST: Final = 400
+_NOT_SHOWN: Final = "(not shown)"
+_DEFAULTS: Final = (("visibility", "public"), ("nullable", True), ("role", "default"))
+_PARTS: Final = ("columns", "measures", "joins", "segments", "policies", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """What names stand for: pieces of sources in order, and a line for each name nothing has."""
+
+    connection: str
+    pieces: tuple[dict[str, Any], ...]
+    missed: tuple[tuple[str, str], ...]
+
+
+def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
+    """Return the sources, tables and columns of these names; raises as `the_layer`."""
+    config = project.config()
+    chosen = the_layer(project.layout, config, connection)
+    shown = Shown(project.load_layer(project.layout, config, chosen))
+    wanted, missed = resolved(shown, targets)
+    told = privacy or config.scan.privacy == "strict"
+    pieces = [
+        piece
+        for name, only in wanted.items()
+        for piece in _pieces(shown, shown.model.sources[name], only, None if told else project.layout)
+    ]
+    return Entities(chosen, tuple(pieces), tuple((each, visible(miss_told(shown, each))) for each in missed))
+
+
+def definition(shown: Shown, source: Source, *, privacy: bool) -> str:
+    """Return a source as YAML: what its files and the scan say put together, nothing hidden in it."""
+    facts = _plain(_open_facts(shown, source, privacy))
+    return visible(yaml.dump(facts))
+
+
+def _pieces(
+    shown: Shown, source: Source, only: Sequence[str] | None, values_of: Layout | None
+) -> Iterator[dict[str, Any]]:
+    """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
+    facts = _plain(_open_facts(shown, source, values_of is None))
+    if only is not None:
+        facts = {key: facts[key] for key in ("connection", "name", "kind", "table", "columns") if key in facts}
+        facts["columns"] = [each for each in facts["columns"] if each["name"] in only]
+    if values_of is not None:
+        _add_values(facts.get("columns", []), shown, source, values_of)
+    head = {key: _short(value) for key, value in facts.items() if key not in _PARTS}
+    left = [(part, _short(item)) for part in _PARTS for item in facts.get(part) or ()]
+    for begun in range(0, max(len(left), 1), AT_ONCE):
+        piece: dict[str, Any] = dict(head) if begun == 0 else {"connection": head["connection"], "name": head["name"]}
+        for part, item in left[begun : begun + AT_ONCE]:
+            piece.setdefault(part, []).append(item)
+        yield {**piece, "continues": begun + AT_ONCE < len(left)}
+
+
+def _open_facts(shown: Shown, source: Source, privacy: bool) -> dict[str, Any]:
+    """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
+    facts = described(shown, source)
+    for part in ("columns", "measures", "segments"):
+        for each in facts[part]:
+            for key in ("expr", "filter"):
+                if isinstance(each.get(key), str) and not shown.tells(source, each[key]):
+                    each[key] = _NOT_SHOWN
+    for join, each in zip(source.joins, facts["joins"], strict=True):
+        target = shown.model.sources.get(join.to)
+        if not shown.tells(source, each["on"]) or (target is not None and not shown.tells(target, each["on"])):
+            each["on"] = _NOT_SHOWN
+    names = {each["name"] for each in facts["columns"]}
+    facts["grain"] = [each for each in facts["grain"] if each in names]
+    facts["time"] = facts["time"] if facts["time"] in names else None
+    if privacy:
+        for each in facts["columns"]:
+            each["values"] = []
+    if source.sql is not None and len(shown.columns(source)) < len(source.columns):
+        facts["sql"] = _NOT_SHOWN
+    for key in ("problems", "tests"):
+        facts.pop(key)
+    facts["not_shown"] = {key: count for key, count in facts["not_shown"].items() if count}
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    """Return facts without those that say nothing: None, empty, public."""
+    if isinstance(value, Mapping):
+        kept = {key: _plain(each) for key, each in value.items()}
+        return {key: each for key, each in kept.items() if not _says_nothing(key, each)}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _says_nothing(key: str, value: Any) -> bool:
+    return value is None or value in ([], {}, "") or (key, value) in _DEFAULTS
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value) if len(value) <= _LONGEST else one_line(visible(value), _LONGEST)
+    if isinstance(value, Mapping):
+        return {key: _short(each) for key, each in value.items()}
+    return [_short(each) for each in value[:50]] if isinstance(value, list) else value
+
+
+def _add_values(columns: list[dict[str, Any]], shown: Shown, source: Source, layout: Layout) -> None:
+    """Give columns that name no values those a scan saw, where it may keep them."""
+    if not source.table:
+        return
+    read = functools.partial(load_lists, connection=shown.model.connection, table=source.table[-1])
+    lists: tuple[ColumnValues, ...] = read_state(layout, read) or ()
+    relations = functools.partial(read_relations, WorkingTree(layout.root), shown.model.connection)
+    listed = listed_columns(shown, source, relations) if lists else ()
+    seen = {
+        each.column.casefold(): each for each in lists if is_of(source, each.ref) and each.column.casefold() in listed
+    }
+    for column in columns:
+        found = seen.get(column["name"].casefold())
+        if found is not None and not column.get("values") and not column.get("expr"):
+            column["values"] = [value for value, _ in found.values[:MOST_VALUES]]
+            column["more_values"] = len(found.values) > MOST_VALUES or not found.complete
+
+
+_OF_THE_DATABASE: Final = frozenset({"not_readable", "refused"})
+"""Codes of problems that repeat a database's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
+
+    found: Validation
+    problems: tuple[tuple[str, Problem], ...]
+    unread: dict[str, str]
+
+
+def validate_served(
+    project: ServedProject,
+    names: Sequence[str],
+    connection: str | None,
+    *,
+    data: bool,
+    seconds: float,
+    privacy: bool,
+    watch: Watch,
+) -> Checked:
+    """Return what is wrong with the named sources, or all; raises as `validate_layers`."""
+    watch.said(0.0, "reading the definitions")
+    config = project.config()
+    found = validate_layers(
+        project.layout,
+        config,
+        names,
+        environ=project.environ,
+        connection=connection,
+        data=data,
+        seconds=seconds,
+        load=project.load_layer,
+        opener=watch.opener(project.pool.open),
+    )
+    watch.check()
+    watch.said(1.0, "checked")
+    ids = {each for each, _ in found.sources} | set(found.unread)
+    careful = {
+        each for each in ids if not may_quote_rows(project.load_layer(project.layout, config, each), privacy=privacy)
+    }
+    problems = tuple((of, _without_words(each) if of in careful else each) for of, each in found.problems)
+    unread = {
+        of: f"the database could not be asked ({error.code})" if of in careful else error.message
+        for of, error in found.unread.items()
+    }
+    return Checked(found, problems, unread)
+
+
+def _without_words(problem: Problem) -> Problem:
+    """Return the problem without what a database said, which may quote rows."""
+    if problem.code not in _OF_THE_DATABASE:
+        return problem
+    told = f"`{problem.source}` cannot be read: the database refused it (its words may hold values of rows)"
+    return replace(problem, message=told, hint="look at its table, columns and expressions")

@@ -1,0 +1,225 @@
+"""Answers kept for a while, so that the pages of one are pages of the same answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import Recent, monotonic
+from ktx_cli.jobs.serve.memories import Memories
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, load_config
+from ktx_cli.warehouses import ConnectorPool, Counts
+
+if TYPE_CHECKING:
+    from ktx_cli.search import Searcher
+    from ktx_cli.semantic import Graph, Guard, Means, Model, Prepared
+
+
+SECONDS: Final = 300.0
+MOST: Final = 32
+MOST_BYTES: Final = 64_000_000
+"""Of all kept answers together, as `row_memory` counts: what is used least goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    proof: tuple[object, ...]
+    answer: Any
+    size: int
+    until: float
+
+
+@dataclass(slots=True)
+class KeptAnswers:
+    """Answers by what was asked; may be used by many threads.
+
+    `proof`: the objects an answer was made with (settings, model). With others in their place it is not given any more:
+    what was hidden in the meantime is hidden on the next page too.
+    """
+
+    seconds: float = SECONDS
+    most: int = MOST
+    most_bytes: int = MOST_BYTES
+    clock: Callable[[], float] = monotonic
+    _kept: OrderedDict[str, _Kept] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, key: str, proof: tuple[object, ...]) -> Any | None:
+        """Return the answer of a key, None where it is not kept (any more)."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                return None
+            same = len(kept.proof) == len(proof) and all(a is b for a, b in zip(kept.proof, proof, strict=True))
+            if not same or kept.until < self.clock():
+                del self._kept[key]
+                return None
+            self._kept.move_to_end(key)
+            return kept.answer
+
+    def put(self, key: str, proof: tuple[object, ...], answer: Any, size: int) -> None:
+        """Keep an answer of so many bytes, unless it is too large."""
+        with self._lock:
+            self._kept.pop(key, None)
+            now = self.clock()
+            for old in [each for each, kept in self._kept.items() if kept.until < now]:
+                del self._kept[old]
+            if size > self.most_bytes:
+                return
+            self._kept[key] = _Kept(proof, answer, size, now + self.seconds)
+            while len(self._kept) > self.most or sum(each.size for each in self._kept.values()) > self.most_bytes:
+                self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+_QUESTIONS: Final = 128
+"""Compiled questions of a layer that are kept."""
+
+_COUNTS: Final = 256
+"""Answers about joins that are kept."""
+
+Stamp = tuple[tuple[str, tuple[int, ...]], ...]
+"""Path with inode, size, times of change and mode of each file: another one where a file was changed, added or removed,
+or where who may read it has changed."""
+
+
+@dataclass(slots=True)
+class ServedProject:
+    """What a server keeps of a project; may be used by many threads. Close it in the end.
+
+    Files are looked at with every question: an edit of `ktx.yaml` or of the semantic layer is seen by the next one.
+    """
+
+    layout: Layout
+    environ: Mapping[str, str]
+    pool: ConnectorPool = field(default_factory=ConnectorPool)
+    counted: Counts = field(default_factory=lambda: Recent(_COUNTS))
+    answers: KeptAnswers = field(default_factory=KeptAnswers)
+    memories: Memories = field(init=False)
+    _config: tuple[Stamp, KtxConfig] | None = None
+    _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
+    _questions: dict[str, tuple[Model, Recent[Prepared], Graph]] = field(default_factory=dict)
+    _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)
+    _searcher: tuple[KtxConfig, Searcher] | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.memories = Memories(self.layout, self.environ)
+
+    def config(self) -> KtxConfig:
+        """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
+        with self._lock:
+            stamp = _stamp([self.layout.config])
+            if self._config is None or self._config[0] != stamp:
+                self._config = (stamp, load_config(self.layout.config).config)
+            return self._config[1]
+
+    def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
+        """Return the semantic layer of a connection, read again where a file of it has changed.
+
+        See `ktx_cli.semantic.guarded.LoadLayer`.
+        """
+        from ktx_cli.semantic import load_layer
+
+        with self._lock:
+            stamp = _stamp(_files(layout.root / SEMANTIC_NAME, connection, config.connections))
+            kept = self._models.get(connection)
+            if kept is None or kept[0] != stamp or kept[1] is not config:
+                kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
+            return kept[2]
+
+    @property
+    def means(self) -> Means:
+        """How the questions of this project get at what they need."""
+        from ktx_cli.semantic import Means
+
+        return Means(self.load_layer, self.pool.open, self.guard, self.prepare, self.counted)
+
+    def prepare(
+        self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
+    ) -> Prepared:
+        """Return a question ready to be asked, compiled once a day as long as the layer is the same; see `Prepare`."""
+        from ktx_cli.semantic import prepare
+
+        key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
+        kept, graph = self._of_layer(model)
+        return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
+
+    def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
+        """Return the compiled questions of a layer and its joins; of another layer none is kept."""
+        from ktx_cli.semantic import Graph
+
+        with self._lock:
+            kept = self._questions.get(model.connection)
+            if kept is None or kept[0] is not model:
+                kept = self._questions[model.connection] = (model, Recent(_QUESTIONS), Graph(model))
+            return kept[1], kept[2]
+
+    def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+        """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
+        from ktx_cli.semantic import guard_of
+
+        with self._lock:
+            kept = self._guards.get(connection)
+            if kept is None or kept[0] is not model:
+                kept = self._guards[connection] = (model, guard_of(layout, config, connection, model).remembering)
+            return kept[1]
+
+    def searcher(self, config: KtxConfig) -> Searcher:
+        """Return what searches the project with these settings."""
+        from ktx_cli.agent_tools import open_searcher
+
+        with self._lock:
+            if self._searcher is None or self._searcher[0] is not config:
+                if self._searcher is not None:
+                    self._searcher[1].close()
+                self._searcher = (config, open_searcher(self.layout, config, self.environ))
+            return self._searcher[1]
+
+    def close(self) -> None:
+        """Close what is open; a question under way ends first, captures that wait go on without the server."""
+        self.memories.close()
+        self.pool.close()
+        with self._lock:
+            if self._searcher is not None:
+                self._searcher[1].close()
+                self._searcher = None
+
+
+def _stamp(paths: list[Path]) -> Stamp:
+    """Return the stamp of files; of a link that of what it leads to, of one that leads nowhere its own."""
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+        facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
+        found.append((str(path), facts))
+    return tuple(sorted(found))
+
+
+def _files(folder: Path, connection: str, configured: Collection[str]) -> list[Path]:
+    """Return what in the folder of all layers counts for a connection: its own folder, and what is of no connection.
+
+    A folder is among them too, for who may list it counts.
+    """
+    try:
+        others = [path for path in folder.iterdir() if path.name not in {*configured, connection}]
+    except OSError:
+        others = []
+    tops = [folder / connection, *others]
+    below = [Path(at) / name for top in tops for at, folders, names in os.walk(top) for name in (*folders, *names)]
+    return [folder, *tops, *below]

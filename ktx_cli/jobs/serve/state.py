@@ -1,0 +1,361 @@
+"""How a server over HTTP is asked to run, and the token its clients must show."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import ipaddress
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli import __version__
+from ktx_cli.core import BusyError, KtxError, ResultWarning, UsageError, isoformat, now, shell_words
+from ktx_cli.project import (
+    Layout,
+    host_identity,
+    prepare_private_folder,
+    process_start,
+    read_bytes,
+    require_project,
+    secrets,
+    storage_error,
+    write_atomic,
+)
+from ktx_cli.semantic import SemanticError
+
+DEFAULT_PORT: Final = 7878
+TOKEN_VARIABLE: Final = "KTX_MCP_TOKEN"
+SHORTEST_TOKEN: Final = 16
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+EVERYWHERE: Final = ("0.0.0.0", "::")
+
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFolder:
+    """A project among those a server has: its name in the address (empty where it is the only one) and its folder."""
+
+    name: str
+    folder: str
+
+    @property
+    def path(self) -> str:
+        """Where the server answers for it."""
+        return f"/mcp/{self.name}" if self.name else "/mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server was asked to run. `port` 0: whichever is free. No token is in it.
+
+    `user_attributes`: of the caller, for row policies.
+    """
+
+    projects: tuple[ServedFolder, ...]
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    read_only: bool = False
+    privacy: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    token_file: str | None = None
+    user_attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as they are handed to the process that serves."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServerSettings:
+        """Return what `to_json` gave."""
+        lists = {name: tuple(data[name]) for name in ("allowed_hosts", "allowed_origins")}
+        return cls(**{**data, **lists, "projects": tuple(ServedFolder(**each) for each in data["projects"])})
+
+    def differs(self, other: ServerSettings, *, port: int) -> list[str]:
+        """Return the names of what is asked for differently than by `other`, which runs on `port`."""
+        names = ["host", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file", "user_attributes"]
+        found = [name for name in names if getattr(self, name) != getattr(other, name)]
+        if {each.folder for each in self.projects} != {each.folder for each in other.projects}:
+            found.append("projects")
+        return found + (["port"] if self.port not in (0, port) else [])
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only programs of this machine reach a host; names other than `localhost` may lead anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...]:
+    """Return projects under names of their own, made of the folders' names; one alone needs none.
+
+    Raises `NoProjectError` for a folder without `ktx.yaml`, `UsageError` for one that is named twice.
+    """
+    found = [require_project(folder, {}, cwd) for folder in folders]
+    twice = next((each for each in found if found.count(each) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice} is named twice", hint="name each project once")
+    if len(found) == 1:
+        return (ServedFolder("", str(found[0])),)
+    taken: set[str] = set()
+    return tuple(ServedFolder(_unique(each.name, taken), str(each)) for each in found)
+
+
+def _unique(folder: str, taken: set[str]) -> str:
+    slug = re.sub(r"[^a-z0-9_-]+", "-", folder.lower()).strip("-_")[:40] or "project"
+    name, count = slug, 1
+    while name in taken:
+        count += 1
+        name = f"{slug}-{count}"
+    taken.add(name)
+    return name
+
+
+def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | None, list[ResultWarning]]:
+    """Return the token clients must show, None for none, and what to know about where it was.
+
+    Raises `UsageError` where one is needed and missing, or is none a header can carry; `SecretError`.
+    """
+    token, warnings = _token(settings, environ)
+    loopback = is_loopback(settings.host)
+    if token is None:
+        if not loopback:
+            raise UsageError(
+                f"whoever reaches {settings.host} could ask everything: the server needs a token there",
+                hint=f"export {TOKEN_VARIABLE}=..., or name a file: --token-file FILE",
+            )
+        return None, warnings
+    if not _TOKEN.fullmatch(token):
+        raise UsageError("the token has blanks or letters in it that a header cannot carry", hint=_make_hint())
+    if len(token) < SHORTEST_TOKEN and not loopback:
+        raise UsageError(f"the token is shorter than {SHORTEST_TOKEN} letters", hint=_make_hint())
+    secrets.remember(token)
+    return token, warnings
+
+
+def _token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | None, list[ResultWarning]]:
+    if settings.token_file is None:
+        token = environ.get(TOKEN_VARIABLE)
+        if token is not None and not token.strip():
+            raise UsageError(f"{TOKEN_VARIABLE} is empty", hint=f"unset {TOKEN_VARIABLE}, or {_make_hint()}")
+        return token, []
+    path = Path(settings.token_file)
+    reference, folder = f"file:{path}", path.parent
+    token = secrets.resolve(reference, project_dir=folder, environ=environ, where="--token-file")
+    warning = secrets.check(reference, project_dir=folder, where="the server's token")
+    return token.strip(), [] if warning is None else [warning]
+
+
+def _make_hint() -> str:
+    return shell_words("openssl", "rand", "-hex", "32") + " makes a good one"
+
+
+SCHEMA: Final = 1
+HEALTH_SECONDS: Final = 2.0
+_LONGEST: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server that was started. `instance`: what its `/health` answers with; `since` in ISO form."""
+
+    instance: str
+    settings: ServerSettings
+    port: int
+    token_required: bool
+    pid: int
+    process_start: str
+    host_identity: str
+    hostname: str
+    since: str
+    version: str
+
+    @property
+    def base(self) -> str:
+        """The address without a path, as a client on this machine uses it."""
+        host = reached_at(self.settings.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def url(self, folder: str) -> str:
+        """Return where the server answers for the project in a folder."""
+        found = next((each for each in self.settings.projects if each.folder == folder), self.settings.projects[0])
+        return self.base + found.path
+
+    def is_alive(self) -> bool:
+        """Say whether the process that was started lives, and not another one with its number."""
+        here = self.host_identity == host_identity()
+        return here and bool(self.process_start) and process_start(self.pid) == self.process_start
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as it stands in the file."""
+        fields = {name: getattr(self, name) for name in _PLAIN}
+        return {"schema": SCHEMA, "settings": self.settings.to_json(), **fields}
+
+
+_PLAIN: Final = (
+    *("instance", "port", "token_required", "pid", "process_start"),
+    *("host_identity", "hostname", "since", "version"),
+)
+
+
+def state_of_this_process(instance: str, settings: ServerSettings, port: int, *, token_required: bool) -> ServerState:
+    """Return the state of the server this process is."""
+    pid = os.getpid()
+    return ServerState(
+        instance=instance,
+        settings=settings,
+        port=port,
+        token_required=token_required,
+        pid=pid,
+        process_start=process_start(pid) or "",
+        host_identity=host_identity(),
+        hostname=socket.gethostname(),
+        since=isoformat(now()),
+        version=__version__,
+    )
+
+
+def reached_at(host: str) -> str:
+    """Return the address under which a program of this machine reaches a server."""
+    if host in EVERYWHERE:
+        return "127.0.0.1" if host == EVERYWHERE[0] else "::1"
+    return host
+
+
+def read_server_state(layout: Layout) -> ServerState | None:
+    """Return what the file says, None where there is none or it is none of ours; raises `StorageError`."""
+    data = read_bytes(layout.mcp_state)
+    if data is None or len(data) > _LONGEST:
+        return None
+    try:
+        document = json.loads(data)
+        settings = ServerSettings.from_json(document["settings"])
+        return ServerState(settings=settings, **{name: document[name] for name in _PLAIN})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def write_server_state(layout: Layout, state: ServerState) -> None:
+    """Write the file, for this user alone."""
+    prepare_private_folder(layout)
+    write_atomic(layout.mcp_state, json.dumps(state.to_json(), indent=2).encode() + b"\n", mode=0o600)
+
+
+def remove_server_state(layout: Layout, instance: str | None) -> None:
+    """Remove the file where it is about this server; None: whatever it is about."""
+    if instance is not None:
+        found = read_server_state(layout)
+        if found is None or found.instance != instance:
+            return
+    try:
+        layout.mcp_state.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(layout.mcp_state, error, "remove") from error
+
+
+@contextlib.contextmanager
+def only_server(layout: Layout) -> Iterator[None]:
+    """Be the only server over HTTP of a project for a block; `BusyError` where there is one."""
+    prepare_private_folder(layout)
+    try:
+        descriptor = os.open(layout.mcp_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise storage_error(layout.mcp_lock, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(f"a server runs on {layout.root} already", hint="ktx mcp status") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def asked_health(state: ServerState, timeout: float = HEALTH_SECONDS) -> Mapping[str, Any] | None:
+    """Return what the server says of itself; None where nobody, or another server, answers at its address."""
+    connection = http.client.HTTPConnection(reached_at(state.settings.host), state.port, timeout=timeout)
+    try:
+        connection.request("GET", "/health")
+        answer = json.loads(connection.getresponse().read(_LONGEST))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return None
+    finally:
+        connection.close()
+    return answer if isinstance(answer, dict) and answer.get("id") == state.instance else None
+
+
+def error_from(document: Mapping[str, Any]) -> KtxError:
+    """Return the error that another process wrote as JSON."""
+    return KtxError(
+        str(document.get("message", "the server did not start")),
+        hint=document.get("hint"),
+        details=document.get("details") or {},
+        code=str(document.get("code", "failed")),
+    )
+
+
+OPTION: Final = "--user-attribute"
+
+
+def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Return the attributes of `NAME=TEXT` and `NAME:=JSON`; `UsageError` for anything else."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, equal, value = text.partition("=")
+        if not equal or not name.strip():
+            raise UsageError(f"{OPTION} takes NAME=VALUE, not `{text}`", hint=f"{OPTION} region=EU")
+        name = name.strip()
+        if not name.endswith(":"):
+            found[name] = value
+            continue
+        try:
+            found[name[:-1]] = json.loads(value)
+        except ValueError as error:
+            raise UsageError(
+                f"the value after `:=` is not valid JSON: `{name}={value}` ({error})",
+                hint=f"{OPTION} {name[:-1]}={value}",
+            ) from error
+    return found
+
+
+def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Return the attributes a server is started with: texts, numbers and booleans; `UsageError` for anything else."""
+    found = read_attributes(texts)
+    for name, value in found.items():
+        if not isinstance(value, str | int) and not (isinstance(value, float) and isfinite(value)):
+            raise UsageError(
+                f"the value of the attribute `{name}` must be a text, a number or a boolean",
+                hint=f"for example: {OPTION} {name}=EU, or {OPTION} {name}:=7",
+            )
+    return found
+
+
+@contextlib.contextmanager
+def missing_attributes_told() -> Iterator[None]:
+    """Let the hint of a policy that lacks an attribute say how a server gets it: no argument of a call gives it."""
+    try:
+        yield
+    except SemanticError as error:
+        name = error.details.get("attribute") if error.code == "policy" else None
+        if name is not None:
+            error.hint = (
+                f"no argument gives it: whoever runs this server starts it with {OPTION} {name}=VALUE, "
+                f"or sets mcp.user_attributes.{name} in ktx.yaml"
+            )
+        raise
+
+
+def attributes_of_caller(of_project: Mapping[str, Any], of_server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of every question: those of `ktx.yaml`, in place of which a server's own stand."""
+    return {**of_project, **of_server}

@@ -1,0 +1,1 @@
+"""Finds what a project could use on this machine."""

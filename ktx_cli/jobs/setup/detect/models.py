@@ -1,0 +1,256 @@
+"""Who could run the models: the local Claude Code session, API keys, Google's credentials, gateways, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ktx_cli.core import ConfigError, KtxError, NotReadyError, one_line, shell_words
+from ktx_cli.jobs.setup.detect import gateways
+from ktx_cli.jobs.setup.detect.gateways import Listening, LocalGateway
+from ktx_cli.llm import PROVIDER_KEYS, llm_error, missing_google_auth, resolved_keys, run_async
+from ktx_cli.project import KtxConfig, has_password
+from ktx_cli.warehouses import is_installed
+
+SESSION: Final = "your own local Claude Code session"
+CLAUDE_CODE: Final = "claude-code"
+ANTHROPIC_HOST: Final = "api.anthropic.com"
+ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
+"""The variable that ktx's own examples name for the key of a gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOffer:
+    """A backend that could run the models.
+
+    `settings`: fields of the provider by the word of their flag; one that the backend needs and that is not here is
+    to be asked for. `problem`: why it cannot be used now; of a missing session `details["sign_in"]` is the command
+    that signs in. `models`: what is known to be there, () where nothing is.
+    """
+
+    backend: str
+    label: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    problem: KtxError | None = None
+    models: tuple[str, ...] = ()
+
+
+def model_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
+    """Return what could run the models, in the order to offer it: `claude-code` always first, asked of the binary.
+
+    No model is asked, and no address beyond this machine. Raises `CancelledError` alone, for Ctrl-C.
+    """
+    return run_async(_model_offers(config, project_dir, environ))
+
+
+async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
+    named = _named_gateway(environ)
+    local = [each for each in gateways.LOCAL_GATEWAYS if named is None or not _is_same(named, each)]
+    urls = (named or "", *(each.url for each in local))
+    asked = asyncio.gather(*(asyncio.to_thread(gateways.ask, url) for url in urls))
+    await asyncio.sleep(0)  # the threads begin now: finding the binary may hold up the loop
+    session = await _claude_code(config, project_dir, environ)
+    told, *answers = await asked
+    offers = [session, *_anthropic(environ, project_dir), *_vertex(environ)]
+    offers += [] if named is None else [_of_environment(named, told, environ, project_dir)]
+    return offers + [_on_this_machine(at, found, environ) for at, found in zip(local, answers, strict=True) if found]
+
+
+async def _claude_code(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> ModelOffer:
+    from ktx_cli.llm import local_session
+
+    try:
+        session = await local_session(CLAUDE_CODE, config, project_dir=project_dir, environ=environ)
+    except KtxError as error:
+        return ModelOffer(CLAUDE_CODE, SESSION, problem=_with_command(error, config, project_dir, environ))
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~`
+        message = f"the `claude` binary cannot be asked: {one_line(str(error), 200)}"
+        problem = llm_error("connection", backend=CLAUDE_CODE, message=message, hint="ktx doctor")
+        return ModelOffer(CLAUDE_CODE, SESSION, problem=problem)
+    return ModelOffer(CLAUDE_CODE, f"your own {session.account}, Claude Code {session.binary.version_text}")
+
+
+def _with_command(error: KtxError, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> KtxError:
+    """Add to the details of a missing session the command that signs in, as it runs here: PATH may know no `claude`."""
+    from ktx_cli.llm import candidates
+
+    if error.code == "auth":
+        found = candidates(cli_path=config.llm.provider.claude.cli_path, project_dir=project_dir, environ=environ)
+        program = "claude" if shutil.which("claude", path=environ.get("PATH")) else found[0][1]
+        error.details["sign_in"] = shell_words(program, "auth", "login")
+    return error
+
+
+def _anthropic(environ: Mapping[str, str], project_dir: Path) -> Iterable[ModelOffer]:
+    key = _set(environ, "ANTHROPIC_API_KEY")
+    if key is None or not _is_anthropic(environ.get("ANTHROPIC_BASE_URL", "")):
+        return ()
+    settings = {"api_key": f"env:{key}"}
+    problem = _unsendable("anthropic", settings, environ, project_dir)
+    return (ModelOffer("anthropic", f"the Anthropic API, with the key in {key}", settings, problem),)
+
+
+def _vertex(environ: Mapping[str, str]) -> Iterable[ModelOffer]:
+    found = vertex_found(environ)
+    if found is None:
+        return ()
+    place = ", ".join(filter(None, (found.project and f"project {found.project}", found.location)))
+    label = "Claude on Google Vertex AI" + (f" ({one_line(place, 100)})" if place else "")
+    settings = {"location": found.location, "project": found.project}
+    return (ModelOffer("vertex", label, {key: value for key, value in settings.items() if value}, found.problem),)
+
+
+def _of_environment(url: str, listening: Listening | None, environ: Mapping[str, str], project_dir: Path) -> ModelOffer:
+    """Return the gateway that `ANTHROPIC_BASE_URL` names, with the key that goes to it."""
+    label = f"the gateway {one_line(_without_user(url), 80)} of ANTHROPIC_BASE_URL"
+    if has_password(url):
+        problem: KtxError | None = ConfigError(
+            "ANTHROPIC_BASE_URL has a password in it, which would stand in ktx.yaml",
+            hint=f"export ANTHROPIC_BASE_URL={shell_words(_without_user(url))}",
+        )
+        return ModelOffer("gateway", label, problem=problem)
+    settings = {"base_url": url, **_key(environ, ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", ANY_GATEWAYS_KEY))}
+    if settings.get("api_key") == "env:ANTHROPIC_AUTH_TOKEN":
+        settings["auth"] = "bearer"
+    problem = _unsendable("gateway", settings, environ, project_dir)
+    return ModelOffer("gateway", label, settings, problem, listening.models if listening else ())
+
+
+def _on_this_machine(gateway: LocalGateway, listening: Listening, environ: Mapping[str, str]) -> ModelOffer:
+    asks = "asks for a key" if listening.asks_for_key else "takes any key"
+    settings = {"base_url": gateway.url, **_key(environ, (*gateway.keys, ANY_GATEWAYS_KEY))}
+    return ModelOffer(
+        "gateway", f"{gateway.name} on this machine ({gateway.url}), {asks}", settings, None, listening.models
+    )
+
+
+def _named_gateway(environ: Mapping[str, str]) -> str | None:
+    """Return the address of `ANTHROPIC_BASE_URL` where it is another than Anthropic's."""
+    url = environ.get("ANTHROPIC_BASE_URL", "").strip().rstrip("/")
+    return None if _is_anthropic(url) or not _host(url) else url
+
+
+def _is_anthropic(url: str) -> bool:
+    return not url.strip() or _host(url.strip()) == ANTHROPIC_HOST
+
+
+def _is_same(url: str, gateway: LocalGateway) -> bool:
+    try:
+        return _host(url) in ("localhost", "127.0.0.1") and urlsplit(url).port == gateway.port
+    except ValueError:
+        return False
+
+
+def _host(url: str) -> str:
+    """Return the host of a web address, empty for what is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return (parts.hostname or "") if parts.scheme in ("http", "https") else ""
+
+
+def _without_user(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _set(environ: Mapping[str, str], *names: str) -> str | None:
+    return next((name for name in names if environ.get(name, "").strip()), None)
+
+
+def _key(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    name = _set(environ, *names)
+    return {} if name is None else {"api_key": f"env:{name}"}
+
+
+def _unsendable(
+    backend: str, settings: Mapping[str, str], environ: Mapping[str, str], project_dir: Path
+) -> KtxError | None:
+    """Return why a key cannot be sent as it is."""
+    provider: dict[str, Any] = {PROVIDER_KEYS[backend].get(word, word): value for word, value in settings.items()}
+    config = KtxConfig.model_validate({"llm": {"provider": {backend: provider}}})
+    try:
+        resolved_keys(config, backend, project_dir=project_dir, environ=environ)
+    except KtxError as error:
+        return error
+    return None
+
+
+LOGIN: Final = "gcloud auth application-default login"
+FILE: Final = "application_default_credentials.json"
+MAX_BYTES: Final = 1_000_000
+
+_LOCATIONS: Final = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
+_PROJECTS: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+_MEANT: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "CLAUDE_CODE_USE_VERTEX")
+"""Variables that mean Claude on Vertex AI; the others may be there for anything of Google's."""
+
+
+@dataclass(frozen=True, slots=True)
+class VertexFound:
+    """What is known. `problem`: why it cannot be used now."""
+
+    project: str = ""
+    location: str = ""
+    problem: KtxError | None = None
+
+
+def vertex_found(environ: Mapping[str, str]) -> VertexFound | None:
+    """Return what there is for Vertex AI; None without credentials, unless a variable means it."""
+    path = _credentials_file(environ)
+    known = _read(path) if path is not None else None
+    if known is None and not any(environ.get(name) for name in _MEANT) and not _names_file(environ):
+        return None
+    location = next(filter(None, map(environ.get, _LOCATIONS)), "")
+    project = next(filter(None, map(environ.get, _PROJECTS)), "") or _project(known or {})
+    return VertexFound(project, location, _problem(path, known))
+
+
+def _problem(path: Path | None, known: Mapping[str, Any] | None) -> KtxError | None:
+    if not is_installed("google.auth"):
+        return missing_google_auth()
+    if path is None:
+        return NotReadyError("there are no Google credentials on this machine", hint=LOGIN)
+    if known is None:
+        return NotReadyError(f"{path} holds no Google credentials", hint=LOGIN, details={"path": str(path)})
+    return None
+
+
+def _names_file(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("GOOGLE_APPLICATION_CREDENTIALS"))
+
+
+def _credentials_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the file Google's libraries take: the one that is named, else that of `gcloud` where it is there."""
+    if _names_file(environ):
+        return Path(environ["GOOGLE_APPLICATION_CREDENTIALS"])
+    named, base = environ.get("CLOUDSDK_CONFIG"), environ.get("APPDATA" if os.name == "nt" else "HOME")
+    if not (named or base):
+        return None
+    folder = Path(named) if named else Path(base or "") / ("gcloud" if os.name == "nt" else ".config/gcloud")
+    return folder / FILE if (folder / FILE).is_file() else None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what a file of credentials says; None for any other."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            value = json.loads(stream.read(MAX_BYTES))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+
+
+def _project(known: Mapping[str, Any]) -> str:
+    names = (known.get("project_id"), known.get("quota_project_id"))
+    return next((name for name in names if isinstance(name, str)), "")

@@ -1,0 +1,205 @@
+"""The log of commands that run unattended: their events and how they ended, as JSON Lines in files of bounded size."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ktx_cli.core import (
+    Event,
+    ResultWarning,
+    StepProgress,
+    UsageError,
+    isoformat,
+    monotonic,
+    now,
+    one_line,
+    shell_words,
+)
+from ktx_cli.jobs.serve.logs import RotatingLines
+from ktx_cli.project import mask, storage_error
+from ktx_cli.runs import masked
+
+_LONGEST: Final = 100_000
+"""Bytes of a first line that are looked at."""
+
+_BEGINS: Final = b'{"at": "'
+"""What every line begins with; a full disk, or a kill, leaves half of one."""
+
+
+class CommandLog:
+    """Appends events to a file; how far a step is, which is said many times a second, is left out.
+
+    That it cannot write any more is a warning, for the command goes on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the log, so that a path that cannot be one is known before anything is done.
+
+        Raises `UsageError` for a file that is there and is something else, `StorageError`.
+        """
+        _require_log(path)
+        self.warnings: list[ResultWarning] = []
+        self._path = path
+        self._lines = RotatingLines(path)
+        self._lock = threading.Lock()
+        try:
+            self._lines.write(b"")
+            if not _ends_in_a_line(path):
+                self._lines.write(b"\n")
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def emit(self, event: Event) -> None:
+        """Append an event with its time, secrets masked; does not raise."""
+        if isinstance(event, StepProgress) or self.warnings:
+            return
+        line = json.dumps({"at": isoformat(now()), **masked(event.to_json())})
+        with self._lock:
+            try:
+                self._lines.write(line.encode() + b"\n")
+            except OSError as error:
+                told = storage_error(self._path, error)
+                message = f"the log ends before the command did: {told.message}"
+                self.warnings.append(ResultWarning("log_incomplete", message, hint=told.hint))
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._lines.close()
+
+
+def _require_log(path: Path) -> None:
+    """Raise `UsageError` where the file is there and was not written as a log: nothing of anybody's is appended to."""
+    try:
+        if not path.exists() or (path.is_file() and _is_log(path)):
+            return
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+    another = shell_words("--log-file", path.with_name(f"{path.name}.jsonl"))
+    raise UsageError(f"{path} is there and is no log of ktx", hint=f"choose another file: {another}")
+
+
+def _is_log(path: Path) -> bool:
+    with path.open("rb") as stream:
+        line = stream.readline(_LONGEST)
+    if not line:
+        return True
+    try:
+        document = json.loads(line)
+    except ValueError:
+        head = line.rstrip(b"\n")[: len(_BEGINS)]
+        return bool(head) and _BEGINS.startswith(head)
+    return isinstance(document, dict) and {"at", "event"} <= document.keys()
+
+
+def _ends_in_a_line(path: Path) -> bool:
+    """Whether what comes next begins a line of its own."""
+    with path.open("rb") as stream:
+        if stream.seek(0, os.SEEK_END) == 0:
+            return True
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
+
+
+LIMIT: Final = 30.0
+"""Seconds the command may take."""
+
+_HINT: Final = "it is run as `sh -c COMMAND`, with the report on its stdin: it has to end with 0"
+_SHOWN: Final = 4_000
+_MOST: Final = 10_000_000
+"""Bytes it may print: nobody reads them, and they have to be somewhere."""
+_LOOKS: Final = 0.1
+"""Seconds between two looks at how much it has printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command ended. `report`: its envelope; `run_id`, `project_dir`: None where it did not come so far."""
+
+    exit_code: int
+    code: str
+    message: str
+    report: Mapping[str, Any]
+    run_id: str | None = None
+    project_dir: Path | None = None
+
+    def environ(self) -> dict[str, str]:
+        """Return the variables that say it, no secret in them."""
+        said = {
+            "KTX_EXIT_CODE": str(self.exit_code),
+            "KTX_ERROR_CODE": self.code,
+            "KTX_ERROR": one_line(mask(self.message), 2000),
+            "KTX_RUN_ID": self.run_id or "",
+            "KTX_PROJECT_DIR": "" if self.project_dir is None else os.fspath(self.project_dir),
+        }
+        return {
+            name: text.replace("\0", "").encode("utf-8", "backslashreplace").decode() for name, text in said.items()
+        }
+
+
+def notify(
+    command: str, failure: Failure, environ: Mapping[str, str], *, seconds: float = LIMIT
+) -> ResultWarning | None:
+    """Run the command and wait for its end, for at most `seconds`; return a warning where it failed.
+
+    What it prints goes nowhere, but for the last line of one that failed.
+    """
+    try:
+        with _file() as given, _file() as said:
+            given.write(json.dumps(masked(failure.report), default=str).encode() + b"\n")
+            given.seek(0)
+            return _ended(_run(command, given, said, {**environ, **failure.environ()}, seconds), said, seconds)
+    except OSError as error:
+        return _warning(f"could not be run: {error.strerror or error}")
+
+
+def _file() -> IO[bytes]:
+    """Return a file without a name, in memory where there is such a thing: a disk that is full has to be told too."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("ktx-notify"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _run(command: str, given: IO[bytes], said: IO[bytes], environ: Mapping[str, str], seconds: float) -> int | None:
+    """Return the exit code, None where the command was ended with all it had started: it took or printed too much."""
+    process = subprocess.Popen(
+        ["sh", "-c", command], stdin=given, stdout=said, stderr=said, env=environ, start_new_session=True
+    )
+    ends = monotonic() + seconds
+    try:
+        while (left := ends - monotonic()) > 0 and os.fstat(said.fileno()).st_size <= _MOST:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(min(left, _LOOKS))
+        return None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _ended(code: int | None, said: IO[bytes], seconds: float) -> ResultWarning | None:
+    if code == 0:
+        return None
+    if code is None and os.fstat(said.fileno()).st_size > _MOST:
+        return _warning(f"printed more than {_MOST // 1_000_000} MB and was ended")
+    if code is None:
+        return _warning(f"took longer than {seconds:g} s and was ended")
+    said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
+    lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    last = f": {one_line(mask(lines[-1]))}" if lines else ""
+    return _warning(f"ended with {code}{last}")
+
+
+def _warning(message: str) -> ResultWarning:
+    return ResultWarning("not_notified", f"the command of --notify {message}", hint=_HINT)

@@ -1,0 +1,617 @@
+"""What a loop did, step by step, kept so that an interrupted one goes on after its last stored tool result.
+
+Backends whose history ktx itself holds keep one (`anthropic`, `vertex`, `gateway`, `claude-cli`). Sessions of Claude
+Code are not kept: such a loop begins again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import inspect
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import ValidationError
+
+from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
+from ktx_cli.llm.types import (
+    CallFacts,
+    Cost,
+    EmitLlm,
+    OnStepFinish,
+    Resumed,
+    Step,
+    StepFinished,
+    StopReason,
+    TextDelta,
+    ToolFinished,
+    ToolInvocation,
+    ToolStarted,
+    Usage,
+    UsageReported,
+    total_cost,
+)
+from ktx_cli.llm.usage import UsageFact, UsageSink
+
+StoredStep = Mapping[str, Any]
+"""A finished step as JSON: the turns of the model in it, and the results of its tools."""
+
+
+class LoopJournal(Protocol):
+    """Keeps the steps of one loop. `key` says which loop they are of: its model, prompts and tools."""
+
+    def load(self, key: str) -> Sequence[StoredStep]:
+        """Return the stored steps, oldest first; none for a loop of another key."""
+        ...
+
+    async def append(self, key: str, step: StoredStep) -> None:
+        """Return when the step would survive a killed process."""
+        ...
+
+
+def key_of(spec: CallSpec) -> str:
+    """Return what tells a loop from every other: a stored step of another one must not be gone on from."""
+    tools = {name: (tool.description, tool.input_schema()) for name, tool in sorted(spec.tools.items())}
+    said = [spec.backend, spec.model, spec.system, spec.prompt, tools]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def step_to_json(entries: Iterable[Entry]) -> StoredStep:
+    """Return a step as JSON. What a tool returned beside its text stays in the process and is not kept."""
+    return {"entries": [_entry_to_json(entry) for entry in entries]}
+
+
+def entries_of(step: StoredStep) -> list[Entry]:
+    """Return what a stored step added to the history."""
+
+    return [
+        Entry(
+            entry["kind"],
+            entry["text"],
+            None if entry["turn"] is None else _turn(entry["turn"]),
+            tuple(ToolInvocation(**result) for result in entry["results"]),
+        )
+        for entry in step["entries"]
+    ]
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    names = ("call_id", "name", "arguments", "text", "is_error")
+    return {
+        "kind": entry.kind,
+        "text": entry.text,
+        "turn": None if entry.turn is None else dataclasses.asdict(entry.turn),
+        "results": [{name: getattr(result, name) for name in names} for result in entry.results],
+    }
+
+
+def _turn(stored: Mapping[str, Any]) -> Any:
+
+    kept = {
+        **stored,
+        "calls": tuple(ToolCall(**call) for call in stored["calls"]),
+        "usage": Usage(**stored["usage"]),
+        "cost": Cost(**stored["cost"]),
+    }
+    return ModelTurn(**kept)
+
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["text", "object", "loop", "probe"]
+
+OBJECT_ATTEMPTS = 5
+"""Answers a model may give to one object call until one fits; what Claude Code allows, kept on every backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpec:
+    """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
+    fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
+    are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
+    `label` is what people call the work, for transcripts."""
+
+    kind: Kind
+    backend: str
+    role: str
+    model: str
+    prompt: str
+    system: str = ""
+    tools: Mapping[str, RuntimeTool] = field(default_factory=dict)
+    step_budget: int = 1
+    stream: bool = False
+    schema: Mapping[str, Any] | None = None
+    check: Callable[[Any], Any] | None = None
+    run_id: str | None = None
+    trace_id: str = ""
+    journal: LoopJournal | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended when it did not raise. `value` is the checked object of an object call."""
+
+    text: str
+    stop_reason: StopReason = "natural"
+    value: Any = None
+
+
+class CallRecord:
+    """What happens in a call, noted as it happens, so that a failed call is counted too.
+
+    `retries` counts how often a backend asked the model again by itself. `isolation`: what a Claude Code process said
+    it was started with, after the checks on it.
+    """
+
+    def __init__(
+        self,
+        spec: CallSpec,
+        *,
+        run_id: str,
+        command: str,
+        emit: EmitLlm,
+        usage_sink: UsageSink,
+        on_step_finish: OnStepFinish | None = None,
+    ) -> None:
+        self.spec = spec
+        self.attempt = 0
+        self.resolved_model: str | None = None
+        self.steps = 0
+        self.repairs = 0
+        self.attempts = 1
+        self.retries = 0
+        self.waited = 0.0
+        self.usage = Usage()
+        self.invocations: list[ToolInvocation] = []
+        self.isolation: dict[str, Any] = {}
+        self.emit = emit
+        self._run_id = run_id
+        self._command = command
+        self._usage_sink = usage_sink
+        self._on_step_finish = on_step_finish
+        self._failed_calls: set[str] = set()
+        self._started_calls: set[str] = set()
+        self._units: list[str] = []
+        self._costs: list[Cost] = []
+
+    @property
+    def cost(self) -> Cost:
+        """What the units took so far."""
+        return total_cost(self._costs)
+
+    @property
+    def tools_ran(self) -> bool:
+        """Say whether a tool was called; a call with tools that ran is never replayed."""
+        return bool(self._started_calls)
+
+    @property
+    def tool_failures(self) -> int:
+        """How many tool calls failed, each counted once."""
+        return len(self._failed_calls)
+
+    def resume(self, steps: int, invocations: Iterable[ToolInvocation]) -> None:
+        """Note what an interrupted loop did before: its steps and tool calls count, its tokens were reported then."""
+        self.steps = steps
+        for invocation in invocations:
+            self._started_calls.add(invocation.call_id)
+            self.invocations.append(invocation)
+            if invocation.is_error:
+                self._failed_calls.add(invocation.call_id)
+        if steps:
+            self.emit(Resumed(steps, len(self._started_calls)))
+
+    def wait(self, seconds: float) -> None:
+        """Note seconds spent on waits for a slot or a rate limit."""
+        self.waited += seconds
+
+    def text_delta(self, delta: str) -> None:
+        """Note a piece of the answer."""
+        if delta:
+            self.emit(TextDelta(delta))
+
+    def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any] | str) -> None:
+        """Note that the model called a tool; the second note of a call is dropped."""
+        if call_id not in self._started_calls:
+            self._started_calls.add(call_id)
+            self.emit(ToolStarted(call_id, name, arguments))
+
+    def tool_finished(self, invocation: ToolInvocation) -> None:
+        """Note the end of a tool call."""
+        self.tool_started(invocation.call_id, invocation.name, invocation.arguments)
+        self.invocations.append(invocation)
+        if invocation.is_error:
+            self._failed_calls.add(invocation.call_id)
+        self.emit(ToolFinished(invocation.call_id, invocation.name, invocation.text, invocation.is_error))
+
+    async def step_finished(self, tool_names: tuple[str, ...] = ()) -> None:
+        """Note the end of a step and tell the caller; what the caller raises is logged and goes no further."""
+        self.steps += 1
+        self.emit(StepFinished(self.steps, self.spec.step_budget))
+        if self._on_step_finish is None:
+            return
+        try:
+            waiting = self._on_step_finish(Step(self.steps, self.spec.step_budget, tool_names))
+            if inspect.isawaitable(waiting):
+                await waiting
+        except Exception as error:  # a progress display must not end a run
+            log.warning("on_step_finish failed: %s", type(error).__name__, exc_info=error)
+
+    def unit(
+        self,
+        unit_id: str,
+        usage: Usage,
+        cost: Cost,
+        *,
+        complete: bool = True,
+        raw: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Report what a unit took, once; a second report of the unit is dropped. A unit without an id gets one."""
+        unit_id = unit_id or f"unit-{uuid.uuid4().hex}"
+        if unit_id in self._units:
+            return
+        self._units.append(unit_id)
+        self.usage += usage
+        self._costs.append(cost)
+        fact = UsageFact(
+            self._run_id,
+            self.attempt,
+            unit_id,
+            self.spec.backend,
+            self.spec.role,
+            self._command,
+            self.resolved_model or self.spec.model,
+            usage,
+            cost,
+            complete,
+            raw or {},
+        )
+        self._usage_sink(fact)
+        self.emit(UsageReported(fact.to_json()))
+
+    def facts(self, seconds: float) -> CallFacts:
+        """Return what the call did so far."""
+        return CallFacts(
+            self.spec.backend,
+            self.spec.role,
+            self.spec.model,
+            self.resolved_model,
+            self.steps,
+            len(self._started_calls),
+            self.tool_failures,
+            self.repairs,
+            self.attempts,
+            self.usage,
+            self.cost,
+            seconds,
+            tuple(self._units),
+        )
+
+
+Watch = Callable[[CallSpec], EmitLlm | None]
+"""Told of a call before it begins; returns who is told its events as they happen, None: nobody. Must not raise."""
+
+
+def watch_nothing(spec: CallSpec) -> None:
+    """Watch no call."""
+
+
+class Backend(Protocol):
+    """A way to run models. Cancelling `run` stops the work and leaves nothing behind."""
+
+    name: str
+
+    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Carry out one call; raises `LlmError`."""
+        ...
+
+    async def account(self) -> str:
+        """Return in a few words where the credentials come from, without asking a model; raises `LlmError`."""
+        ...
+
+    def versions(self) -> Mapping[str, str]:
+        """Return what runs the models: name to version or path."""
+        ...
+
+    async def aclose(self) -> None:
+        """Free every process and connection."""
+        ...
+
+
+MAX_PAUSES: Final = 10
+"""How often one turn may be taken up again after the provider paused it."""
+
+TurnEnd = Literal["end", "tools", "pause", "max_tokens", "refusal", "context"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asks for; `arguments` is a string where it is no JSON."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """One answer. `raw` is what the backend needs to repeat it in the history; `answers` counts those the model gave
+    until `value` fitted, where the backend asks again by itself."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    end: TurnEnd
+    usage: Usage
+    cost: Cost
+    unit_id: str
+    resolved_model: str | None
+    raw: Any = None
+    value: Any = None
+    answers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the history: what the user side said, a turn of the model, or the results of its tools."""
+
+    kind: Literal["user", "turn", "results"]
+    text: str = ""
+    turn: ModelTurn | None = None
+    results: tuple[ToolInvocation, ...] = ()
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A conversation as far as it went."""
+
+    system: str
+    history: list[Entry] = field(default_factory=list)
+
+
+class TurnModel(Protocol):
+    """A model that answers one turn."""
+
+    async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
+        """Return the next turn; raises `LlmError`. Nothing of a failed turn stays."""
+        ...
+
+
+Retried = Callable[[Callable[[int], Awaitable[ModelTurn]], CallRecord], Awaitable[ModelTurn]]
+"""Runs one turn with the governor's slots, waits and retries."""
+
+Repair = Callable[[str], Awaitable[str]]
+"""Asks the model of the `repair` role one question."""
+
+
+async def run_own_loop(
+    model: TurnModel, spec: CallSpec, record: CallRecord, *, retried: Retried, repair: Repair | None = None
+) -> Outcome:
+    """Carry out a call on a turn model."""
+    conversation = Conversation(spec.system, [Entry("user", spec.prompt)])
+    if spec.kind == "object":
+        return await _object(model, spec, record, conversation, retried)
+    key = "" if spec.journal is None else key_of(spec)
+    ended = _go_on(spec, key, record, conversation)
+    if ended is not None:
+        return ended
+    while record.steps < spec.step_budget:
+        begun = len(conversation.history)
+        turn = await _next_turn(model, spec, record, conversation, retried)
+        results = await _run_calls(turn, spec, record, repair) if turn.calls else ()
+        if results:
+            conversation.history.append(Entry("results", results=results))
+        if spec.journal is not None:
+            await spec.journal.append(key, step_to_json(conversation.history[begun:]))
+        await record.step_finished(tuple(call.name for call in turn.calls))
+        if not turn.calls:
+            return Outcome(turn.text)
+    if spec.kind == "loop":
+        return Outcome("", "budget")
+    raise llm_error("max_turns", backend=spec.backend, model=spec.model, role=spec.role)
+
+
+def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:
+    """Take up a loop where its journal ends; return how it ended where it had."""
+    steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key)]
+    entries = [entry for step in steps for entry in step]
+    conversation.history += entries
+    record.resume(len(steps), (result for entry in entries for result in entry.results))
+    last = entries[-1].turn if entries else None
+    return None if last is None or last.calls else Outcome(said(entries))
+
+
+def said(entries: Sequence[Entry]) -> str:
+    """Return the text of the last answer; one that was paused has several turns."""
+    texts: list[str] = []
+    for entry in reversed(entries):
+        if entry.turn is None or entry.turn.calls:
+            break
+        texts.append(entry.turn.text)
+    return "".join(reversed(texts))
+
+
+async def _next_turn(
+    model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
+) -> ModelTurn:
+    async def ask(attempt: int) -> ModelTurn:
+        record.attempt = attempt
+        record.attempts += 1 if attempt else 0
+        return await model.turn(spec, conversation, record)
+
+    said = ""
+    for _ in range(MAX_PAUSES + 1):
+        turn = await retried(ask, record)
+        record.resolved_model = turn.resolved_model or record.resolved_model
+        record.unit(turn.unit_id, turn.usage, turn.cost)
+        problem = _problem(turn, spec)
+        if problem is not None:
+            raise problem
+        conversation.history.append(Entry("turn", turn=turn))
+        said += turn.text
+        if turn.end != "pause":
+            return replace(turn, text=said)
+    raise llm_error(
+        "execution",
+        backend=spec.backend,
+        model=spec.model,
+        role=spec.role,
+        message=f"the model `{spec.model}` paused {MAX_PAUSES + 1} times and did not finish its turn",
+    )
+
+
+def _problem(turn: ModelTurn, spec: CallSpec) -> LlmError | None:
+    names: dict[str, Any] = {"backend": spec.backend, "model": spec.model, "role": spec.role}
+    if turn.end == "refusal":
+        return llm_error("refusal", **names)
+    if turn.end == "context":
+        return llm_error("context", **names)
+    if turn.end == "max_tokens":
+        return llm_error("execution", **names, message=f"the answer of the model `{spec.model}` was cut at its limit")
+    return None
+
+
+async def _object(
+    model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
+) -> Outcome:
+    """Ask until an answer fits the schema; what is wrong with one is the next question."""
+    if spec.check is None:
+        raise ValueError("an object call needs a check")
+    for attempt in range(OBJECT_ATTEMPTS):
+        record.attempts += 1 if attempt else 0
+        turn = await _next_turn(model, spec, record, conversation, retried)
+        record.attempts += turn.answers - 1
+        for _ in range(turn.answers):
+            await record.step_finished()
+        try:
+            return Outcome(turn.text, value=spec.check(_value(turn)))
+        except (ValidationError, ValueError) as error:
+            conversation.history.append(_correction(turn, error))
+        except RecursionError:
+            conversation.history.append(_correction(turn, ValueError("the answer is nested too deeply")))
+    raise llm_error("structured_output", backend=spec.backend, model=spec.model, role=spec.role)
+
+
+def _value(turn: ModelTurn) -> Any:
+    """Return what a turn gave: its value, the arguments of its one call, or its text as JSON."""
+    if turn.value is not None:
+        return turn.value
+    if turn.calls:
+        return parse_arguments(turn.calls[0].arguments)
+    return json.loads(turn.text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
+
+
+def _correction(turn: ModelTurn, error: ValidationError | ValueError) -> Entry:
+    text = f"The answer does not fit the schema.\n{problems(error)}\nGive the whole object again."
+    if not turn.calls:
+        return Entry("user", text)
+    results = tuple(ToolInvocation(call.call_id, call.name, call.arguments, text, True) for call in turn.calls)
+    return Entry("results", results=results)
+
+
+def problems(error: ValidationError | ValueError) -> str:
+    """Return what is wrong with a value, one line a problem, without the value."""
+    if isinstance(error, ValidationError):
+        return "\n".join(f"- {place(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False))
+    return f"- {error}"
+
+
+async def _run_calls(
+    turn: ModelTurn, spec: CallSpec, record: CallRecord, repair: Repair | None
+) -> tuple[ToolInvocation, ...]:
+    """Run the calls of one turn: readers side by side, everything else in order."""
+    wanted = [await _repaired(call, spec, record, repair) for call in turn.calls]
+    for call in wanted:
+        record.tool_started(call.call_id, call.name, call.arguments)
+    if all(_is_reader(spec.tools.get(call.name)) for call in wanted):
+        done = list(await asyncio.gather(*(_invoke(spec, call) for call in wanted)))
+    else:
+        done = [await _invoke(spec, call) for call in wanted]
+    for invocation in done:
+        record.tool_finished(invocation)
+    return tuple(done)
+
+
+async def _invoke(spec: CallSpec, call: ToolCall) -> ToolInvocation:
+    return await invoke(spec.tools, call.name, call.arguments, call.call_id)
+
+
+def _is_reader(tool: RuntimeTool | None) -> bool:
+    return tool is None or tool.read_only
+
+
+REPAIR_PROMPT: Final = """\
+A tool was called with arguments that do not fit. Answer with the corrected arguments alone, as one JSON object.
+
+Tool: {name}
+Schema of its arguments:
+{schema}
+Arguments as they came:
+{arguments}
+What is wrong:
+{problem}
+"""
+
+
+async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: Repair | None) -> ToolCall:
+    """Return the call with arguments that fit, where the repair model can make them; else as it is."""
+    tool = spec.tools.get(call.name)
+    problem = None if tool is None else _argument_problem(tool, call.arguments)
+    if tool is None or problem is None or repair is None:
+        return call
+    question = REPAIR_PROMPT.format(
+        name=tool.name,
+        schema=json.dumps(tool.input_schema(), sort_keys=True),
+        arguments=_shown(call.arguments),
+        problem=problem,
+    )
+    try:
+        fixed = first_object(await repair(question))
+    except LlmError as error:  # without a repair the model reads what is wrong and calls again
+        if error.code == "cancelled":
+            raise
+        log.warning("the repair of a call of %s failed: %s", tool.name, error.message)
+        return call
+    if fixed is None or _argument_problem(tool, fixed) is not None:
+        return call
+    record.repairs += 1
+    return ToolCall(call.call_id, call.name, fixed)
+
+
+def _shown(arguments: Mapping[str, Any] | str) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(dict(arguments), sort_keys=True)
+    except RecursionError:
+        return "(nested too deeply)"
+
+
+def _argument_problem(tool: RuntimeTool, arguments: Mapping[str, Any] | str) -> str | None:
+    try:
+        tool.input_model.model_validate(parse_arguments(arguments))
+    except (ValidationError, ValueError) as error:
+        return problems(error)
+    return None
+
+
+def first_object(text: str) -> dict[str, Any] | None:
+    """Return the first JSON object in a text, None when there is none."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except json.JSONDecodeError:
+            start = text.find("{", start + 1)
+            continue
+        except RecursionError:
+            return None
+        return value if isinstance(value, dict) else None
+    return None

@@ -1,0 +1,94 @@
+"""The port every model call of ktx goes through: text, object, agent loop, probe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from ktx_cli.llm.agent_loop import LoopJournal
+from ktx_cli.llm.tools import RuntimeTool
+from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+
+
+class Abort:
+    """A switch a caller throws to stop calls; thrown once, it stays."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def throw(self) -> None:
+        """Stop every call that holds this switch."""
+        self._event.set()
+
+    @property
+    def thrown(self) -> bool:
+        """Say whether it was thrown."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Return when it is thrown."""
+        await self._event.wait()
+
+
+class LlmRuntime(Protocol):
+    """What services hold. They do not know the backend; a role says which model serves a call.
+
+    `model` replaces the role's model, `backend:model` also its backend. Every method raises `LlmError`; an abort or a
+    cancelled task ends the call's processes and requests before it returns.
+    """
+
+    async def generate_text(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        role: str = "default",
+        model: str | None = None,
+        abort: Abort | None = None,
+    ) -> TextResult:
+        """Return the model's answer as text."""
+        ...
+
+    async def generate_object(
+        self,
+        prompt: str,
+        output: type[Output],
+        *,
+        system: str = "",
+        role: str = "default",
+        model: str | None = None,
+        abort: Abort | None = None,
+    ) -> ObjectResult[Output]:
+        """Return the model's answer as an instance of `output`, validated."""
+        ...
+
+    async def run_agent_loop(
+        self,
+        prompt: str,
+        *,
+        system: str,
+        tools: Sequence[RuntimeTool],
+        step_budget: int,
+        role: str = "default",
+        model: str | None = None,
+        on_step_finish: OnStepFinish | None = None,
+        abort: Abort | None = None,
+        journal: LoopJournal | None = None,
+        label: str = "",
+    ) -> LoopResult:
+        """Let the model call tools until it is done or the budget of steps is used up.
+
+        `on_step_finish` is told each step, from 1, exactly as often as steps finish. A failure of the provider ends
+        the loop with `stop_reason` `error`; an abort raises. `journal` keeps the steps: a loop it knows goes on after
+        the last of them, where the backend's history is ours. `label`: what people call the work, for transcripts.
+        """
+        ...
+
+    async def probe(self, *, role: str = "default", model: str | None = None) -> ProbeReport:
+        """Say whether the role's backend and model can be used: its account first, then one turn."""
+        ...
+
+    async def aclose(self) -> None:
+        """Free every process and connection of every backend."""
+        ...

@@ -1,0 +1,308 @@
+"""Probes: is what `llm` names usable, for every backend and model a role has; and when that was last seen.
+
+A run takes a probe that succeeded within the last ten minutes, with the same settings and credentials, for its own;
+`ktx doctor` and `ktx llm probe` never do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ktx_cli.core import CancelledError, Emit, KtxError, ResultWarning, Waiting, ignore_events, isoformat, now
+from ktx_cli.llm.agent_loop import Watch, watch_nothing
+from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.settings import ModelRef, bindings, divergence
+from ktx_cli.llm.usage import UsageSink, UsageStore
+from ktx_cli.project import KtxConfig, Layout, open_for_writing, read_state, translated
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.types import ProbeReport
+    from ktx_cli.llm.usage import UsageFact
+
+
+ROLE: Final = "probe"
+"""The role under which the usage of probes is kept."""
+
+
+REMEMBERED_SECONDS: Final = 600
+"""How long a run takes a probe that succeeded for its own."""
+
+_ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "GCLOUD_")
+"""What the names of variables begin with that may say whose account a backend uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What one probe found: a report, or the error. `roles` are those the model serves."""
+
+    ref: ModelRef
+    roles: tuple[str, ...]
+    report: ProbeReport | None = None
+    error: KtxError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain values."""
+        return {
+            "backend": self.ref.backend,
+            "model": self.ref.model,
+            "roles": list(self.roles),
+            "ok": self.error is None,
+            "report": None if self.report is None else self.report.to_json(),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LastProbe:
+    """When a backend's model was last probed; `error` is the code of a probe that failed."""
+
+    finished: str
+    error: str | None
+
+
+def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
+    """Return every backend and model that some roles use (None: all), with the roles, the default role's first."""
+    found: dict[ModelRef, tuple[str, ...]] = {}
+    for role, ref in bindings(config).items():
+        if roles is None or role in roles:
+            found[ref] = (*found.get(ref, ()), role)
+    return found
+
+
+def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> str | None:
+    """Return a digest that differs when a backend would be asked otherwise or as somebody else; it holds no secret.
+
+    None where its key cannot be found.
+    """
+    from ktx_cli.llm.settings import resolved_keys
+
+    try:
+        keys = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
+    except KtxError:
+        return None
+    account = {name: value for name, value in environ.items() if name.startswith(_ACCOUNT) or name == "HOME"}
+    facts = [backend, config.llm.provider.model_dump(mode="json"), keys, account]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(slots=True)
+class ProbeRun:
+    """The probes of one occasion, and what they took; `store` keeps both."""
+
+    results: list[ProbeResult] = field(default_factory=list)
+    facts: list[UsageFact] = field(default_factory=list)
+    credentials: dict[str, str | None] = field(default_factory=dict)
+    """Backend -> digest of the settings and credentials it was asked with."""
+
+    def took(self, fact: UsageFact) -> None:
+        """Note what a probe took, under a role of its own: it is none of the work of the role it asks for."""
+        self.facts.append(replace(fact, role=ROLE))
+
+    def error(self) -> KtxError | None:
+        """Return the error of the first probe that failed."""
+        return next((result.error for result in self.results if result.error is not None), None)
+
+    def store(self, layout: Layout) -> None:
+        """Keep when each model was probed, and the usage, in the project's state database."""
+        from ktx_cli.llm.usage import record_usage
+
+        if not self.results:
+            return
+        with open_for_writing(layout) as database, translated(layout.state):
+            for result in self.results:
+                code = None if result.error is None else result.error.code
+                ref = result.ref
+                credentials = None if code is not None else self.credentials.get(ref.backend)
+                row = (ref.backend, ref.model, isoformat(now()), code, credentials)
+                database.execute(_KEEP, row)
+            for fact in self.facts:
+                record_usage(database, fact)
+
+
+def probe_models(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    command: str,
+    warn: Warn,
+    run_id: str | None = None,
+    only: Sequence[ModelRef] | None = None,
+    emit: Emit = ignore_events,
+) -> ProbeRun:
+    """Probe every backend and model of a role, or `only` some, side by side; nothing is written.
+
+    Raises `KtxError` for settings that name no model.
+    """
+
+    wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
+    probes = ProbeRun()
+    for backend in {ref.backend for ref in wanted}:
+        probes.credentials[backend] = credentials_of(config, backend, project_dir=layout.root, environ=environ)
+
+    async def work() -> None:
+        async with project_runtime(
+            layout,
+            config,
+            environ,
+            command=command,
+            warn=warn,
+            run_id=run_id,
+            usage_sink=probes.took,
+            emit=emit,
+        ) as runtime:
+            await probe_through(runtime, wanted, probes)
+
+    run_async(work())
+    return probes
+
+
+async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
+    """Add a probe of each model, side by side; what they take goes where the runtime's usage goes."""
+    probes.results += await asyncio.gather(*(_probe(runtime, ref, roles) for ref, roles in wanted.items()))
+
+
+async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) -> ProbeResult:
+    try:
+        return ProbeResult(ref, roles, await runtime.probe(role=roles[0], model=str(ref)))
+    except KtxError as error:
+        return ProbeResult(ref, roles, error=error)
+
+
+def require_models(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    command: str,
+    warn: Warn,
+    run_id: str | None = None,
+    only: Sequence[ModelRef] | None = None,
+    emit: Emit = ignore_events,
+) -> ProbeRun:
+    """Probe what is configured, or `only` some, and raise the first failure; with no backend there is nothing."""
+    if not (distinct_models(config) if only is None else only):
+        return ProbeRun()
+    probes = probe_models(layout, config, environ, command=command, warn=warn, run_id=run_id, only=only, emit=emit)
+    problem = probes.error()
+    if problem is not None:
+        raise problem
+    return probes
+
+
+def to_probe(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], roles: Collection[str]
+) -> dict[ModelRef, tuple[str, ...]]:
+    """Return the models of some roles, without those a probe of the last minutes answered for.
+
+    A state database that cannot be read remembers nothing; the run itself names it.
+    """
+    wanted = distinct_models(config, roles)
+    try:
+        known = (read_state(layout, _remembered) or {}) if wanted else {}
+    except KtxError:
+        known = {}
+    return {ref: roles for ref, roles in wanted.items() if not _answered(ref, known, layout, config, environ)}
+
+
+def _answered(
+    ref: ModelRef,
+    known: Mapping[ModelRef, tuple[str, str]],
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+) -> bool:
+    finished, credentials = known.get(ref, ("", ""))
+    try:
+        age = (now() - datetime.fromisoformat(finished)).total_seconds()
+    except (ValueError, TypeError):
+        return False
+    if not 0 <= age < REMEMBERED_SECONDS:
+        return False
+    return credentials == credentials_of(config, ref.backend, project_dir=layout.root, environ=environ)
+
+
+def forget_probes(layout: Layout) -> None:
+    """Have the next run probe again: a call failed, whatever a probe said before."""
+    with open_for_writing(layout) as database, translated(layout.state):
+        database.execute("UPDATE probes SET credentials = NULL")
+
+
+_KEEP: Final = "INSERT OR REPLACE INTO probes (backend, model, finished, error, credentials) VALUES (?, ?, ?, ?, ?)"
+
+
+def _remembered(database: sqlite3.Connection) -> dict[ModelRef, tuple[str, str]]:
+    rows = database.execute(
+        "SELECT backend, model, finished, credentials FROM probes WHERE error IS NULL AND credentials IS NOT NULL"
+    )
+    return {ModelRef(backend, model): (finished, credentials) for backend, model, finished, credentials in rows}
+
+
+def last_probes(database: sqlite3.Connection) -> dict[ModelRef, LastProbe]:
+    """Return the last probe of every backend and model, for `read_state`."""
+    rows = database.execute("SELECT backend, model, finished, error FROM probes")
+    return {ModelRef(backend, model): LastProbe(finished, error) for backend, model, finished, error in rows}
+
+
+Result = TypeVar("Result")
+Warn = Callable[[ResultWarning], None]
+
+_WAITS_FOR: Final = {
+    "rate_limit": "the model provider, which asks to wait before the next request",
+    "overloaded": "the model provider, which is overloaded or failing",
+    "connection": "the model provider, which could not be reached",
+}
+
+
+@contextlib.asynccontextmanager
+async def project_runtime(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    command: str,
+    warn: Warn,
+    run_id: str | None = None,
+    usage_sink: UsageSink | None = None,
+    emit: Emit = ignore_events,
+    watch: Watch = watch_nothing,
+) -> AsyncIterator[RoutedRuntime]:
+    """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
+
+    `usage_sink` gets the usage facts instead of the project's state database; `emit` is told of every pause,
+    `watch` of every call.
+    """
+    warning = divergence(config)
+    if warning is not None:
+        warn(warning)
+    runtime = create_runtime(
+        config,
+        layout.root,
+        environ,
+        run_id=run_id,
+        command=command,
+        usage_sink=usage_sink or UsageStore(layout),
+        warn=warn,
+        on_wait=lambda seconds, reason: emit(Waiting(_WAITS_FOR.get(reason, reason), seconds)),
+        watch=watch,
+    )
+    async with runtime:
+        yield runtime
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end; Ctrl-C cancels it, and what it holds is freed before this raises."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise CancelledError("interrupted", hint="run the same command again") from None

@@ -1,0 +1,255 @@
+"""The tool that says which databases and sources there are."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from ktx_cli.agent_tools import visible
+from ktx_cli.jobs.serve.ingests import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
+from ktx_cli.mcp.tool import Call, Input, Output, Paged, ServerTool, told
+from ktx_cli.project import Database
+from ktx_cli.semantic import layer_ids
+from ktx_cli.warehouses import dialect_of
+
+
+class ListConnections(Input):
+    """No arguments."""
+
+
+class ConnectionFacts(BaseModel):
+    """One connection of the project."""
+
+    id: str
+    driver: str
+    kind: Literal["database", "source"]
+    dialect: str | None = Field(description="The SQL it speaks; null for a source.")
+    semantic_layer: bool = Field(description="Whether sl_query can ask it.")
+
+
+class Connections(Output):
+    """The connections of the project, by id."""
+
+    connections: list[ConnectionFacts]
+
+
+def _list(call: Call, value: ListConnections) -> Connections:
+    config = call.project.config()
+    layers = set(layer_ids(call.project.layout))
+    found = [
+        ConnectionFacts(
+            id=name,
+            driver=entry.driver,
+            kind="database" if isinstance(entry, Database) else "source",
+            dialect=dialect_of(entry.driver),
+            semantic_layer=name in layers and isinstance(entry, Database),
+        )
+        for name, entry in sorted(config.usable().items())
+    ]
+    return Connections(connections=found)
+
+
+CONNECTION_TOOLS: Final = (
+    ServerTool(
+        "connection_list",
+        "Connections",
+        "List the databases and context sources of this project. Call it first where a tool asks for a connection.",
+        ListConnections,
+        Connections,
+        _list,
+    ),
+)
+
+
+class AskStatus(Input):
+    """No arguments."""
+
+
+class CheckFacts(BaseModel):
+    """One check."""
+
+    check: str
+    level: str = Field(description="ok, skip, warn or fail.")
+    message: str
+    hint: str | None = Field(None, description="The command that helps.")
+
+
+class ConnectionStatus(BaseModel):
+    """One connection and what is built of it."""
+
+    id: str
+    driver: str
+    kind: Literal["database", "source", "disabled"]
+    sources: int = Field(description="Tables in the semantic layer that a scan found.")
+    columns: int
+    last_scan: str | None = Field(None, description="When it was scanned last; null: never.")
+    last_fetch: dict[str, Any] | None = Field(None, description="When the source was read last; null: never.")
+    secrets: Literal["ok", "unverified", "unresolved"]
+
+
+class ProjectStatus(Paged):
+    """Whether the project is ready, and how fresh its context is."""
+
+    part = "connections"
+
+    project_dir: str
+    ready: bool
+    next: str | None = Field(None, description="The command a person should type now; null: none.")
+    checks: list[CheckFacts]
+    connections: list[ConnectionStatus]
+    last_run: dict[str, str | None] | None = Field(None, description="The last run that wrote context.")
+    read_only: bool = Field(description="This server has no tools that write.")
+    privacy: bool = Field(description="This server gives no values of rows.")
+
+
+def _status(call: Call, value: AskStatus) -> ProjectStatus:
+    from ktx_cli.jobs.health.status import project_status
+
+    found = project_status(call.project.layout.root, call.project.environ)
+    facts = found.to_json()
+    checks = [{key: each.get(key) for key in ("check", "level", "message", "hint")} for each in facts["checks"]]
+    return ProjectStatus(
+        project_dir=facts["project_dir"],
+        ready=facts["ready"],
+        next=facts["next"],
+        checks=[CheckFacts(**{key: _told(text) for key, text in each.items()}) for each in checks],
+        connections=[
+            ConnectionStatus(**{key: each[key] for key in ConnectionStatus.model_fields})
+            for each in facts["connections"]
+        ],
+        last_run=facts["runs"][0] if facts["runs"] else None,
+        read_only=call.options.read_only,
+        privacy=call.options.privacy,
+        warnings=told(found.warnings),
+    )
+
+
+def _told(text: Any) -> Any:
+    return visible(text)[:600] if isinstance(text, str) else text
+
+
+STATUS_TOOLS: Final = (
+    ServerTool(
+        "context_status",
+        "Status of the context",
+        "Say whether this project is ready, when its databases and sources were read last, and which command helps. "
+        "Use it when nothing is found, or when it matters how fresh the context is.",
+        AskStatus,
+        ProjectStatus,
+        _status,
+    ),
+)
+
+
+_ID: Final = Field(max_length=200, description="`run_id` of ingest_start; `latest` for the newest run of the project.")
+
+
+class StartIngest(Input):
+    """What to read."""
+
+    connections: list[str] | None = Field(
+        None, max_length=200, description="Connections to read, as connection_list names them; null: all."
+    )
+    no_llm: bool = Field(False, description="Only the part that needs no model, whatever backend is configured.")
+    max_usd: float | None = Field(None, ge=0, description="End model work at this cost, at list prices.")
+    max_tokens: int | None = Field(None, ge=1, description="End model work at so many tokens.")
+
+
+class OfIngest(Input):
+    """Which run."""
+
+    run_id: str = _ID
+
+
+class CancelIngest(OfIngest):
+    """Which run, and how."""
+
+    now: bool = Field(False, description="Stop what is under way too; without it what is under way may end.")
+
+
+class IngestedSource(BaseModel):
+    """What became of a connection or a source."""
+
+    connection: str | None = None
+    kind: str | None = Field(None, description="Of a context source; null for a database.")
+    status: str | None = None
+    result: str | None = None
+
+
+class IngestRun(Output):
+    """A run as it is now."""
+
+    run_id: str
+    status: str = Field(description="running, done, unchanged, partial, failed, interrupted, killed.")
+    over: bool = Field(description="Nothing more will happen; else ask ingest_status again after a while.")
+    commit: str | None = Field(description="The one commit of the run; null: none, or none yet.")
+    seconds: float | None
+    steps: list[str] = Field(description="What has been done, the newest last.")
+    units: dict[str, int] = Field(description="How many work units of agents ended how.")
+    sources: list[IngestedSource]
+    error: dict[str, Any] | None = Field(description="code, message, hint of a run that failed or did a part.")
+
+
+def _start(call: Call, value: StartIngest) -> IngestRun:
+    project = call.project
+    project.config()
+    wish = IngestWish(tuple(value.connections or ()), value.no_llm, value.max_usd, value.max_tokens)
+    return _ingesting_told(start_ingest(project.layout, project.environ, wish, said=call.said))
+
+
+def _ingesting_status(call: Call, value: OfIngest) -> IngestRun:
+    return _ingesting_told(ingest_state(call.project.layout, value.run_id))
+
+
+def _cancel(call: Call, value: CancelIngest) -> IngestRun:
+    return _ingesting_told(cancel_ingest(call.project.layout, value.run_id, now=value.now))
+
+
+def _ingesting_told(state: IngestState) -> IngestRun:
+    return IngestRun(
+        run_id=state.run_id,
+        status=state.status,
+        over=state.is_over,
+        commit=state.commit,
+        seconds=state.seconds,
+        steps=list(state.steps),
+        units=dict(state.units),
+        sources=[IngestedSource.model_validate(each) for each in state.sources],
+        error=None if state.error is None else {key: state.error.get(key) for key in ("code", "message", "hint")},
+    )
+
+
+INGEST_TOOLS: Final = (
+    ServerTool(
+        "ingest_start",
+        "Bring the context up to date",
+        "Read databases and context sources again and commit what changed, once, on the model this project has"
+        " configured. Returns when the model has been checked and the run is at work; watch it with ingest_status."
+        " Takes minutes and, with a model, costs tokens: only where the user asks for it. Answers `auth` where the"
+        " model's session is missing, `busy` where another run is at work.",
+        StartIngest,
+        IngestRun,
+        _start,
+        writes=True,
+        idempotent=False,
+        open_world=True,
+    ),
+    ServerTool(
+        "ingest_status",
+        "How a run is going",
+        "Look how a run of ingest_start (or any other of the project) is going, and what came of it.",
+        OfIngest,
+        IngestRun,
+        _ingesting_status,
+    ),
+    ServerTool(
+        "ingest_cancel",
+        "End a run",
+        "Interrupt a run that ingest_start began. Nothing of it is committed; finished work is kept for the next run.",
+        CancelIngest,
+        IngestRun,
+        _cancel,
+        writes=True,
+    ),
+)

@@ -1,0 +1,337 @@
+"""The arguments that put a question to the semantic layer, as agents give them: flat, each documented."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ktx_cli.core import ResultWarning
+from ktx_cli.jobs.semantic.answer import Question
+from ktx_cli.jobs.sql import DEFAULT_ROWS
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, dumped, told
+from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
+
+Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+_GRAINS: Final = ", ".join(GRAINS)
+_OUTSIDE: Final = frozenset({"connection", "grain", "verify", "include", "offset", "skip"})
+"""Fields that are no part of the query itself."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AskedMeasure(_Part):
+    """A measure of the question's own."""
+
+    expr: Text = Field(description="A measure (`orders.revenue`), or an expression with aggregates of columns.")
+    name: Text | None = Field(None, description="What its column in the answer is called.")
+
+
+class AskedDimension(_Part):
+    """Something to group by."""
+
+    field: Text = Field(description="A column (`customers.country`), or `metric_time`: each measure's own time.")
+    granularity: Text | None = Field(None, description=f"What a time is cut to: {_GRAINS}.")
+    name: Text | None = Field(None, description="What its column in the answer is called.")
+    via: Text | list[Text] | None = Field(
+        None, description="Names of the joins to go through, where there are several."
+    )
+
+
+class AskedFilter(_Part):
+    """A condition."""
+
+    expr: Text = Field(description="SQL: `orders.status = 'paid'`, or on results: `orders.revenue > 1000`.")
+    via: Text | list[Text] | None = Field(None, description="Names of the joins to go through.")
+    facts: Text | list[Text] | None = Field(None, description="Only for measures of these sources.")
+
+
+class AskedOrder(_Part):
+    """What to sort by."""
+
+    field: Text = Field(description="A measure, a dimension or a column of the answer.")
+    direction: Literal["asc", "desc"] = "asc"
+
+
+class AskedRange(_Part):
+    """A stretch of time: `start` and `end`, or `last`."""
+
+    start: Text | None = Field(None, description="The first day or moment: 2025-01-01.")
+    end: Text | None = Field(None, description="The day or moment after the last: 2026-01-01.")
+    last: Text | None = Field(None, description="As long a time before now: `30 days`.")
+    field: Text | None = Field(
+        None, description="The time it is about; without it the time dimension's, or each fact's own."
+    )
+
+
+class LayerQuestion(Input):
+    """What is asked of the semantic layer."""
+
+    measures: list[Text | AskedMeasure] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Measures: `orders.revenue`, or an expression such as `sum(orders.amount)`.",
+    )
+    dimensions: list[Text | AskedDimension] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Columns to group by: `customers.country`, `orders.ordered_at:month`.",
+    )
+    filters: list[Text | AskedFilter] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Conditions on rows, or on results, in SQL: `customers.country = 'NO'`. All must hold.",
+    )
+    segments: list[Text] = Field(
+        default_factory=list, max_length=MOST_ITEMS, description="Named conditions: `orders.first_orders`."
+    )
+    having: list[Text] = Field(default_factory=list, max_length=MOST_ITEMS, description="Conditions on results.")
+    order_by: list[Text | AskedOrder] = Field(
+        default_factory=list, max_length=MOST_ITEMS, description='`orders.revenue desc`, or {"field", "direction"}.'
+    )
+    limit: int = Field(DEFAULT_LIMIT, ge=0, le=MOST_ROWS, description="Rows of the whole answer at most.")
+    skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows the question itself leaves out first (OFFSET).")
+    include_empty: bool | None = Field(
+        None, description="Show members without facts. Without it: where all dimensions are of one source."
+    )
+    time_range: AskedRange | None = Field(None, description="Which stretch of time.")
+    comparison: Text | None = Field(None, description="Compare with a time before: `1 year`, or `previous_period`.")
+    totals: bool = Field(False, description="The measures without any dimension too.")
+    fill: bool = Field(False, description="Show every period between the first and the last.")
+    grain: Text | None = Field(
+        None, description=f"Cut the times among the dimensions; without one, `metric_time` is added: {_GRAINS}."
+    )
+    via: dict[str, Text | list[Text]] = Field(
+        default_factory=dict, description='Which joins lead to a source: {"regions": "bill_to"}.'
+    )
+    parameters: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Values of the parameters the sources declare."
+    )
+    timezone: Text | None = Field(None, description="Time zone of days and longer periods: Europe/Oslo.")
+    connection: Connection | None = Field(None, description="The database; needed where several have a semantic layer.")
+
+    def question(self, attributes: Mapping[str, Any], *, verified: bool | None = None) -> Question:
+        """Return the question as the floors below take it; `attributes` are the caller's, which no argument gives."""
+        query = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(_OUTSIDE))
+        query["limit"] = self.limit
+        if self.skip:
+            query["offset"] = self.skip
+        return Question(query, self.connection, self.grain, {}, attributes, verified)
+
+
+_LONGEST_PART: Final = 8_000
+"""Characters of statement or receipt beside the rows; a longer one is given alone."""
+
+Part = Literal["rows", "sql", "receipt"]
+
+
+class AskLayer(LayerQuestion):
+    """A question, and what of its answer to give."""
+
+    verify: bool | None = Field(
+        None,
+        description="Recompute every row from raw rows (true) or none (false), and refuse where a number differs. "
+        "Without it: a sample, where there is a running, windowed, earlier or compared value.",
+    )
+    include: list[Part] = Field(
+        ["rows", "sql", "receipt"],
+        min_length=1,
+        max_length=3,
+        description="Parts of the answer; leave some out to spare room.",
+    )
+    offset: Offset = 0
+
+
+class LayerAnswer(Paged):
+    """The rows, and what they are made of."""
+
+    part = "rows"
+    verbatim = frozenset({"rows", "totals"})
+
+    connection: str
+    columns: list[str]
+    rows: list[list[Any]] = Field(
+        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+    )
+    row_count: int = Field(description="Rows of the whole answer, on all its pages.")
+    cut: Literal["rows", "bytes"] | None = Field(
+        None, description="The answer itself was cut: at `limit` (rows) or because it is too large (bytes)."
+    )
+    totals: dict[str, Any] | None = Field(None, description="The measures without any dimension, where asked for.")
+    sql: str | None = Field(None, description="The statement that was run.")
+    receipt: dict[str, Any] | None = Field(
+        None, description="What the numbers are made of: facts, joins, filters, rows that joins missed, notes."
+    )
+
+
+class Explanation(Output):
+    """How a question would be answered; nothing was run."""
+
+    connection: str
+    columns: list[dict[str, Any]] = Field(description="Each with name, kind (dimension or measure) and what it is of.")
+    steps: list[str] = Field(description="The plan in words.")
+    sql: str
+    totals_sql: str | None = None
+
+
+def _ask(call: Call, value: AskLayer) -> LayerAnswer:
+    from ktx_cli.jobs.serve.ask import ask_served
+
+    privacy = call.options.privacy
+    answer, rows = ask_served(
+        call.project,
+        value.question(call.attributes, verified=value.verify),
+        offset=value.offset,
+        privacy=privacy,
+        watch=call.watch,
+    )
+    receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
+    parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
+    return LayerAnswer(
+        connection=answer.connection,
+        columns=list(answer.columns),
+        rows=[list(row) for row in rows.rows] if "rows" in value.include else [],
+        row_count=rows.count,
+        cut="bytes" if answer.cut == "bytes" else "rows" if answer.cut else None,
+        totals=None if answer.totals is None or privacy else dict(answer.totals),
+        truncated=answer.cut is not None,
+        warnings=[*told(rows.warnings), *late, *withheld(privacy)],
+        **parts,
+    )
+
+
+def _parts(parts: dict[str, Any], include: list[Part]) -> tuple[dict[str, Any], list[str]]:
+    """Return the parts that were asked for, without those too long to stand beside rows, which are named."""
+    kept = {name: part for name, part in parts.items() if name in include}
+    long = [name for name, part in kept.items() if len(dumped(part)) > _LONGEST_PART] if len(include) > 1 else []
+    hints = [f"{name} is too long to stand beside the rest: ask again with include: [{name}]" for name in long]
+    return {name: part for name, part in kept.items() if name not in long}, hints
+
+
+def withheld(privacy: bool) -> list[str]:
+    """Return the warning of a server that gives no values of rows."""
+    if not privacy:
+        return []
+    return told([ResultWarning("withheld", "values of rows are withheld: this server was started with --privacy")])
+
+
+def _explain(call: Call, value: LayerQuestion) -> Explanation:
+    from ktx_cli.jobs.semantic.answer import explain_question
+    from ktx_cli.jobs.serve.state import missing_attributes_told
+
+    project = call.project
+    question = value.question(call.attributes)
+    with missing_attributes_told():
+        found = explain_question(project.layout, project.config(), question, load=project.load_layer)
+    columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
+    return Explanation(
+        connection=found.connection,
+        columns=columns,
+        steps=list(found.steps()),
+        sql=found.sql,
+        totals_sql=found.totals_sql,
+    )
+
+
+LAYER_TOOLS: Final = (
+    ServerTool(
+        "sl_query",
+        "Ask the semantic layer",
+        "Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution "
+        "wherever a measure fits; find names with discover_data or sl_list. It joins by declared paths alone and "
+        "refuses what has no right answer: a refusal says why and what to ask instead, so follow its hint and do not "
+        "work around it with SQL. `receipt` says what the numbers are made of. Rows come in pages: next_offset. "
+        'Example: {"measures": ["orders.revenue"], "dimensions": [{"field": "orders.ordered_at", "granularity": '
+        '"month"}], "filters": ["customers.country = \'NO\'"], "time_range": {"last": "12 months"}}',
+        AskLayer,
+        LayerAnswer,
+        _ask,
+        open_world=True,
+    ),
+    ServerTool(
+        "sl_explain",
+        "Explain a question",
+        "Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it "
+        "to see why a number is what it is, or why sl_query refuses. Takes what sl_query takes.",
+        LayerQuestion,
+        Explanation,
+        _explain,
+    ),
+)
+
+
+MOST_SQL_ROWS: Final = 10_000
+
+
+class RunSql(Input):
+    """What to run."""
+
+    sql: str = Field(min_length=1, max_length=50_000, description="One SELECT, in the dialect of the connection.")
+    connection: Connection | None = Field(None, description="The database; needed where there are several.")
+    max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Rows that are read at most.")
+    offset: Offset = 0
+
+
+class SqlRows(Paged):
+    """The rows of a statement."""
+
+    part = "rows"
+    verbatim = frozenset({"rows"})
+
+    connection: str
+    dialect: str
+    sql: str = Field(description="The statement that was sent.")
+    columns: list[str]
+    rows: list[list[Any]] = Field(
+        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+    )
+    row_count: int = Field(description="Rows that were read, on all pages.")
+    cut: Literal["rows", "bytes"] | None = Field(
+        None, description="There are more rows than were read: `max_rows` of them (rows), or too large ones (bytes)."
+    )
+
+
+def _run(call: Call, value: RunSql) -> SqlRows:
+    from ktx_cli.jobs.serve.ask import run_served
+
+    privacy = call.options.privacy
+    answer, rows = run_served(
+        call.project,
+        value.sql,
+        value.connection,
+        max_rows=value.max_rows,
+        offset=value.offset,
+        privacy=privacy,
+        watch=call.watch,
+    )
+    shortened = answer.sql if len(answer.sql) <= 8_000 else f"{answer.sql[:8_000]}…"
+    return SqlRows(
+        connection=answer.connection,
+        dialect=answer.dialect,
+        sql=shortened,
+        columns=list(answer.columns),
+        rows=[list(row) for row in rows.rows],
+        row_count=rows.count,
+        cut=answer.cut,
+        truncated=answer.cut is not None,
+        warnings=[*told(rows.warnings), *withheld(privacy)],
+    )
+
+
+SQL_TOOLS: Final = (
+    ServerTool(
+        "sql_execution",
+        "Run SQL",
+        "Run one read-only SELECT on a database. Use it only where no measure of the semantic layer answers: look with "
+        "discover_data first, ask with sl_query, and take names from entity_details. Statements that write, read files "
+        "or reach the network are refused, and so are rows and columns people hid. Rows come in pages: next_offset. "
+        'Example: {"connection": "warehouse", "sql": "SELECT count(*) FROM shop.orders"}',
+        RunSql,
+        SqlRows,
+        _run,
+        open_world=True,
+    ),
+)

@@ -1,0 +1,202 @@
+"""The tools that find: everything by words, and the columns that hold a value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from ktx_cli.agent_tools import visible
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, User, page_of, told
+from ktx_cli.search import KINDS
+
+Kind = Literal["source", "measure", "segment", "page", "column", "passage", "value"]
+
+DEPTH: Final = 200
+"""Hits that can be paged through; who needs more asks with more words."""
+
+_NO_PROOF: Final = (
+    "Only columns of few values have lists, as they were at the last scan. A miss is no proof that a value does not "
+    "exist: ask for it with a filter in sl_query, or with sql_execution."
+)
+
+Query = Annotated[str, Field(min_length=1, max_length=500, description="Words of the topic, or a name.")]
+Value = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Discover(Input):
+    """What to look for."""
+
+    query: Query
+    kinds: list[Kind] = Field(default_factory=list, max_length=len(KINDS), description="Only these; without it all.")
+    connection: Connection | None = Field(
+        None, description="Only what belongs to this connection, or to none; without it everything."
+    )
+    user: User | None = None
+    limit: int = Field(10, ge=1, le=50, description="Hits at most.")
+    offset: int = Field(0, ge=0, le=DEPTH, description="Where to begin: `next_offset` of the page before.")
+
+
+class HitFacts(BaseModel):
+    """Something that was found."""
+
+    kind: Kind
+    id: str = Field(description="How it is asked for: a name, the key of a page, for a value the condition.")
+    connection: str = Field(description="Empty: it belongs to none.")
+    score: float = Field(description="Higher fits better, within this answer.")
+    summary: str
+    snippet: str = Field(description="The part of its text the words stand in.")
+    matched_on: list[str]
+
+
+class Hits(Paged):
+    """What fits, best first; of what fits as well, what people govern comes first."""
+
+    part = "hits"
+    verbatim = frozenset({"hits"})
+
+    hits: list[HitFacts]
+    total: int = Field(description=f"How many there are; {DEPTH} can be paged through.")
+    corrected: dict[str, str] = Field(description="Words nothing has, and what was looked for in their place.")
+
+
+class LookUp(Input):
+    """Which values to look for."""
+
+    values: list[Value] = Field(min_length=1, max_length=20, description="Values, or parts of them.")
+    connection: Connection | None = Field(None, description="One database; without it all.")
+    limit: int = Field(10, ge=1, le=50, description="Matches of each value at most.")
+    offset: Offset = 0
+
+
+class MatchFacts(BaseModel):
+    """A column that holds the value."""
+
+    connection: str
+    source: str
+    column: str
+    value: Any = Field(description="The value as the database has it: use it in filters as it stands.")
+    count: int | None = Field(description="Rows it was seen in; null: not counted.")
+    match: Literal["exact", "case", "begins", "contains"]
+
+
+class MissFacts(BaseModel):
+    """A database nothing was found in."""
+
+    connection: str
+    reason: Literal["not_listed", "no_scan", "strict", "withheld"]
+    message: str
+
+
+class LookedUp(BaseModel):
+    """What was found for one value."""
+
+    value: str
+    matches: list[MatchFacts]
+    misses: list[MissFacts]
+    more: bool = Field(description="There are other matches.")
+
+
+class Dictionary(Paged):
+    """What was found for each value."""
+
+    part = "values"
+    verbatim = frozenset({"values"})
+
+    values: list[LookedUp]
+    note: str | None = Field(None, description="What a miss means.")
+
+
+def _discover(call: Call, value: Discover) -> Hits:
+    return found(call, value.query, value.kinds, value)
+
+
+def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None = None) -> Hits:
+    """Return the page of hits that `value` (connection, user, limit, offset) asks for."""
+    from ktx_cli.agent_tools import search
+    from ktx_cli.search import Scope
+
+    allowed = [kind for kind in kinds or KINDS if not (call.options.privacy and kind == "value")]
+    if not allowed:
+        return Hits(hits=[], total=0, corrected={}, warnings=["values of rows are withheld: --privacy"])
+    project = call.project
+    config = project.config()
+    scope = Scope(tuple(allowed), getattr(value, "connection", None), value.user, tag=tag)
+    answer = search(
+        project.layout,
+        config,
+        query,
+        environ=project.environ,
+        scope=scope,
+        limit=DEPTH,
+        searcher=project.searcher(config),
+    )
+    hits = [_hit(each.to_json(), call.options.privacy) for each in answer.found.hits]
+    page = page_of(hits, value.offset, value.limit)
+    return Hits(
+        hits=page.pop("items"),
+        total=answer.found.total,
+        corrected=dict(answer.found.corrected),
+        warnings=told(answer.warnings),
+        **page,
+    )
+
+
+def _hit(hit: dict[str, Any], privacy: bool) -> dict[str, Any]:
+    """Return a hit with nothing hidden in its texts; of a column no text that may hold values, with `privacy`."""
+    if hit["kind"] == "value":
+        return hit
+    snippet = "" if privacy and "values" in hit["matched_on"] else visible(hit["snippet"])
+    return hit | {"summary": visible(hit["summary"]), "snippet": snippet}
+
+
+def _look_up(call: Call, value: LookUp) -> Dictionary:
+    from ktx_cli.jobs.serve.dictionary import look_up
+
+    found = look_up(call.project, value.values, value.connection, limit=value.limit, privacy=call.options.privacy)
+    page = page_of(found, value.offset, len(found))
+    values = [
+        LookedUp(
+            value=each.value,
+            matches=[
+                MatchFacts(
+                    connection=one.connection,
+                    source=one.source,
+                    column=one.column,
+                    value=one.value,
+                    count=one.count,
+                    match=one.kind,
+                )
+                for one in each.matches
+            ],
+            misses=[MissFacts(connection=m.connection, reason=m.reason, message=m.message) for m in each.misses],
+            more=each.more,
+        )
+        for each in page.pop("items")
+    ]
+    return Dictionary(values=values, note=_NO_PROOF if any(each.misses for each in values) else None, **page)
+
+
+TOOLS: Final = (
+    ServerTool(
+        "discover_data",
+        "Search everything",
+        "Find by words what there is about a topic: wiki pages, sources, measures, segments, columns, passages of "
+        "documents and values of columns. Begin here. Read pages and passages with wiki_read, ask measures with "
+        "sl_query, see columns with entity_details. "
+        'Example: {"query": "refund rate by region", "kinds": ["measure", "page"]}',
+        Discover,
+        Hits,
+        _discover,
+    ),
+    ServerTool(
+        "dictionary_search",
+        "Find values",
+        "Find which columns hold a value, and how it is spelled there, before it is used in a filter: `germany` may be "
+        "stored as `DE`. A miss is no proof of absence; the answer says why. "
+        'Example: {"values": ["refunded", "Oslo"]}',
+        LookUp,
+        Dictionary,
+        _look_up,
+    ),
+)

@@ -1,0 +1,18 @@
+"""What looks like a secret or like somebody's personal data, in names, texts and values of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.privacy.columns import Refusal, ValueKind, refusal
+    from ktx_cli.privacy.patterns import secrets, sign_of
+
+_HOMES = {
+    "columns": "Refusal ValueKind refusal",
+    "patterns": "secrets sign_of",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,184 @@
+"""What the values of a column are."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+from ktx_cli.privacy.patterns import sign_of
+from ktx_cli.privacy.words import (
+    DEEDS,
+    FACT_ENDINGS,
+    FACTS,
+    FACTS_FIRST,
+    FILLERS,
+    GENERIC,
+    GIVEN_NAMES,
+    NAME_PARTS,
+    NAMES,
+    PERSONS,
+    STEMS,
+    WORDS,
+    Sign,
+    trait_of,
+)
+
+
+class ValueKind(StrEnum):
+    """What the values of a column are, whatever its type says: SQLite stores anything anywhere."""
+
+    EMPTY = "empty"
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    TIME = "time"
+    BOOLEAN = "boolean"
+    MIXED = "mixed"
+    OPAQUE = "opaque"
+
+
+MOST_WORDS_ON_AVERAGE = 6.0
+"""Texts of more words, on average over a column, are free text."""
+
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LETTERS: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})
+_TEXTS: Final = (ValueKind.TEXT, ValueKind.MIXED)
+_NUMBERS_ALIKE: Final = (9, 16)
+"""Whole numbers that all have the same number of digits, from so many to so many, are no amounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why values of a column are not kept: what they are, and whether the name or a value told."""
+
+    sign: Sign
+    by: str
+
+    @property
+    def personal(self) -> bool:
+        """Whether nothing of the values may be kept, no minimum and maximum either; dates are only no list."""
+        return self.sign is not Sign.DATE
+
+    def __str__(self) -> str:
+        return f"{self.sign.value} (by {self.by})"
+
+
+def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -> Refusal | None:
+    """Return why the values of a column are not kept, None where they may be.
+
+    `values`: its distinct values without NULL, as many as are known.
+    """
+    if kind is ValueKind.BOOLEAN or not values:
+        return None
+    named = sign_of_name(table, column)
+    if named is not None:
+        return Refusal(named, "name")
+    found = _sign_of_values(kind, values)
+    return None if found is None else Refusal(found, "value")
+
+
+@lru_cache(maxsize=4096)
+def sign_of_name(table: str, column: str) -> Sign | None:
+    """Return what a column's name says its values are, None where it says nothing."""
+    words = split_name(column)
+    if not words:
+        return None
+    trait = trait_of(split_name(table), words)
+    if trait is not None:
+        return trait
+    if _is_fact(words):
+        return Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] else None
+    if WORDS[Sign.NETWORK] & set(words):
+        return Sign.NETWORK
+    whole = "".join(words)
+    for sign, stems in STEMS.items():
+        if any(stem in whole for stem in stems):
+            return sign
+    found = next((sign for sign, known in WORDS.items() if sign is not Sign.IDENTIFIER and known & set(words)), None)
+    if found is None and _is_person(words, split_name(table)):
+        return Sign.NAME
+    return found or (Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] or words[0] == "id" else None)
+
+
+def split_name(name: str) -> tuple[str, ...]:
+    """Return the words of a name, small and without accents: `Kunden-E-Mail` gives `kunden`, `e`, `mail`."""
+    plain = unicodedata.normalize("NFKD", _CAMEL.sub("_", name)).casefold().translate(_LETTERS)
+    bare = "".join(character for character in plain if not unicodedata.combining(character))
+    return tuple(word for word in re.split(r"[\W_]+", bare) if word)
+
+
+def _is_fact(words: tuple[str, ...]) -> bool:
+    """Whether the head of a name is a fact about something: the last word, or the first in other languages."""
+    head = words
+    while len(head) > 1 and head[-1] in GENERIC and (head[-2] in FACTS or head[-2] in GENERIC):
+        head = head[:-1]
+    last = head[-1]
+    compound = len(last) > 6 and last.endswith(FACT_ENDINGS)
+    return last in FACTS or compound or (len(words) > 1 and words[0] in FACTS_FIRST)
+
+
+def _is_person(words: tuple[str, ...], table: tuple[str, ...]) -> bool:
+    last, before = words[-1], set(words[:-1])
+    if last in ("by", "to") and before & DEEDS:
+        return True
+    if last in PERSONS:
+        return True
+    if not set(words) - NAMES:
+        return bool(set(table) & _plurals(PERSONS))
+    telling = [word for word in words if word not in FILLERS]
+    pairs = [{*pair} for pair in pairwise(telling)]
+    return any(pair & NAMES and pair & (PERSONS | NAME_PARTS) for pair in pairs)
+
+
+@lru_cache(maxsize=8)
+def _plurals(words: frozenset[str]) -> frozenset[str]:
+    return words | {f"{word}s" for word in words}
+
+
+def _sign_of_values(kind: ValueKind, values: Collection[Any]) -> Sign | None:
+    if kind in _TEXTS:
+        texts = [value for value in values if isinstance(value, str)]
+        return _sign_of_texts(texts) if texts else None
+    return Sign.IDENTIFIER if kind is ValueKind.INTEGER and _alike(values) else None
+
+
+def _sign_of_texts(texts: list[str]) -> Sign | None:
+    dated = False
+    for text in texts:
+        found = sign_of(text)
+        if found is not None and found is not Sign.DATE:
+            return found
+        dated = dated or found is Sign.DATE
+    if dated:
+        return Sign.DATE
+    if sum(text.count(" ") + 1 for text in texts) > MOST_WORDS_ON_AVERAGE * len(texts):
+        return Sign.TEXT
+    return Sign.NAME if _are_names(texts) else None
+
+
+def _are_names(texts: Iterable[str]) -> bool:
+    """Whether texts look like names of persons: common given names, alone in a third, before another in a tenth."""
+    alone = together = total = 0
+    for text in texts:
+        total += 1
+        words = split_name(text)
+        given = bool(words) and (words[0] in GIVEN_NAMES or ("," in text and words[-1] in GIVEN_NAMES))
+        alone += given and len(words) == 1
+        together += given and 2 <= len(words) <= 4 and (text.islower() or all(map(_is_capital, text.split())))
+    return (together >= 2 and together * 10 >= total) or (alone >= 3 and (alone + together) * 3 >= total)
+
+
+def _is_capital(word: str) -> bool:
+    return word[:1].isupper() and not any(character.isdigit() for character in word)
+
+
+def _alike(values: Collection[Any]) -> bool:
+    lengths = {len(str(abs(value))) for value in values if isinstance(value, int)}
+    low, high = _NUMBERS_ALIKE
+    return len(values) > 1 and len(lengths) == 1 and low <= next(iter(lengths)) <= high

@@ -1,0 +1,217 @@
+"""Tells from one value whether it is personal data, an identifier or a secret: patterns, with the checks they have."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ktx_cli.core import Spot
+from ktx_cli.privacy.words import Sign
+from ktx_cli.project import MASK, has_password, is_reference
+
+LONGEST = 100
+"""Longer texts, in characters, are free text."""
+
+MOST_WORDS = 12
+"""Texts of more words are free text."""
+
+_DOCUMENT: Final = re.compile(r"\{.*[:\"].*\}|\[.*[,\"{].*\]|<.*>", re.DOTALL)
+_SUSPECT: Final = re.compile(r"^\s*[{\[<]|@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
+"""Stands in every value that one of the checks could match; the only look at most values."""
+
+_EMAIL: Final = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+\.[^\W\d_]{2,}")
+_URL: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//\S+|www\.\S+", re.IGNORECASE)
+_UUID: Final = re.compile(r"\{?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?", re.IGNORECASE)
+_MAC: Final = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.IGNORECASE)
+_PLACE: Final = re.compile(r"\(?-?\d{1,3}\.\d{3,}\s*[,; ]\s*-?\d{1,3}\.\d{3,}\)?|POINT\s*\(.*", re.IGNORECASE)
+_DATE: Final = re.compile(
+    r"(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})(?:[T ]\d{1,2}:\d{2}.*)?"
+    r"|(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])"
+)
+_PHONE: Final = re.compile(
+    r"\+\d[\d ()./-]{5,}\d|\(\d{2,5}\)[ /-]?\d[\d ./-]{3,}\d|00?\d{1,4}[ /-]\d[\d ./-]{3,}\d"
+    r"|\d{2,5}(?:[-. /]\d{2,5}){2,6}"
+)
+_LOCAL_PHONE: Final = re.compile(r"(\d{3})[-. ](\d{4})")
+_PASSPORT: Final = re.compile(r"[A-Z]{1,3}\d{6,9}[A-Z]?|\d{8}[A-Z]|[XYZ]\d{7}[A-Z]")
+_FISCAL: Final = re.compile(
+    r"[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]|[A-Z]{4}\d{6}[HM][A-Z]{5}[A-Z0-9]\d"
+    r"|\d{3}-\d{2}-\d{4}|\d{3}\.\d{3}\.\d{3}-\d{2}|[A-CEGHJ-PR-TW-Z][A-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]"
+)
+_IBAN: Final = re.compile(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}")
+_DIGITS: Final = re.compile(r"\d{7,}")
+_KNOWN_KEY: Final = re.compile(
+    r"eyJ[\w-]{8,}\.[\w-]+\.|(?:sk|pk|rk)[-_][\w-]{16,}|gh[opsu]_\w{20,}|glpat-\w{12,}"
+    r"|xox[abprs]-\S{10,}|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|\$2[aby]\$\d\d\$|\$argon2|-----BEGIN"
+)
+_RUN: Final = re.compile(r"[A-Za-z0-9+/_]{16,}={0,2}")
+_HEX: Final = re.compile(r"(?:0x)?[0-9a-f]{16,}", re.IGNORECASE)
+_STREET: Final = re.compile(
+    r"\d+[a-z]?,? (?:[^\W\d]+\.? ){0,3}(?:street|st|road|rd|avenue|ave|lane|ln|drive|dr|boulevard|blvd|court|place)\b.*"
+    r"|\d+[a-z]?(?: bis)?,? (?:rue|avenue|boulevard|chemin|place|quai|impasse|allee|all[ée]e) .*"
+    r"|(?:calle|avenida|plaza|paseo|via|viale|corso|piazza|rua|travessa|ul\.|ulica|al\.|aleja|os\.) [^\d]+,? ?\d+.*"
+    r"|[^\d,]*(?:stra(?:ss|ß)e|str\.|weg|gasse|allee|platz|ufer|damm|straat|laan|plein|gracht|kade) \d+ ?[a-z]?\b.*",
+    re.IGNORECASE,
+)
+
+
+def sign_of(value: str) -> Sign | None:
+    """Return what a text is, None where nothing is wrong with it. Names of persons are told by whole columns only."""
+    if len(value) > LONGEST or value.count(" ") >= MOST_WORDS:
+        return Sign.TEXT
+    if not _SUSPECT.search(value):
+        return None
+    text = value.strip()
+    if _DOCUMENT.fullmatch(text):
+        return Sign.TEXT
+    found = _contact(text) or _number(text) or _secret(text)
+    if found is None and _DIGITS.search(text):
+        return Sign.IDENTIFIER
+    return Sign.TEXT if found is None and "\n" in text else found
+
+
+def _contact(text: str) -> Sign | None:
+    if "@" in text and _EMAIL.search(text):
+        return Sign.EMAIL
+    if _URL.match(text):
+        return Sign.URL
+    if _STREET.fullmatch(text):
+        return Sign.ADDRESS
+    return Sign.NETWORK if _is_network(text) else None
+
+
+def _number(text: str) -> Sign | None:
+    if _UUID.fullmatch(text):
+        return Sign.IDENTIFIER
+    if _PLACE.fullmatch(text):
+        return Sign.PLACE
+    if _DATE.fullmatch(text):
+        return Sign.DATE
+    if is_card(text) or is_iban(text):
+        return Sign.BANK
+    if _FISCAL.fullmatch(text) or _PASSPORT.fullmatch(text):
+        return Sign.NATIONAL
+    return Sign.PHONE if _is_phone(text) else None
+
+
+def _secret(text: str) -> Sign | None:
+    if _KNOWN_KEY.match(text) or _HEX.fullmatch(text):
+        return Sign.SECRET
+    return Sign.SECRET if any(_is_random(run) for run in _RUN.findall(text)) else None
+
+
+def is_card(text: str) -> bool:
+    """Whether a text is 13 to 19 digits that pass the Luhn check (ISO/IEC 7812), in groups or not."""
+    digits = re.sub(r"[ -]", "", text)
+    if not re.fullmatch(r"[0-9]{13,19}", digits):
+        return False
+    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+    return sum(number // 10 + number % 10 for number in doubled) % 10 == 0
+
+
+def is_iban(text: str) -> bool:
+    """Whether a text is an IBAN: its form, and the remainder 1 of ISO 13616."""
+    compact = re.sub(r"\s", "", text).upper()
+    if not _IBAN.fullmatch(compact) or not compact.isascii():
+        return False
+    return int("".join(str(int(letter, 36)) for letter in compact[4:] + compact[:4])) % 97 == 1
+
+
+def _is_phone(text: str) -> bool:
+    local = _LOCAL_PHONE.fullmatch(text)
+    if local is not None:
+        low, high = map(int, local.groups())
+        return low >= high or high % 10 not in (0, 9)  # `501-1000` is a range
+    return bool(_PHONE.fullmatch(text)) and sum(map(str.isdigit, text)) >= 7
+
+
+def _is_network(text: str) -> bool:
+    if _MAC.fullmatch(text):
+        return True
+    host = text.partition("/")[0] if text.count(".") == 3 else text
+    if text.count(".") != 3 and text.count(":") < 2:
+        return False
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_random(run: str) -> bool:
+    """Whether letters and digits are mixed as a generator does: several changes between them, little repetition."""
+    changes = len(re.findall(r"[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])", run))
+    return changes >= 4 and entropy(run) > 3.0
+
+
+def entropy(text: str) -> float:
+    """Return Shannon's entropy of the characters of a text, in bits a character."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
+
+
+_PEM: Final = "-----BEGIN"
+_TOKEN: Final = re.compile(rf"[^\s\"'`<>|,;()\[\]{{}}]{{14,}}|{_PEM}[A-Z ]*PRIVATE KEY")
+_DIGEST: Final = re.compile(r"(?:[a-z0-9]+[:=])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
+_PATH: Final = re.compile(r"(?:[\w.@+-]*/)+[\w.@+-]*")
+_ASSIGNED: Final = re.compile(
+    r"\b(?P<name>[\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token))"
+    r"[\"'`*]*\s*(?:[:=]|\bis\b)\s*[\"'`*]*(?P<value>[^\s\"'`<>,;|]{6,})",
+    re.IGNORECASE,
+)
+_NAMES: Final = ("pass", "pwd", "secret", "key", "token")
+_HINT: Final = "delete it here and at its source, and change the secret: it has been read"
+
+
+def secrets(text: str) -> Iterator[Spot]:
+    """Yield what looks like a secret, one for each line.
+
+    Known forms of keys, random texts, URLs with a password, and values behind names such as `password`. Digests and
+    commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front of them.
+    """
+    found = {text.rfind("\n", 0, spot.at): spot for spot in (*_assigned(text), *_tokens(text))}
+    yield from (found[line] for line in sorted(found))
+
+
+def _tokens(text: str) -> Iterator[Spot]:
+    for token in _TOKEN.finditer(text):
+        value = token[0]
+        if value.startswith(_PEM):
+            yield Spot(token.start(), "secret", "a private key", _HINT)
+        elif "://" in value:
+            if has_password(value) and MASK not in value:
+                yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT)
+        elif not _DIGEST.fullmatch(value) and not _PATH.fullmatch(value) and _is_secret(value):
+            yield Spot(token.start(), "secret", "a text that looks like a key or a token", _HINT)
+
+
+def _assigned(text: str) -> Iterator[Spot]:
+    folded = text.casefold()
+    if not any(name in folded for name in _NAMES):
+        return
+    for found in _ASSIGNED.finditer(text):
+        value = found["value"].rstrip(".:!?*)]}")
+        if _could_be_secret(value):
+            yield Spot(found.start("value"), "secret", f"what looks like the value of `{found['name'][:40]}`", _HINT)
+
+
+def _could_be_secret(value: str) -> bool:
+    """Whether a value is more than a word or a placeholder: letters with digits or signs, and no reference."""
+    if (
+        len(value) < 6
+        or is_reference(value)
+        or re.search(r"[$<>{}()\[\]…]|\*\*\*|\.\.\.|xxx|://", value, re.IGNORECASE)
+    ):
+        return False
+    return bool(re.search(r"\d", value)) and bool(re.search(r"[^\W\d_]", value))
+
+
+def _is_secret(value: str) -> bool:
+    """Whether a part of a text is a secret by the rules for values of columns."""
+    parts = re.split(r"[=:](?=[^=:])", value)
+    pieces = (part[start : start + LONGEST] for part in parts for start in range(0, len(part), LONGEST))
+    return any(sign_of(piece) is Sign.SECRET for piece in pieces)

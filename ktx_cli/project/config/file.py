@@ -1,0 +1,295 @@
+"""Reads a `ktx.yaml`: every error and warning at once, each with its line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from ktx_cli.core import ConfigError, NoProjectError, ResultWarning, listing, plural, yaml
+from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
+from ktx_cli.project.config.connections import DisabledConnection
+from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
+from ktx_cli.project.config.issues import Issue, Keys, key_text, named, placed
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
+from ktx_cli.project.layout import Layout
+
+WITHOUT_EFFECT: Final = ("unknown_key", "no_effect", "not_yet")
+"""The codes of what a file says and nothing reads: for commands about the file, not for every command."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A usable `ktx.yaml`: the settings, the warnings about the file, and its data as it stands there."""
+
+    path: Path
+    config: KtxConfig
+    issues: tuple[Issue, ...]
+    raw: dict[str, Any]
+
+    def require_valid(self) -> None:
+        """Raise `ConfigError` when something in the file is wrong; so far that only disables connections."""
+        if any(issue.severity == "error" for issue in self.issues):
+            raise _config_error(self.path, self.issues)
+
+    def require_complete(self) -> None:
+        """Raise `ConfigError` when the configured model backend cannot run because a setting of it is missing."""
+        missing = [each for each in self.issues if each.code == "incomplete" and each.keys[0] == "llm"]
+        if missing:
+            raise _config_error(self.path, [replace(each, severity="error") for each in missing])
+
+    def notices(self) -> list[ResultWarning]:
+        """Return the warnings for a command that is not about the file: nothing about settings without effect.
+
+        Disabled connections are one warning.
+        """
+        told = [issue for entry in self.config.disabled().values() for issue in entry.issues]
+        quiet = {(issue.keys, issue.code) for issue in told}
+        rest = [i for i in self.issues if i.code not in WITHOUT_EFFECT and (i.keys, i.code) not in quiet]
+        return [*_disabled(self.config), *(issue.to_warning() for issue in rest)]
+
+    def warnings(self) -> list[ResultWarning]:
+        """Return everything to know about the file; settings without effect yet are one warning."""
+        waiting = [issue for issue in self.issues if issue.code == "not_yet"]
+        warnings = [issue.to_warning() for issue in self.issues if issue not in waiting]
+        if len(waiting) == 1:
+            warnings.append(waiting[0].to_warning())
+        elif waiting:
+            paths = [issue.path for issue in waiting]
+            message = (
+                f"{plural(len(waiting), 'setting')} of ktx.yaml have no effect in this version yet: {listing(paths)}"
+            )
+            warnings.append(ResultWarning("config_not_yet", message, hint="ktx config validate", paths=paths))
+        return warnings
+
+
+def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
+    """Load and check a `ktx.yaml`; `data` is its content when it is not (yet) what is on disk.
+
+    An empty file is an empty configuration. What is wrong in the entry of one connection disables that connection
+    alone. Raises `NoProjectError` when there is no file, `ConfigError` with all errors in `details["issues"]` when
+    anything else in it is not valid.
+    """
+    text = read_bytes(path) if data is None else data
+    if text is None:
+        raise NoProjectError(f"there is no {path}", hint="ktx setup")
+    value = yaml.load(text, where=str(path))
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(
+            f"{path}:1: the file must be a mapping of settings",
+            hint="begin with a block, for example `connections:`",
+            details={"path": str(path), "line": 1, "column": 1},
+        )
+    raw: dict[str, Any] = _with_text_keys(value or {})
+    merged = list(merge_keys(raw))
+    if merged:  # whatever else seems to miss may be in what they name
+        raise _config_error(path, placed(merged, text))
+    issues = [*key_warnings(raw), *id_collisions(raw, text)]
+    try:
+        config = KtxConfig.model_validate(raw)
+    except ValidationError as error:
+        found = placed([_graded(issue, raw) for issue in errors_of(error, raw)], text)
+        if not all(map(_is_of_one_connection, found)):
+            raise _config_error(path, placed([*issues, *found], text)) from None
+        config = KtxConfig.model_validate(_without(raw, found))
+        issues += found
+    if any(issue.severity == "error" and not _is_of_one_connection(issue) for issue in issues):
+        raise _config_error(path, placed(issues, text))
+    return LoadedConfig(path, config, placed([*issues, *rule_warnings(config), *literal_secrets(config)], text), raw)
+
+
+def _graded(issue: Issue, raw: Mapping[str, Any]) -> Issue:
+    """Return the error; a warning where a connection has a driver that only the TypeScript ktx has."""
+    entry = raw["connections"][issue.keys[1]] if _is_of_one_connection(issue) else None
+    foreign = isinstance(entry, dict) and entry.get("driver") in FOREIGN_DRIVERS
+    return replace(issue, severity="warning", code="foreign_driver") if foreign else issue
+
+
+def _is_of_one_connection(issue: Issue) -> bool:
+    """Say whether an error is inside one entry of `connections`; an id names files, so it is about all of them."""
+    return len(issue.keys) > 1 and issue.keys[0] == "connections" and issue.code != "id"
+
+
+def _without(raw: Mapping[str, Any], issues: Sequence[Issue]) -> dict[str, Any]:
+    """Return the data with the connections disabled that have an issue."""
+    entries = dict(raw["connections"])
+    for connection in {issue.keys[1] for issue in issues}:
+        own = [issue for issue in issues if issue.keys[1] == connection]
+        entries[connection] = DisabledConnection.of(entries[connection], own)
+    return {**raw, "connections": entries}
+
+
+def _disabled(config: KtxConfig) -> list[ResultWarning]:
+    """Return the one warning about disabled connections, where there are any."""
+    found = config.disabled()
+    if not found:
+        return []
+    first = next(iter(found.values())).issues[0]
+    if len(found) == 1:
+        message = f"connection `{next(iter(found))}` is disabled: {first.message}"
+    else:
+        message = f"{len(found)} connections are disabled: {listing(f'`{connection}`' for connection in found)}"
+    hint = first.hint if len(found) == 1 else "ktx config validate says why"
+    return [ResultWarning("config_disabled", message, hint=hint, connections=list(found))]
+
+
+def check_connection(connection: str, fields: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` when `ktx.yaml` could not hold this connection; it is in no file yet, so no line is named."""
+    raw = _with_text_keys({"connections": {connection: dict(fields)}})
+    issues = [*merge_keys(raw), *half_characters(fields, ("connections", connection))]
+    try:
+        KtxConfig.model_validate(raw)
+    except ValidationError as error:
+        issues += errors_of(error, raw)
+    if issues:
+        raise ConfigError(
+            issues[0].message + _and_more(issues),
+            hint=issues[0].hint,
+            details={"issues": [issue.to_json() for issue in issues]},
+        )
+
+
+def _and_more(errors: Sequence[Issue]) -> str:
+    return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key_text(key): _with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(item) for item in value]
+    return value
+
+
+def _config_error(path: Path, issues: Sequence[Issue]) -> ConfigError:
+    """Return the error for an invalid file; `issues` begins with the errors."""
+    errors = [issue for issue in issues if issue.severity == "error"]
+    first = errors[0]
+    place = f"{path}:{first.line}:{first.column}" if first.line else str(path)
+    return ConfigError(
+        f"{place}: {first.message}{_and_more(errors)}",
+        hint=first.hint,
+        details={
+            "path": str(path),
+            "line": first.line,
+            "column": first.column,
+            "issues": [issue.to_json() for issue in issues],
+        },
+    )
+
+
+MERGE_KEY: Final = "<<"
+
+
+def merge_keys(value: Any, at: Keys = ()) -> Iterator[Issue]:
+    """Refuse every `<<`: YAML 1.2, which ktx.yaml is written in, has no merge keys, so it would be an unknown setting.
+
+    `value` may be of any shape, with texts as keys.
+    """
+    if isinstance(value, dict):
+        if MERGE_KEY in value:
+            yield _merge_key(value[MERGE_KEY], (*at, MERGE_KEY))
+        for key, item in value.items():
+            yield from merge_keys(item, (*at, key))
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from merge_keys(item, (*at, str(position)))
+
+
+def _merge_key(merged: Any, keys: Keys) -> Issue:
+    settings = list(merged) if isinstance(merged, dict) else []
+    instead = f"`{listing((f'{key}: ...' for key in settings), 8)}`" if settings else "the settings themselves"
+    return Issue(
+        keys,
+        f"{named(keys)} is a merge key, which ktx.yaml does not support",
+        f"write {instead} in its place; an alias (`*name`) may stand for a whole value, never for a part of one",
+        code="merge_key",
+    )
+
+
+def half_characters(value: Any, at: Keys) -> Iterator[Issue]:
+    """Refuse texts no file can hold: words of a command line that are no UTF-8 come with lone surrogates."""
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        yield Issue(at, f"{named(at)} cannot be a text that is not UTF-8", "type it again in a UTF-8 terminal")
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield from half_characters(item, (*at, key))
+    for position, item in enumerate(value if isinstance(value, list) else ()):
+        yield from half_characters(item, (*at, str(position)))
+
+
+def id_collisions(raw: Mapping[str, Any], text: bytes) -> Iterator[Issue]:
+    """Refuse connection ids that are equal but for case: on many systems `semantic-layer/<id>` is one folder then."""
+    connections = raw.get("connections")
+    first: dict[str, str] = {}
+    for connection in connections if isinstance(connections, dict) else ():
+        other = first.setdefault(connection.lower(), connection)
+        if other != connection:
+            yield _collision(connection, other, text)
+
+
+def _collision(connection: str, other: str, text: bytes) -> Issue:
+    here, there = (_line(("connections", name), text) for name in (connection, other))
+    return Issue(
+        ("connections", connection),
+        f"the connection ids {named([other])} (line {there}) and {named([connection])} (line {here}) differ only in"
+        " case, so on many systems their files would be the same",
+        f"rename one of the two, for example `{connection}` to `{connection}-2`",
+        code="id",
+    )
+
+
+def _line(keys: Keys, text: bytes) -> int | None:
+    (issue,) = placed([Issue(keys, "")], text)
+    return issue.line
+
+
+def change_config(layout: Layout, change: Callable[[bytes], bytes]) -> tuple[bool, LoadedConfig]:
+    """Apply `change` to the text of `ktx.yaml` and save it; say whether the file changed, and what it says now.
+
+    The change must hold on whatever text is there: another command may have written since the caller looked. Raises
+    what `change` raises, and `ConfigError` when the result is not valid; the file stays as it was then.
+    """
+    with config_lock(layout.root):
+        path = layout.config.resolve()
+        before = read_bytes(path) or b""
+        after = change(before)
+        loaded = load_config(layout.config, data=after)
+        if after != before:
+            require_no_more_disabled(layout.config, before, loaded)
+        if after != before:
+            write_atomic(path, after)
+    return after != before, loaded
+
+
+def require_no_more_disabled(path: Path, before: bytes, after: LoadedConfig) -> None:
+    """Raise `ConfigError` when a change would disable a connection that could be used before it."""
+    try:
+        known = load_config(path, data=before).config.disabled()
+    except ConfigError:  # a change may be what repairs the file
+        return
+    for connection, entry in after.config.disabled().items():
+        if connection not in known and not entry.is_foreign:
+            after.require_valid()
+
+
+@contextlib.contextmanager
+def config_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock on changes of `ktx.yaml`: an advisory lock on its folder, which leaves no file and ends with us."""
+    try:
+        import fcntl
+    except ImportError:  # a system without advisory locks
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        remove_leftovers_of(folder / "ktx.yaml")
+        yield
+    finally:
+        os.close(descriptor)

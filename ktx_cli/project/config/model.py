@@ -1,0 +1,154 @@
+"""The whole of `ktx.yaml` as one model."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from ktx_cli.core import UsageError, did_you_mean, listing
+from ktx_cli.project.config.base import Block, setting, wrong
+from ktx_cli.project.config.blocks import Ingest, Scan, Semantic
+from ktx_cli.project.config.connections import (
+    Connection,
+    ConnectionId,
+    Database,
+    DisabledConnection,
+    Source,
+    example_connection,
+)
+from ktx_cli.project.config.drivers import parse_connection
+from ktx_cli.project.config.llm import Llm
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise wrong("must be a text, a number or a boolean")
+
+
+Attribute = Annotated[
+    str | int | float | bool,
+    PlainValidator(_attribute),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+
+
+class Mcp(Block):
+    """The server for agents."""
+
+    user_attributes: dict[str, Attribute] = setting(
+        {},
+        "Attributes of the caller, used by row policies, for every question of an agent. A server that was started with"
+        " `--user-attribute` uses its own value of the attributes it names.",
+        example={"region": "EU"},
+    )
+
+
+class Setup(Block):
+    """What `ktx setup` chose."""
+
+    database_connection_ids: list[str] = setting(
+        [], "The databases that matter most, by connection id.", example=["my-postgres"]
+    )
+
+
+class GitStorage(Block):
+    """How runs commit."""
+
+    author: str | None = setting(
+        None,
+        "Author of ktx's commits, `Name <address>`. Without it: git's own `user.name` and `user.email`.",
+        min_length=1,
+        pattern=r"^[^<>\n]*[^<>\s]\s*<[^<>\s]+>\s*$",
+        example="ktx <ktx@example.com>",
+    )
+    auto_commit: Any = setting(None, "Of older versions: a run always commits.", status="dead")
+
+
+class Storage(Block):
+    """Where ktx keeps what it knows."""
+
+    state: Literal["sqlite", "postgres"] = setting(
+        "sqlite", "Of other versions: the state is always a SQLite file under `.ktx/`.", status="dead"
+    )
+    search: Literal["sqlite-fts5", "postgres-hybrid"] = setting(
+        "sqlite-fts5", "Of other versions: the search index is always in the state database.", status="dead"
+    )
+    git: GitStorage = setting(GitStorage, "How runs commit.")
+
+
+class RunResearch(Block):
+    """The research agent of other versions."""
+
+    enabled: bool = setting(False, "Run it.", status="dead")
+    max_iterations: int = setting(20, "Its turns.", status="dead", ge=0)
+    default_toolset: list[str] = setting(["sl_query", "wiki_search", "sl_read_source"], "Its tools.", status="dead")
+
+
+class Agent(Block):
+    """An agent of other versions."""
+
+    run_research: RunResearch = setting(RunResearch, "The research agent.", status="dead")
+
+
+class KtxConfig(Block):
+    """The settings of one project."""
+
+    setup: Setup = setting(Setup, "What `ktx setup` chose.")
+    connections: dict[
+        ConnectionId, Annotated[Connection, PlainValidator(parse_connection), WithJsonSchema({"type": "object"})]
+    ] = setting({}, "Databases and context sources, by id.")
+    llm: Llm = setting(Llm, "Models.")
+    ingest: Ingest = setting(Ingest, "How a run works.")
+    scan: Scan = setting(Scan, "How databases are read.")
+    semantic: Semantic = setting(Semantic, "How questions to the semantic layer cut time.")
+    mcp: Mcp = setting(Mcp, "The server for agents.")
+    storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
+    agent: Agent = setting(Agent, "Of other versions.", status="dead")
+    memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Tell each connection its id."""
+        for connection_id, connection in self.connections.items():
+            connection._id = connection_id
+
+    def disabled(self) -> dict[str, DisabledConnection]:
+        """Return the connections that cannot be used, by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, DisabledConnection)}
+
+    def usable(self) -> dict[str, Connection]:
+        """Return the connections that are not disabled, by id, as ordered in the file."""
+        return {key: each for key, each in self.connections.items() if not isinstance(each, DisabledConnection)}
+
+    def databases(self) -> dict[str, Database]:
+        """Return the connections to databases by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, Database)}
+
+    def sources(self) -> dict[str, Source]:
+        """Return the connections to context sources by id, as ordered in the file."""
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, Source)}
+
+
+def connection_of(config: KtxConfig, connection: str) -> Connection:
+    """Return the usable connection with this id.
+
+    Raises `UsageError` with the nearest id when there is none, `ConfigError` when it is disabled.
+    """
+    entry = known_connection(config, connection)
+    if isinstance(entry, DisabledConnection):
+        raise entry.error()
+    return entry
+
+
+def known_connection(config: KtxConfig, connection: str) -> Connection:
+    """Return the connection with this id, a disabled one too; `UsageError` with the nearest id when there is none."""
+    entry = config.connections.get(connection)
+    if entry is None:
+        near = did_you_mean(connection, config.connections)
+        known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)
+        raise UsageError(
+            f"there is no connection `{connection}` in ktx.yaml", hint=f"did you mean `{near}`?" if near else known
+        )
+    return entry

@@ -1,0 +1,278 @@
+"""`ktx config get/set`: settings by their dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ktx_cli.core import ConfigError, ResultWarning, UsageError, did_you_mean, shell_words, yaml
+from ktx_cli.project import secrets
+from ktx_cli.project.config.base import Block, Setting, Status, settings_of
+from ktx_cli.project.config.checks import errors_of, example_at, values_of
+from ktx_cli.project.config.connections import Connection
+from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.file import LoadedConfig, half_characters
+from ktx_cli.project.config.issues import Issue, shown
+from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.secrets import SecretRef
+
+
+def shown_config(loaded: LoadedConfig, *, reveal: bool = False) -> dict[str, Any]:
+    """Return all settings in effect by `ktx.yaml` key, defaults included, literal secrets masked."""
+    result: dict[str, Any] = shown(loaded.config, reveal=reveal)
+    return result
+
+
+def get_value(loaded: LoadedConfig, dotted: str, *, reveal: bool = False) -> Any:
+    """Return the value in effect of a setting or a block, None when it has none; literal secrets masked.
+
+    Raises `UsageError` for a path that is no setting.
+    """
+    value: Any = loaded.config
+    declared: Setting | None = None
+    keys = dotted.split(".")
+    for position in range(len(keys)):
+        value, declared = _step(value, declared, keys[: position + 1])
+        if value is None and position + 1 < len(keys):
+            _require_known_below(declared, keys, position + 1)
+            return None
+    return shown(value, declared, keys[-1], reveal=reveal)
+
+
+def _step(value: Any, declared: Setting | None, keys: Sequence[str]) -> tuple[Any, Setting | None]:
+    """Return the value one key further down, and its setting."""
+    key = keys[-1]
+    if isinstance(value, Block):
+        known = settings_of(type(value))
+        extra = value.model_extra or {}
+        if key in known:
+            return getattr(value, known[key].attribute), known[key]
+        if key in extra:
+            return extra[key], None
+        raise _unknown(keys, [*known, *extra])
+    if isinstance(value, dict):
+        if key in value:
+            return value[key], declared
+        if keys[:-1] == ["llm", "models"] and key in ROLES:
+            return None, declared
+        raise _unknown(keys, value)
+    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        return value[int(key)], declared
+    raise _unknown(keys, ())
+
+
+def _require_known_below(declared: Setting | None, keys: Sequence[str], position: int) -> None:
+    """Raise unless the rest of a path exists below a block that is not set."""
+    block = declared.block if declared is not None else None
+    for depth in range(position, len(keys)):
+        known = settings_of(block) if block is not None else {}
+        if keys[depth] not in known:
+            raise _unknown(keys[: depth + 1], known)
+        block = known[keys[depth]].block
+
+
+def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any:
+    """Return the value a text on the command line stands for, by the setting's type.
+
+    A text setting takes the text as it is; a list takes `a,b` or YAML; every other YAML. `driver` is that of the
+    connection; without it the key may be that of any driver. Raises `UsageError` for a path that is no setting, a
+    whole block, or a value of the wrong type.
+    """
+    settings, rest = _declared(dotted, driver)
+    at = tuple(dotted.removesuffix(f".{rest}").split(".")) if rest else tuple(dotted.split("."))
+    raw = {"connections": {at[1]: {"driver": driver}}} if at[0] == "connections" else {}
+    for broken in half_characters(text, tuple(dotted.split("."))):
+        raise UsageError(broken.message, hint=broken.hint)
+    problems: list[Issue] = []
+    for declared in settings:
+        if declared.block is not None:
+            raise UsageError(
+                f"`{dotted}` is a block of settings",
+                hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}",
+            )
+        adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
+        for candidate in _candidates(text, dotted, as_text=declared.field.annotation is not Any):
+            try:
+                value = adapter.validate_python({rest: candidate} if rest else candidate)
+            except ValidationError as error:
+                problems += errors_of(error, raw, at)
+            else:
+                return value[rest] if rest else value
+    problem = _best(problems)
+    raise UsageError(problem.message, hint=_value_hint(dotted, problem, example_at(at, raw, rest)))
+
+
+def _best(problems: Sequence[Issue]) -> Issue:
+    """Return what is wrong with the text, or where no text is wanted at all, with the YAML it is."""
+    return next((problem for problem in problems[:2] if ", not the text `" not in problem.message), problems[0])
+
+
+def _value_hint(dotted: str, problem: Issue, example: str | None) -> str:
+    if problem.hint and problem.hint.startswith(("did you mean", "write one of")):
+        return problem.hint
+    if example is None:
+        return "ktx config schema says what every setting takes"
+    return f"for example: {shell_words('ktx', 'config', 'set', dotted, example)}"
+
+
+def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
+    """Return the settings a path may mean, and its rest where the setting is a mapping of free keys."""
+    keys = dotted.split(".")
+    if keys[0] != "connections":
+        return _find([KtxConfig], keys, 0)
+    if len(keys) < 3:
+        raise UsageError(f"`{dotted}` is a block of settings", hint="set one of its own, as connections.ID.KEY")
+    return _find([model_of(name) for name in ([driver] if driver in DRIVERS else DRIVERS)], keys, 2)
+
+
+def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> tuple[list[Setting], str]:
+    found = [known[keys[position]] for known in map(settings_of, models) if keys[position] in known]
+    if not found:
+        raise _unknown(keys[: position + 1], dict.fromkeys(key for model in models for key in settings_of(model)))
+    below = keys[position + 1 :]
+    blocks = [declared.block for declared in found if declared.block is not None]
+    if below and blocks:
+        return _find(blocks, keys, position + 1)
+    if below and not any(isinstance(declared.default, dict) for declared in found):
+        raise _unknown(keys[: position + 2], ())
+    if below and list(keys[: position + 1]) == ["llm", "models"] and below[0] not in ROLES:
+        raise _unknown(keys, ROLES)
+    return found, ".".join(below)
+
+
+def _candidates(text: str, dotted: str, *, as_text: bool) -> Iterable[Any]:
+    """Yield what a text may stand for: itself, the YAML it is, a list of its parts.
+
+    Raises `ConfigError` for what is no YAML (a pattern like `*_tmp` is none) only when nothing else was taken.
+    """
+    if as_text:
+        yield text
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        value = yaml.load(text, where=dotted)
+    except ConfigError:
+        yield parts
+        raise
+    yield value
+    if not isinstance(value, list | dict):
+        yield parts
+
+
+def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
+    choices = list(known)
+    near = did_you_mean(keys[-1], choices)
+    if near:
+        hint = f"did you mean `{'.'.join([*keys[:-1], near])}`?"
+    else:
+        hint = f"known here: {', '.join(choices)}" if choices else "ktx config show lists what is set"
+    return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting in its place. `keys` lead to it from the root, or from the connection; `model` declares it."""
+
+    keys: tuple[str, ...]
+    model: type[Block]
+    setting: Setting
+    status: Status
+
+    @property
+    def path(self) -> str:
+        """Return the path, dotted."""
+        return ".".join(self.keys)
+
+
+def block_entries(model: type[Block], status: Status | None = None, at: tuple[str, ...] = ()) -> Iterator[Entry]:
+    """Yield the settings of a block and of the blocks in it, without the blocks themselves, in declared order.
+
+    `status`, of a block that is not read, stands over the declared one.
+    """
+    for declared in settings_of(model).values():
+        own = declared.status if status is None or declared.status == "dead" else status
+        keys = (*at, declared.key)
+        if declared.block is None:
+            yield Entry(keys, model, declared, own)
+        else:
+            yield from block_entries(declared.block, None if own == "used" else own, keys)
+
+
+def root_entries() -> Iterator[Entry]:
+    """Yield every setting outside `connections`."""
+    return (entry for entry in block_entries(KtxConfig) if entry.keys != ("connections",))
+
+
+def driver_entries(driver: str) -> Iterator[Entry]:
+    """Yield every setting of a connection with this driver."""
+    return block_entries(model_of(driver))
+
+
+def resolve_options(
+    connection: Connection,
+    *,
+    project_dir: Path,
+    environ: Mapping[str, str],
+    kinds: Collection[str] = secrets.KINDS,
+) -> dict[str, Any]:
+    """Return the fields the file gives, by `ktx.yaml` key, with every secret reference replaced.
+
+    Defaults are left to the connector. Unknown keys are left out: the warning about them says that they have no effect,
+    and another driver's key would otherwise have one. In a path or a file URL `file:` is no
+    reference, and paths stay as written. A reference of another kind than `kinds` stays one. Raises `SecretError`, or
+    `ConfigError` for a port that is none.
+    """
+    at = f"connections.{connection.id}" if connection.id else connection.driver
+    return _Resolver(project_dir, environ, kinds).block(connection, at)
+
+
+def secret_file_warnings(config: KtxConfig, *, project_dir: Path) -> list[ResultWarning]:
+    """Return a warning for every secret file that others may read."""
+    return [warning for warning in _file_warnings(config, project_dir) if warning is not None]
+
+
+def _file_warnings(config: KtxConfig, project_dir: Path) -> Iterator[ResultWarning | None]:
+    for keys, declared, value in values_of(config):
+        if isinstance(value, str) and declared is not None and not declared.is_path:
+            yield secrets.check(value, project_dir=project_dir, where=".".join(keys))
+
+
+class _Resolver:
+    def __init__(self, project_dir: Path, environ: Mapping[str, str], kinds: Collection[str]) -> None:
+        self._project_dir = project_dir
+        self._environ = environ
+        self._kinds = kinds
+
+    def block(self, block: Block, at: str) -> dict[str, Any]:
+        """Return a block's given fields, resolved."""
+        found: dict[str, Any] = {}
+        for key, declared in settings_of(type(block)).items():
+            if declared.attribute in block.model_fields_set:
+                found[key] = self._value(getattr(block, declared.attribute), declared, f"{at}.{key}")
+        return found
+
+    def _value(self, value: Any, declared: Setting, where: str) -> Any:
+        if isinstance(value, Block):
+            return self.block(value, where)
+        if isinstance(value, dict):
+            return {key: self._value(item, declared, f"{where}.{key}") for key, item in value.items()}
+        if not isinstance(value, str):
+            return value
+        reference = SecretRef.parse(value)
+        if reference is None or reference.kind not in self._kinds or (declared.is_path and reference.kind == "file"):
+            if reference is None and (declared.secret or secrets.has_password(value)):
+                secrets.remember(value)
+            return value
+        text = secrets.resolve(value, project_dir=self._project_dir, environ=self._environ, where=where)
+        return _port_number(text, where) if declared.key == "port" else text
+
+
+def _port_number(text: str, where: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= 65535:
+        raise ConfigError(f"the secret reference of {where} stands for no port number", hint="a port is 1 to 65535")
+    return int(digits)

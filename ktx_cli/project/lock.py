@@ -1,0 +1,244 @@
+"""Who may write to a project now: one lease, held by a live process, recognised as stale when its holder is dead."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import platform
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ktx_cli.core import BusyError, Emit, Waiting, ignore_events, isoformat
+from ktx_cli.project.files import remove_leftovers
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
+
+LEASE = "run"
+_HELD_HERE: set[str] = set()
+"""The runs of this process that hold a lease, of whatever project, or are about to."""
+
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = 60.0
+"""A holder on another host that gave no heartbeat for this long counts as dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds the lease; `since` and `heartbeat` are Unix seconds."""
+
+    run_id: str
+    command: str
+    pid: int
+    process_start: str
+    host: str
+    hostname: str
+    since: float
+    heartbeat: float
+
+    @property
+    def since_text(self) -> str:
+        """The start of the lease in ISO form."""
+        return isoformat(datetime.fromtimestamp(self.since, UTC))
+
+    def is_alive(self, now: float) -> bool:
+        """Say whether the holder lives: by pid and start time on this host, else by its heartbeat."""
+        if self.host == host_identity():
+            return process_start(self.pid) == self.process_start
+        return now - self.heartbeat < STALE_SECONDS
+
+
+class Lease:
+    """A lease this process holds; `check` before anything that others would see."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path, run_id: str) -> None:
+        self._database = database
+        self._path = path
+        self.run_id = run_id
+
+    def check(self) -> None:
+        """Raise `BusyError` when somebody has taken the lease over (this process was asleep for long)."""
+        with translated(self._path):
+            row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (LEASE,)).fetchone()
+        if row is None or row[0] != self.run_id:
+            raise BusyError(
+                "another run took over while this one was not responding; nothing was committed",
+                hint="run the same command again",
+            )
+
+
+@contextlib.contextmanager
+def hold_lease(
+    layout: Layout,
+    *,
+    run_id: str,
+    command: str,
+    wait_seconds: float = 0.0,
+    emit: Emit = ignore_events,
+    warn: Warn = unheard,
+) -> Iterator[tuple[Lease, sqlite3.Connection]]:
+    """Hold the project's lease for a block; yields the lease and the open state database.
+
+    Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
+    `warn` is told when the state database was damaged and moved aside.
+    """
+    with _among_the_held(run_id), open_for_writing(layout, warn) as database:
+        _acquire(database, layout.state, run_id, command, wait_seconds, emit)
+        stop = threading.Event()
+        beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
+        beat.start()
+        try:
+            with translated(layout.state):
+                remove_leftovers(layout.private)
+            yield Lease(database, layout.state, run_id), database
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # the block's own error matters more; a dead holder is recognised
+                _release(database, run_id)
+            raise
+        else:
+            with translated(layout.state):
+                _release(database, run_id)
+        finally:
+            stop.set()
+            beat.join()
+
+
+@contextlib.contextmanager
+def _among_the_held(run_id: str) -> Iterator[None]:
+    _HELD_HERE.add(run_id)
+    try:
+        yield
+    finally:
+        _HELD_HERE.discard(run_id)
+
+
+def current_holder(database: sqlite3.Connection) -> Holder | None:
+    """Return the lease's holder, dead or alive, or None when it is free."""
+    row = database.execute(
+        "SELECT run_id, command, pid, process_start, host, hostname, since, heartbeat FROM leases WHERE name = ?",
+        (LEASE,),
+    ).fetchone()
+    return None if row is None else Holder(*row)
+
+
+def _acquire(
+    database: sqlite3.Connection, path: Path, run_id: str, command: str, wait_seconds: float, emit: Emit
+) -> None:
+    deadline = time.monotonic() + wait_seconds
+    told = False
+    while True:
+        with translated(path):
+            holder = _try(database, run_id, command)
+        if holder is None:
+            return
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _busy(holder)
+        if not told:
+            limit = wait_seconds if math.isfinite(wait_seconds) else None
+            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is at work", limit))
+            told = True
+        time.sleep(min(0.2, left))
+
+
+def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | None:
+    """Take the lease when it is free or its holder is dead; else return the holder."""
+    now = time.time()
+    with transaction(database):
+        holder = current_holder(database)
+        if holder is not None and holder.is_alive(now) and not _is_over(holder):
+            return holder
+        if holder is not None:
+            database.execute(
+                "UPDATE runs SET status = 'interrupted' WHERE run_id = ? AND finished IS NULL",
+                (holder.run_id,),
+            )
+        database.execute(
+            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                LEASE,
+                run_id,
+                command,
+                os.getpid(),
+                process_start(os.getpid()) or "",
+                host_identity(),
+                socket.gethostname(),
+                now,
+                now,
+            ),
+        )
+    return None
+
+
+def _is_over(holder: Holder) -> bool:
+    """Say whether a holder is a run of this very process that ended and could not give the lease back (disk full)."""
+    ours = holder.pid == os.getpid() and holder.process_start == process_start(os.getpid())
+    return ours and holder.host == host_identity() and holder.run_id not in _HELD_HERE
+
+
+def _release(database: sqlite3.Connection, run_id: str) -> None:
+    database.execute("DELETE FROM leases WHERE name = ? AND run_id = ?", (LEASE, run_id))
+
+
+def _busy(holder: Holder) -> BusyError:
+    return BusyError(
+        f"`{holder.command}` is at work on this project: pid {holder.pid} on {holder.hostname}, "
+        f"since {holder.since_text}",
+        hint="wait for it with --wait, or try again later",
+        details={
+            "pid": holder.pid,
+            "host": holder.hostname,
+            "since": holder.since_text,
+            "run_id": holder.run_id,
+            "command": holder.command,
+        },
+    )
+
+
+def _beat(path: Path, run_id: str, stop: threading.Event) -> None:
+    """Renew the heartbeat until told to stop; a database that does not answer now is tried again at the next beat."""
+    while not stop.wait(HEARTBEAT_SECONDS):
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as database,
+        ):
+            database.execute(
+                "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (time.time(), LEASE, run_id)
+            )
+
+
+def host_identity() -> str:
+    """Return what makes process ids comparable: host name, boot and, on Linux, the pid namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # not Linux: the host name has to do
+        return socket.gethostname()
+
+
+def process_start(pid: int) -> str | None:
+    """Return a text that tells this process from a later one with the same pid; None when it is gone.
+
+    Linux: the start time in clock ticks since boot, from `/proc`. Elsewhere: what `ps` prints.
+    """
+    if platform.system() == "Linux":
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return None if fields[0] in ("Z", "X") else fields[19]
+    return _start_by_ps(pid)
+
+
+def _start_by_ps(pid: int) -> str | None:
+    import subprocess
+
+    done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None

@@ -1,0 +1,434 @@
+"""Reading and editing an index file by git's own commands."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import time
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ktx_cli.core import BusyError, StorageError
+from ktx_cli.project.files import storage_error, sync_directory
+from ktx_cli.project.git import Git, lock_error
+from ktx_cli.project.repository.model import IndexEntry, RepositoryLayout, TreeEntry, decode, encode, joined
+from ktx_cli.project.repository.working_files import Signature, names_in, naming, signature_of
+
+_MANY = 500
+"""From so many paths on, git looks at the whole project in place of a list of paths."""
+
+_FEW = 50
+"""`git add --refresh` compares each path with each entry of the index: more paths than this are too slow."""
+
+
+@dataclass(frozen=True)
+class IndexView:
+    """The project's part of an index: path (relative to the project) -> entry; `unmerged` are in conflict."""
+
+    entries: Mapping[str, IndexEntry]
+    unmerged: frozenset[str]
+
+    def has_folder(self, path: str) -> bool:
+        """Say whether anything lies below `path`."""
+        start = path + "/"
+        position = bisect_left(self._names, start)
+        return position < len(self._names) and self._names[position].startswith(start)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted({*self.entries, *self.unmerged})
+
+
+def read_index(git: Git, layout: RepositoryLayout) -> IndexView:
+    """Read the project's part of the index."""
+    where = ("--", layout.prefix) if layout.prefix else ()
+    said = git.read("ls-files", "--stage", "-v", "-z", "--full-name", *where)
+    entries: dict[str, IndexEntry] = {}
+    unmerged = set()
+    skipped = len(encode(layout.prefix))
+    for record in said.out.split(b"\0"):
+        if record:
+            facts, _, path = record.partition(b"\t")
+            entry = _entry(facts)
+            name = decode(path[skipped:])
+            if entry.stage:
+                unmerged.add(name)
+            else:
+                entries[name] = entry
+    return IndexView(entries, frozenset(unmerged))
+
+
+def _entry(facts: bytes) -> IndexEntry:
+    tag, mode, oid, stage = facts.decode("ascii").split(" ")
+    return IndexEntry(mode, oid, int(stage), skip_worktree=tag in "Ss", assume_unchanged=tag.islower())
+
+
+def modified_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> frozenset[str]:
+    """Return which tracked paths differ on disk from the index (content, kind, mode, or gone), as git sees it.
+
+    Entries marked assume-unchanged or skip-worktree never count.
+    """
+    full = [layout.prefix + path for path in paths]
+    wanted = [layout.prefix] if len(full) > _MANY else full
+    if not full:
+        return frozenset()
+    said = git.read("ls-files", "--modified", "-z", "--full-name", "--", *(encode(p) for p in wanted if p))
+    found = (decode(path[len(encode(layout.prefix)) :]) for path in said.out.split(b"\0") if path)
+    return frozenset(found) & frozenset(paths)
+
+
+def committable_paths(git: Git, layout: RepositoryLayout, folder: str) -> list[str]:
+    """Return the files below a folder of the project that `git add --all` would take or keep, sorted."""
+    where = encode(f"{layout.prefix}{folder}")
+    said = git.read("ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name", "--", where)
+    return sorted({decode(path[len(encode(layout.prefix)) :]) for path in said.out.split(b"\0") if path})
+
+
+def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> frozenset[str]:
+    """Return which paths git ignores; tracked paths never count."""
+    if not paths:
+        return frozenset()
+    start = f"./{layout.prefix}"
+    # check-ignore refuses literal pathspecs; with `./` before it, no path is taken for pathspec magic.
+    literal = {"GIT_LITERAL_PATHSPECS": "0"}
+    questions = joined(start + path for path in paths)
+    said = git.read("check-ignore", "-z", "--stdin", stdin=questions, ok=(0, 1), variables=literal)
+    return frozenset(decode(path).removeprefix(start) for path in said.out.split(b"\0") if path)
+
+
+def edit_index(
+    git: Git,
+    layout: RepositoryLayout,
+    index: Path,
+    changes: Mapping[str, TreeEntry | None],
+    flags_of: Mapping[str, IndexEntry] | None = None,
+) -> None:
+    """Set or (None) remove entries of an index file; paths are full.
+
+    git forgets skip-worktree and assume-unchanged of an entry that is set, so those of `flags_of` are set again; one
+    command sets only one of the two.
+    """
+    if not changes:
+        return
+    git.write("update-index", "-z", "--index-info", stdin=_index_info(changes, layout.zeros), index=index)
+    kept = [(path, flags) for path, flags in (flags_of or {}).items() if changes.get(path) is not None]
+    skipped = [path for path, flags in kept if flags.skip_worktree]
+    assumed = [path for path, flags in kept if flags.assume_unchanged]
+    for option, paths in (("--skip-worktree", skipped), ("--assume-unchanged", assumed)):
+        if paths:
+            git.write("update-index", option, "-z", "--stdin", stdin=joined(paths), index=index)
+
+
+def _index_info(changes: Mapping[str, TreeEntry | None], zeros: str) -> bytes:
+    lines = []
+    for path, entry in sorted(changes.items(), key=lambda change: change[1] is not None):
+        mode, oid = ("0", zeros) if entry is None else (entry.mode, entry.oid)
+        lines.append(f"{mode} {oid}\t".encode("ascii") + encode(path) + b"\0")
+    return b"".join(lines)
+
+
+def refresh_index(git: Git, layout: RepositoryLayout, index: Path, paths: Iterable[str]) -> None:
+    """Give the entries of full paths the stat data of their files, so that nobody has to read them again."""
+    wanted = list(paths)
+    if not wanted:
+        return
+    if len(wanted) > _FEW:
+        wanted = [layout.prefix or "."]
+    sparse = ("--sparse",) if git.binary.number >= (2, 34) else ()
+    git.write(
+        "add", "--refresh", *sparse, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=joined(wanted), index=index
+    )
+
+
+WAIT_SECONDS = 10.0
+"""How long to wait for another git command to release the index."""
+
+WAIT_FOR_KTX_SECONDS = 60.0
+"""How long to wait when the holder is another ktx, or a git child of a killed one."""
+
+_OWN = re.compile(r"ktx-([0-9a-f]{16})\.(.+)")
+
+
+class IndexLock:
+    """A run's marker, and git's lock on the index while it is taken; made by `announced` and `hold_index`."""
+
+    def __init__(self, layout: RepositoryLayout, token: str, descriptor: int) -> None:
+        self._layout = layout
+        self._token = token
+        self.descriptor = descriptor
+        self.index = index_path(layout)
+        self.lock = self.index.with_name(self.index.name + ".lock")
+        self.removed: list[str] = []
+        self._taken = False
+
+    def scratch(self, name: str) -> Path:
+        """Return the path of a temporary file in the git directory that is removed with the lock."""
+        return self.index.with_name(f"ktx-{self._token}.{name}")
+
+    @property
+    def token(self) -> str:
+        """What all names of this run's temporary files hold."""
+        return self._token
+
+    def index_state(self) -> Signature | None:
+        """Return what tells this index from the one another git command writes; None when there is none."""
+        return signature_of(self.index)
+
+    def take(self) -> None:
+        """Take `index.lock`, unless it is taken already. Raises `BusyError` that names it, `StorageError`."""
+        if not self._taken:
+            _link(self)
+            self._taken = True
+
+    def give_back(self) -> None:
+        """Give `index.lock` back, if it is taken."""
+        self._taken = False
+        with naming(self.lock, "remove"):
+            if _same_file(self.lock, self.scratch("marker")):
+                self.lock.unlink()
+
+    def living(self) -> frozenset[str]:
+        """Return the tokens of the other runs whose marker is there; dead ones are cleared before."""
+        found = (_OWN.fullmatch(name) for name in names_in(self.index.parent) if name.endswith(".marker"))
+        return frozenset(match.group(1) for match in found if match) - {self._token}
+
+    def copy_index(self, name: str) -> Path:
+        """Copy the index (nothing, when there is none yet) and return the copy's path.
+
+        The copy keeps the modification time to the nanosecond: git compares it with those of the files to know
+        which of them it must read to see a change. A younger copy would make it miss edits of other files.
+        """
+        copy = self.scratch(name)
+        with naming(copy):
+            copy.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(self.index, copy)
+        return copy
+
+    def swap(self, copy: Path) -> None:
+        """Make the copy the index, durably, and give the lock back. `BusyError` when somebody took it away."""
+        if not _same_file(self.lock, self.scratch("marker")):
+            raise BusyError(
+                f"{self.lock} was taken away while ktx held it", hint="run the same command again to finish"
+            )
+        with naming(self.index), copy.open("rb") as stream:
+            os.fsync(stream.fileno())
+            os.replace(copy, self.index)
+            self.give_back()
+            sync_directory(self.index.parent)
+
+    def release(self) -> None:
+        """Give the lock back and remove everything temporary; the marker goes last."""
+        try:
+            self.give_back()
+            with naming(self.index.parent, "remove temporary files of"):
+                _remove_scratch(self.index.parent, self._token)
+                self.scratch("marker").unlink(missing_ok=True)
+        finally:
+            os.close(self.descriptor)
+
+
+@contextlib.contextmanager
+def announced(layout: RepositoryLayout) -> Iterator[IndexLock]:
+    """Yield a lock that is not taken yet, after removing what dead runs left and waiting for living ones.
+
+    Raises `BusyError` that names the marker of a run that goes on for too long, `StorageError` when the git
+    directory cannot be written.
+    """
+    removed = _await_others(layout)
+    lock = _marked(layout)
+    lock.removed += removed
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def hold_index(layout: RepositoryLayout) -> Iterator[IndexLock]:
+    """Hold `index.lock` for a block; raises as `announced` and `IndexLock.take` do."""
+    with announced(layout) as lock:
+        lock.take()
+        yield lock
+
+
+def leftover_lock(layout: RepositoryLayout) -> Path | None:
+    """Return `index.lock` when a run that is dead, with all its children, left it; None otherwise. Writes nothing."""
+    index = index_path(layout)
+    lock = index.with_name(index.name + ".lock")
+    if not lock.exists():
+        return None
+    for name in names_in(index.parent):
+        marker = index.with_name(name)
+        if name.endswith(".marker") and _OWN.fullmatch(name) and _same_file(lock, marker):
+            with _claimed(marker, fcntl.LOCK_SH) as dead:
+                return lock if dead else None
+    return None
+
+
+def index_path(layout: RepositoryLayout) -> Path:
+    """Return the index file, seen through symbolic links, as git does when it locks it."""
+    return Path(os.path.realpath(layout.git_dir / "index"))
+
+
+def has_leftovers(layout: RepositoryLayout) -> bool:
+    """Say whether there is any temporary file of a run, dead or alive."""
+    return any(_OWN.fullmatch(name) for name in names_in(index_path(layout).parent))
+
+
+def clear_dead(layout: RepositoryLayout) -> list[str]:
+    """Remove index locks and temporary files whose run and children are all dead; return their names."""
+    index = index_path(layout)
+    removed: list[str] = []
+    with naming(index.parent):
+        tokens = {match.group(1) for name in names_in(index.parent) if (match := _OWN.fullmatch(name))}
+        for token in sorted(tokens):
+            removed += _clear_token(index, token)
+    return removed
+
+
+def _clear_token(index: Path, token: str) -> list[str]:
+    marker = index.with_name(f"ktx-{token}.marker")
+    lock = index.with_name(index.name + ".lock")
+    removed: list[str] = []
+    with _claimed(marker) as dead:
+        if not dead:
+            return []
+        # Nobody else removes this lock: that takes the marker's flock, which is ours now.
+        if _same_file(lock, marker):
+            lock.unlink()
+            removed.append(lock.name)
+        removed += _remove_scratch(index.parent, token)
+        with contextlib.suppress(FileNotFoundError):
+            marker.unlink()
+            removed.append(marker.name)
+    return removed
+
+
+def _await_others(layout: RepositoryLayout) -> list[str]:
+    """Remove what dead runs left and wait until no other is at work; return the names of what was removed.
+
+    Two runs that begin at the same moment may both find nobody: the index lock and the branch's old value decide then.
+    """
+    deadline = time.monotonic() + WAIT_FOR_KTX_SECONDS
+    removed: list[str] = []
+    while has_leftovers(layout):
+        removed += clear_dead(layout)
+        folder = index_path(layout).parent
+        markers = [name for name in names_in(folder) if name.endswith(".marker") and _OWN.fullmatch(name)]
+        markers = [name for name in markers if os.access(folder / name, os.R_OK)]  # else another user's: no telling
+        if not markers:
+            break
+        if time.monotonic() > deadline:
+            raise BusyError(
+                f"another ktx, or a git command of one that was interrupted, is still at work in {layout.top_level}",
+                hint="wait until it is done, then run the command again",
+                details={"marker": str(folder / markers[0])},
+            )
+        time.sleep(0.02)
+    return removed
+
+
+def _marked(layout: RepositoryLayout) -> IndexLock:
+    """Return a lock whose marker is there and locked, not linked yet."""
+    while True:
+        token = secrets.token_hex(8)
+        marker = index_path(layout).parent / f"ktx-{token}.marker"
+        try:
+            descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise storage_error(marker, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            os.close(descriptor)
+            marker.unlink(missing_ok=True)
+            raise storage_error(marker, error, "lock") from error
+        # Another run may have taken the unlocked marker for a dead one and removed it.
+        if os.fstat(descriptor).st_nlink:
+            return IndexLock(layout, token, descriptor)
+        os.close(descriptor)
+
+
+def _link(held: IndexLock) -> None:
+    start = time.monotonic()
+    while True:
+        try:
+            os.link(held.scratch("marker"), held.lock)
+            return
+        except FileExistsError:
+            held.removed += clear_dead(held._layout)
+        except OSError as error:
+            raise _link_error(held.lock, error) from error
+        if not os.path.lexists(held.lock):
+            continue
+        patience = WAIT_FOR_KTX_SECONDS if _is_ktx(held.lock) else WAIT_SECONDS
+        if time.monotonic() - start > patience:
+            raise lock_error(held.lock)
+        time.sleep(0.02)
+
+
+def _link_error(lock: Path, error: OSError) -> StorageError:
+    if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+        return StorageError(
+            f"the file system of {lock.parent} has no hard links, which ktx needs to lock the index safely",
+            hint="move the repository to another file system",
+            details={"path": str(lock)},
+        )
+    return storage_error(lock, error)
+
+
+def _is_ktx(lock: Path) -> bool:
+    return any(
+        _same_file(lock, lock.parent / name)
+        for name in names_in(lock.parent)
+        if name.endswith(".marker") and _OWN.fullmatch(name)
+    )
+
+
+@contextlib.contextmanager
+def _claimed(marker: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Yield whether the marker's run is dead; while the block lasts nobody else can claim it (`LOCK_SH`: look only)."""
+    try:
+        descriptor = os.open(marker, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # temporary files without a marker: the marker is made first and removed last
+        yield True
+        return
+    except PermissionError:  # another user's: not ours to judge
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _remove_scratch(folder: Path, token: str) -> list[str]:
+    """Remove all files with a token but the marker."""
+    removed = []
+    for name in names_in(folder):
+        if name.startswith(f"ktx-{token}.") and not name.endswith(".marker"):
+            with contextlib.suppress(FileNotFoundError):
+                (folder / name).unlink()
+                removed.append(name)
+    return removed
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samestat(one.lstat(), other.lstat())
+    except FileNotFoundError:
+        return False

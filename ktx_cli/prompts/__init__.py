@@ -1,0 +1,16 @@
+"""The prompts and skills that models are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.prompts.prompts import Prompt, Skill, for_stage, load_prompt, load_skills, text_of
+
+_HOMES = {
+    "prompts": "Prompt Skill for_stage load_prompt load_skills text_of",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

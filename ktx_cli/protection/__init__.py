@@ -1,0 +1,44 @@
+"""Which relations a statement reads, and which of their columns and rows may be seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.protection.relations import (
+        Named,
+        Need,
+        Refused,
+        Relations,
+        Table,
+        _table_entries,
+        column_need,
+        names_in,
+        needs_of,
+        read_relations,
+        source_id,
+        sources_of,
+        table_need,
+    )
+    from ktx_cli.protection.statements import (
+        check_protected,
+        has_protected,
+        is_protected,
+        reads_table,
+        tables_read,
+        values_shown,
+    )
+    from ktx_cli.protection.uses import LayerUses, Part, Use, Uses, asked_names
+
+_HOMES = {
+    "relations": (
+        "Named Need Refused Relations Table _table_entries column_need names_in needs_of read_relations "
+        "source_id sources_of table_need"
+    ),
+    "statements": "check_protected has_protected is_protected reads_table tables_read values_shown",
+    "uses": "LayerUses Part Use Uses asked_names",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

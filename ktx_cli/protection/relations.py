@@ -1,0 +1,284 @@
+"""What the last scan saw in a database: which names are tables, and which are views, with what they read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError, Recent
+from ktx_cli.llm import ToolError
+from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
+from ktx_cli.scan import MANIFEST, manifest_hashes, read_table, snapshot_path
+from ktx_cli.semantic import TEMPLATE, Model, Source, silence_parser
+from ktx_cli.warehouses import Table as StoredTable
+from ktx_cli.warehouses import TableRef
+
+if TYPE_CHECKING:
+    from sqlglot.optimizer.scope import Scope
+
+
+_MOST_KEPT: Final = 8
+
+
+class Relations:
+    """The relations of one connection, by their names."""
+
+    def __init__(self, tables: Iterable[StoredTable] = ()) -> None:
+        self._named: dict[str, list[StoredTable]] = defaultdict(list)
+        for table in tables:
+            self._named[table.ref.name.casefold()].append(table)
+
+    def find(self, parts: tuple[str, ...]) -> list[StoredTable]:
+        """Return the relations a name can be of; one without a schema stands for those of every schema."""
+        named = self._named.get(parts[-1].casefold(), []) if parts else []
+        return [each for each in named if same_table(parts_of_ref(each.ref), parts)]
+
+
+_KEPT: Final[Recent[Relations]] = Recent(_MOST_KEPT)
+
+
+def read_relations(tree: Tree, connection: str) -> Relations:
+    """Return what the snapshot of a connection in a tree has; what is not there, or is damaged, is not known."""
+    folder = Layout.raw_path(connection, DATABASE_SOURCE)
+    listing = tree.read(snapshot_path(connection))
+    if listing is None:
+        return Relations()
+    paths = tuple(tree.paths(f"{folder}/"))
+    return _KEPT.get((connection, listing, paths), lambda: Relations(_tables(tree, folder, listing)))
+
+
+def _tables(tree: Tree, folder: str, listing: bytes) -> Iterable[StoredTable]:
+    """Yield the tables whose files are as the scan wrote them."""
+    try:
+        hashes = manifest_hashes(listing, f"{folder}/{MANIFEST}")
+    except KtxError:  # a list nobody can read tells of no table; the next scan writes it anew and says so
+        return
+    for path, sha256 in hashes.items():
+        content = tree.read(f"{folder}/{path}")
+        if content is None or hashlib.sha256(content).hexdigest() != sha256:
+            continue
+        try:
+            yield read_table(content, path)
+        except KtxError:  # written by a version that knows more kinds of tables
+            continue
+
+
+def parts_of_ref(ref: TableRef) -> tuple[str, ...]:
+    """Return the parts of a relation's name, outermost first."""
+    return (ref.name,) if ref.schema is None else (ref.schema, ref.name)
+
+
+class Refused(ToolError):
+    """A call that changed nothing; the message says to the model why, and what to do instead."""
+
+
+_TABLE: Final = "table:"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A name a writer met: `shown` is how it is told, `ids` are the entries of a ledger of which one is enough.
+
+    `tool`: the call that would look it up.
+    """
+
+    shown: str
+    ids: frozenset[str]
+    tool: str
+
+
+def source_id(connection: str, source: str) -> str:
+    """Return the entry of a source."""
+    return f"{connection}/{source.casefold()}"
+
+
+def table_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
+    """Return the entries of which one is enough for a table as the database calls it, or for a column of it.
+
+    Those of the sources that read it; its own; where it is named without a schema, those of any schema.
+    """
+    names = {".".join(parts), parts[-1], f"*.{parts[-1]}" if len(parts) == 1 else parts[-1]}
+    return _table_entries(model, parts, names, member)
+
+
+def _table_entries(model: Model, parts: tuple[str, ...], names: set[str], member: str | None) -> frozenset[str]:
+    ending = "" if member is None else f".{member.casefold()}"
+    found = {f"{source_id(model.connection, each.name)}{ending}" for each in sources_of(model, parts)}
+    return frozenset(found | {f"{model.connection}/{_TABLE}{name.casefold()}{ending}" for name in names})
+
+
+def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
+    """Return the sources that read a table; a name without a schema stands for those of every schema."""
+    return [each for each in model.sources.values() if each.table is not None and same_table(each.table, parts)]
+
+
+def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two names of tables can be of one table, as far as both say it."""
+    count = min(len(one), len(other))
+    return [part.casefold() for part in one[-count:]] == [part.casefold() for part in other[-count:]]
+
+
+Table = tuple[str, ...]
+"""The parts of a table's name, outermost first."""
+
+_TAGS = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a statement names. `columns`: (the tables it may be of, its name). `stars`: tables read with all columns."""
+
+    tables: frozenset[Table] = frozenset()
+    columns: frozenset[tuple[frozenset[Table], str]] = frozenset()
+    stars: frozenset[Table] = frozenset()
+
+
+def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
+    """Return what a statement names; None for a text that cannot be read as SQL of the dialect.
+
+    `tags`: it may have `{% … %}` of Metabase in it. What is sent to a database has none, and what stands between a
+    `{%` and a `%}` in its comments is read like everything else.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
+
+    silence_parser()
+    text = TEMPLATE.sub("NULL", _TAGS.sub("", sql) if tags else sql)
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
+        scopes = [scope for tree in trees for scope in traverse_scope(tree)]
+    except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
+        return None
+    return _named(trees, scopes) if trees else None
+
+
+def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
+    from sqlglot import exp
+
+    scopes = list(scopes)
+    queries = {cte.alias.casefold() for tree in trees for cte in tree.find_all(exp.CTE)}
+    tables = frozenset(
+        parts
+        for tree in trees
+        for table in tree.find_all(exp.Table)
+        if (parts := parts_of(table)) and not (len(parts) == 1 and parts[0].casefold() in queries)
+    )
+    # Outside of the query that has it, the name of a query is that of a table.
+    tables |= {found for scope in scopes for source in scope.sources.values() if (found := _table(source))}
+    columns = frozenset(found for scope in scopes for found in _columns(scope))
+    stars = frozenset(table for scope in scopes for table in _stars(scope))
+    return Named(tables, columns, stars)
+
+
+def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
+    """Yield the columns a query names of tables; those of its own subqueries and aliases are left out."""
+    selected = _selected(scope)
+    for column in scope.columns:
+        name = column.name
+        if not name or name == "*":
+            continue
+        if column.table:
+            table = _table(_sources(scope).get(column.table))
+            if table is not None:
+                yield frozenset([table]), name
+        elif not _is_alias(column, selected):
+            own = list(scope.sources.values())
+            tables = frozenset(filter(None, map(_table, own)))
+            if tables and len(tables) == len({id(each) for each in own}):
+                yield tables, name
+
+
+def _is_alias(column: Any, selected: list[Any]) -> bool:
+    """Whether a bare name can be that of an expression: one selected before, any where rows are sorted."""
+    from sqlglot import exp
+
+    behind = column.find_ancestor(exp.Order, exp.Group, exp.Having, exp.Qualify, exp.Select)
+    before = selected
+    if isinstance(behind, exp.Select):
+        ancestors = {id(column)}
+        node = column
+        while node.parent is not None and node is not behind:
+            node = node.parent
+            ancestors.add(id(node))
+        place = next((index for index, each in enumerate(selected) if id(each) in ancestors), None)
+        before = [] if place is None else selected[:place]
+    return any(each.alias and each.alias.casefold() == column.name.casefold() for each in before)
+
+
+def _stars(scope: Scope) -> Iterator[Table]:
+    from sqlglot import exp
+
+    for each in _selected(scope):
+        if isinstance(each, exp.Star):
+            yield from filter(None, map(_table, scope.sources.values()))
+        elif isinstance(each, exp.Column) and isinstance(each.this, exp.Star):
+            table = _table(_sources(scope).get(each.table))
+            if table is not None:
+                yield table
+
+
+def _selected(scope: Scope) -> list[Any]:
+    return list(getattr(scope.expression, "selects", ()) or ())
+
+
+def _sources(scope: Scope) -> dict[str, Any]:
+    """Return what a query may name: its own tables, then those of the queries around it."""
+    found: dict[str, Any] = {}
+    here: Scope | None = scope
+    while here is not None:
+        found = {**dict(here.sources), **found}
+        here = here.parent
+    return found
+
+
+def _table(source: Any) -> Table | None:
+    from sqlglot import exp
+
+    return parts_of(source) or None if isinstance(source, exp.Table) else None
+
+
+def parts_of(table: Any) -> Table:
+    """Return the parts of the name of a table in a tree; none for a function that gives rows."""
+    from sqlglot import exp
+
+    if not isinstance(table.this, exp.Identifier):
+        return ()
+    return tuple(part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part)
+
+
+def needs_of(named: Named, model: Model) -> list[Need]:
+    """Return what of a statement must have been looked up: its tables, and the columns it names of them."""
+    found = [table_need(model, table) for table in named.tables]
+    for tables, column in named.columns:
+        having = [table for table in tables if _has(model, table, column)] or sorted(tables)
+        ids = frozenset(id for table in having for id in table_ids(model, table, column))
+        found.append(Need(f"{_shown(having[0])}.{column}", ids, _call(model, having[0])))
+    return found
+
+
+def table_need(model: Model, table: Table) -> Need:
+    """Return the need of a table by its name in the database."""
+    return Need(_shown(table), table_ids(model, table), _call(model, table))
+
+
+def column_need(model: Model, table: Table, column: str) -> Need:
+    """Return the need of a column of a table by its name in the database."""
+    return Need(f"{_shown(table)}.{column}", table_ids(model, table, column), _call(model, table))
+
+
+def _has(model: Model, table: Table, column: str) -> bool:
+    return any(source.column(column) is not None for source in sources_of(model, table))
+
+
+def _call(model: Model, table: Table) -> str:
+    known = bool(sources_of(model, table))
+    return "entity_details" if known else "sql_execution with a statement that reads it, or discover_data for its name"
+
+
+def _shown(table: Table) -> str:
+    return ".".join(table)

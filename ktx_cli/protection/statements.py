@@ -1,0 +1,249 @@
+"""Keeps statements away from what people hid: rows behind a policy, hidden sources, hidden columns.
+
+Agents ask as nobody in particular. What is not known to leave hidden things alone is refused: the tree of the very
+text that is sent is looked at, without regard to scopes, of which a statement can have more than can be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from ktx_cli.core import shell_words
+from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
+from ktx_cli.protection.views import Judge, Views
+from ktx_cli.semantic import Barred, Column, Model, Problem, Source, Visibility, silence_parser
+from ktx_cli.warehouses import FUNCTIONAL
+
+_STORAGE: Final = ("duckdb_", "pragma_")
+_ROW_IDS: Final = frozenset({"rowid", "oid", "_rowid_"})
+_LONGEST_NAME: Final = 63
+_STATISTICS: Final = frozenset({"histogram", "histogram_values"})
+"""As a table, DuckDB's own take the name of one; elsewhere they compute."""
+
+
+def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
+    """Refuse a statement that would go around a policy, show something hidden, or turn values into names.
+
+    `relations`: what the last scan saw, asked for where something is hidden: views are read as far as they lead, and
+    what is not known is refused. None: views are not followed, so that what they show of hidden columns is told.
+    """
+    trees = _trees(sql, model.dialect)
+    if any(True for tree in trees or () for _ in _pivots(tree)):
+        raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
+    if model.sealed is not None:
+        raise Refused(_errors_told(model, model.sealed, "no table of this connection is read here"))
+    if not has_protected(model):
+        return
+    if trees is None or not all(map(_is_query, trees)):
+        raise Refused("only a SELECT is run here, for some of this connection is hidden")
+    _require_no_storage(trees)
+    for table, name in _barred_in(model, trees):
+        problem = model.barred[name].problem
+        raise Refused(_errors_told(model, problem, f"`{'.'.join(table)}` is not read here"))
+    for table, source in _protected_in(model, trees):
+        if source.policies:
+            raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
+        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
+            raise Refused(
+                f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
+                "no column of another table that is named like one of them; no `*`, no row as a whole"
+            )
+    if relations is not None:
+        Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
+
+
+def has_protected(model: Model) -> bool:
+    """Whether people hid anything of a connection, or may have: a file about it has an error."""
+    return bool(model.barred) or model.sealed is not None or any(map(is_protected, model.sources.values()))
+
+
+def _errors_told(model: Model, problem: Problem, what: str) -> str:
+    check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+    return (
+        f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
+        f"{problem.place}: {problem.message}. People correct it: {check}"
+    )
+
+
+def values_shown(model: Model, source: Source, relations: Callable[[], Relations]) -> Callable[[Column], bool]:
+    """Return what says whether values of a column of a source may be listed: those a statement may select.
+
+    None of a source with policies, or of a view that may read what is hidden; `relations` is asked where something is.
+    """
+    if source.table is None or source.policies or not _table_shown(model, source.table, relations):
+        return lambda column: False
+    hidden = {name for each in sources_of(model, source.table) for name in _hidden(each)}
+    return lambda column: column.expr is None and column.name.casefold() not in hidden
+
+
+def _table_shown(model: Model, table: Table, relations: Callable[[], Relations]) -> bool:
+    if not has_protected(model):
+        return True
+    if model.sealed is not None or any(reads_table(each, table) for each in model.barred.values()):
+        return False
+    owners = sources_of(model, table)
+    if any(each.policies or each.visibility is Visibility.HIDDEN for each in owners):
+        return False
+    known = relations()
+    views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
+    try:
+        views.follow(table)
+    except Refused:
+        return False
+    return bool(known.find(table))
+
+
+def _judge_of(model: Model) -> Judge:
+    def judge(trees: list[Any], view: str) -> None:
+        _require_no_storage(trees)
+        for _, name in _barred_in(model, trees):
+            problem = model.barred[name].problem
+            what = f"`{view}`, a view that reads `{name}`, is not read here"
+            raise Refused(_errors_told(model, problem, what))
+        for table, source in _protected_in(model, trees):
+            hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
+            may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)
+            if source.policies or may_show:
+                raise Refused(f"`{view}` is a view that reads `{source.name}`, which {hides}: it is not read here")
+
+    return judge
+
+
+def _require_no_storage(trees: Iterable[Any]) -> None:
+    """Refuse functions of a database that take a table by a text: some give rows of it, or the least and greatest."""
+    from sqlglot import exp
+
+    for each in (each for tree in trees for each in tree.find_all(exp.Anonymous)):
+        name = each.name.casefold()
+        if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
+            raise Refused(
+                f"`{each.name[:60]}` is not called here, for some of this connection is hidden: "
+                "information_schema says what tables and columns there are"
+            )
+
+
+def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:
+    for table in sorted(tables_of(trees)):
+        yield from ((table, source) for source in sources_of(model, table) if is_protected(source))
+
+
+def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
+    """Yield the tables of trees that a source reads about which nobody can tell who sees what, with its name."""
+    for table in sorted(tables_of(trees)) if model.barred else ():
+        yield from ((table, name) for name, each in model.barred.items() if reads_table(each, table))
+
+
+def reads_table(barred: Barred, table: Table) -> bool:
+    """Whether a source that is barred reads a table."""
+    return any(same_table(each, table) for each in barred.tables)
+
+
+def is_protected(source: Source) -> bool:
+    """Whether people said of a source that not everybody sees all of it."""
+    return bool(source.policies) or source.visibility is Visibility.HIDDEN or bool(_hidden(source))
+
+
+def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
+    """Return every table a text of SQL may read, those too that a query of its own is named like; None: unreadable."""
+    trees = _trees(sql, dialect)
+    return None if trees is None else tables_of(trees)
+
+
+def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
+    """Return every table that trees name, whatever else is named so."""
+    from sqlglot import exp
+
+    return frozenset(parts for tree in trees for each in tree.find_all(exp.Table) if (parts := parts_of(each)))
+
+
+def _trees(sql: str, dialect: str) -> list[Any] | None:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    silence_parser()
+    try:
+        return [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
+    except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
+        return None
+
+
+def _is_query(tree: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(tree, exp.Query)
+
+
+def _pivots(tree: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    return tree.find_all(exp.Pivot)  # type: ignore[no-any-return]
+
+
+def _hidden(source: Source) -> set[str]:
+    return {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
+
+
+def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: str) -> bool:
+    hidden = _hidden(source)
+    if not hidden:
+        return False
+    stored = {_kept(each.name) for each in source.columns.values() if each.expr is None}
+    if dialect == "sqlite":
+        hidden |= _ROW_IDS - stored  # other names of an integer primary key
+    return any(_reads(tree, table, hidden) or _calls(tree, table, stored, dialect) for tree in trees)
+
+
+def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
+    """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
+    from sqlglot import exp
+
+    concealed = set(map(_kept, hidden))
+    if any(_kept(each.name) in concealed for each in tree.find_all(exp.Identifier)):
+        return True
+    if any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
+        return True
+    if tree.find(exp.Columns, exp.PositionalColumn) or any(
+        str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join)
+    ):
+        return True
+    items = list(_items_with(tree, table))
+    if any(alias is not None and alias.args.get("columns") for alias in (each.args.get("alias") for each in items)):
+        return True
+    rows = _row_names(items, table)
+    return any(_kept(each.name) in rows for each in tree.find_all(exp.Column))
+
+
+def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
+    """Whether a tree may pass a row to a function as Postgres does: `people.to_jsonb` is `to_jsonb(people)`."""
+    from sqlglot import exp
+
+    if dialect not in FUNCTIONAL:
+        return False
+    rows = _row_names(_items_with(tree, table), table)
+    columns = (each for each in tree.find_all(exp.Column) if each.table and _kept(each.table) in rows)
+    return any(_kept(each.name) not in stored for each in columns)
+
+
+def _items_with(tree: Any, table: Table) -> Iterator[Any]:
+    """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
+    from sqlglot import exp
+
+    for each in tree.find_all(exp.Table):
+        if parts_of(each)[-1:] and _kept(parts_of(each)[-1]) == _kept(table[-1]):
+            yield each
+            above = each.parent
+            while above is not None and not isinstance(above, exp.Select | exp.SetOperation):
+                if isinstance(above, exp.Subquery):
+                    yield above
+                above = above.parent
+
+
+def _row_names(items: Iterable[Any], table: Table) -> set[str]:
+    """Return the names by which a statement may take a row of items as one value."""
+    return {_kept(table[-1])} | {_kept(each.alias_or_name) for each in items if each.alias_or_name}
+
+
+def _kept(name: str) -> str:
+    """Return a name so that names are alike which a database may take for one: Postgres cuts them at 63 bytes."""
+    return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()

@@ -1,0 +1,33 @@
+"""Records of runs: reports, events, transcripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.runs.events import Recorder, Replay, stored_events
+    from ktx_cli.runs.records import (
+        RUNNING,
+        RunDetails,
+        RunRecord,
+        UnitAverage,
+        find_run,
+        list_runs,
+        read_report,
+        records_in,
+        run_details,
+        unit_average,
+    )
+    from ktx_cli.runs.transcripts import chosen_transcripts, first_line, masked, read_lines
+
+_HOMES = {
+    "events": "Recorder Replay stored_events",
+    "records": (
+        "RUNNING RunDetails RunRecord UnitAverage find_run list_runs read_report records_in run_details unit_average"
+    ),
+    "transcripts": "chosen_transcripts first_line masked read_lines",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

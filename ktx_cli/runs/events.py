@@ -1,0 +1,232 @@
+"""Keeps what happens in a run while it happens: its events, and the transcripts of its agents."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from ktx_cli.core import (
+    Emit,
+    Event,
+    KtxError,
+    ResultWarning,
+    RunStarted,
+    StepProgress,
+    WorkUnitFinished,
+    WorkUnitResumed,
+    WorkUnitStarted,
+    WorkUnitUsage,
+    event_of,
+    isoformat,
+    monotonic,
+    now,
+)
+from ktx_cli.llm import CallSpec, EmitLlm, Resumed, UsageReported
+from ktx_cli.project import Layout, storage_error
+from ktx_cli.runs.records import prune_runs
+from ktx_cli.runs.transcripts import CUT, LineFile, Transcripts, read_lines
+
+MOST_OF_EVENTS: Final = 16_000_000
+"""Bytes of the events of one run."""
+
+MOST_WAITING: Final = 1_000
+"""Events that are remembered of the time before a run holds the lease."""
+
+PROGRESS_SECONDS: Final = 0.2
+"""Of a step that says more often how far it is, the rest is not kept."""
+
+
+class Recorder:
+    """Passes events on to `tell`, and keeps them from the moment the run holds the lease: before that, and in a dry
+    run, nothing is written. That it cannot write is a warning, for the run goes on."""
+
+    def __init__(self, layout: Layout, run_id: str, tell: Emit) -> None:
+        self.warnings: list[ResultWarning] = []
+        self._layout, self._run_id, self._tell = layout, run_id, tell
+        self._file = LineFile(layout.run_events(run_id), MOST_OF_EVENTS)
+        self._transcripts: Transcripts | None = None
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._said: dict[tuple[str, str | None], float] = {}
+        self._has_failed = False
+        self._units = UnitCalls(self.emit)
+        self._lock = threading.RLock()
+
+    def emit(self, event: Event) -> None:
+        """Keep an event and pass it on."""
+        self._units.heard(event)
+        with self._lock:
+            self._keep(event)
+        self._tell(event)
+
+    def watch(self, spec: CallSpec) -> EmitLlm | None:
+        """Keep the transcript of a call, and tell what that of a unit takes; see `ktx_cli.llm.agent_loop.Watch`."""
+        kept = None if self._transcripts is None or self._has_failed else self._transcripts.watch(spec)
+        told = self._units.watch(spec)
+        if kept is None or told is None:
+            return kept or told
+
+        def both(event: Event) -> None:
+            kept(event)
+            told(event)
+
+        return both
+
+    def close(self) -> list[ResultWarning]:
+        """Close the file of events, and return what could not be kept."""
+        with self._lock:
+            self._file.close()
+        return self.warnings
+
+    def _keep(self, event: Event) -> None:
+        if self._has_failed or (isinstance(event, StepProgress) and self._too_soon(event)):
+            return
+        self._waiting.append((isoformat(now()), event.to_json()))
+        if isinstance(event, RunStarted) and event.run_id == self._run_id:
+            self._begin()
+        if self._transcripts is None:
+            del self._waiting[:-MOST_WAITING]
+            return
+        waiting, self._waiting = self._waiting, []
+        try:
+            for at, document in waiting:
+                self._file.write(document, at=at)
+        except OSError as error:
+            self._warn(error)
+
+    def _begin(self) -> None:
+        folder = self._layout.run_transcripts(self._run_id)
+        try:
+            for each in (self._layout.runs, folder.parent, folder):
+                each.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._warn(error)
+        self._transcripts = Transcripts(folder, self._warn)
+        prune_runs(self._layout, keep=self._run_id)
+
+    def _too_soon(self, event: StepProgress) -> bool:
+        key, moment = (event.step, event.connection), monotonic()
+        if event.done != event.total and moment - self._said.get(key, float("-inf")) < PROGRESS_SECONDS:
+            return True
+        self._said[key] = moment
+        return False
+
+    def _warn(self, error: OSError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            found = storage_error(self._layout.run_folder(self._run_id), error)
+            message = f"what happens in this run is not kept in full: {found.message}"
+            self.warnings.append(ResultWarning("events_not_written", message, hint=found.hint))
+
+
+LONGEST: Final = 2.0
+"""Seconds a pause lasts at most."""
+
+
+def stored_events(layout: Layout, run_id: str) -> list[dict[str, Any]]:
+    """Return the events of a run as they are kept, each with its time in `at`; raises `KtxError` where none are."""
+    found = list(read_lines(layout.run_events(run_id)))
+    if not found:
+        raise KtxError(
+            f"the events of run {run_id} are not kept",
+            hint=f"ktx runs show {run_id}",
+        )
+    return found
+
+
+class Replay:
+    """Gives the events of a run in their time: `speed` times as fast, without a pause where it is 0.
+
+    `now` is when the event given last happened. What this version does not know is left out.
+    """
+
+    def __init__(
+        self, documents: list[dict[str, Any]], speed: float, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.is_cut = bool(documents) and documents[-1].get("event") == CUT["event"]
+        self.unknown = 0
+        self.speed = speed
+        self._documents = documents
+        self._sleep = sleep
+        self._at = _moment(documents[0]) or datetime.fromisoformat("1970-01-01T00:00:00Z")
+
+    def now(self) -> datetime:
+        """Return when the event given last happened."""
+        return self._at
+
+    def __iter__(self) -> Iterator[Event]:
+        for document in self._documents:
+            event = event_of(document)
+            if event is None:
+                self.unknown += document.get("event") != CUT["event"]
+                continue
+            self._wait(_moment(document) or self._at)
+            yield event
+
+    def _wait(self, until: datetime) -> None:
+        """Let the time between two events pass."""
+        passed = (until - self._at).total_seconds()
+        if self.speed > 0 and passed > 0:
+            self._sleep(min(passed / self.speed, LONGEST))
+        self._at = max(self._at, until)
+
+
+def _moment(document: dict[str, Any]) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(document.get("at")))
+    except ValueError:
+        return None
+
+
+_Unit = tuple[str, str]
+
+
+class UnitCalls:
+    """Watches the loops of units, known by their label (`docs:refunds.md`). May be used by several threads."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._taken: dict[_Unit, WorkUnitUsage] = {}
+        self._lock = threading.Lock()
+
+    def heard(self, event: Event) -> None:
+        """Take note of units that begin and end."""
+        with self._lock:
+            if isinstance(event, WorkUnitStarted):
+                taken = WorkUnitUsage(event.connection, event.unit, 0, 0.0, 0)
+                self._taken[event.connection, event.unit] = taken
+            elif isinstance(event, WorkUnitFinished):
+                self._taken.pop((event.connection, event.unit), None)
+
+    def watch(self, spec: CallSpec) -> EmitLlm | None:
+        """Watch a call that is the loop of a unit; see `ktx_cli.llm.agent_loop.Watch`."""
+        connection, _, name = spec.label.partition(":")
+        unit = (connection, name)
+        if spec.kind != "loop" or unit not in self._taken:
+            return None
+        return lambda event: self._told(unit, event)
+
+    def _told(self, unit: _Unit, event: Event) -> None:
+        if isinstance(event, Resumed):
+            self._emit(WorkUnitResumed(*unit, event.steps, event.tool_calls))
+        elif isinstance(event, UsageReported):
+            with self._lock:
+                before = self._taken.get(unit)
+                taken = None if before is None else _sum(before, event.fact)
+                if taken is not None:
+                    self._taken[unit] = taken
+            if taken is not None:
+                self._emit(taken)
+
+
+def _sum(before: WorkUnitUsage, fact: Mapping[str, Any]) -> WorkUnitUsage:
+    usd = fact["cost_usd"]
+    return replace(
+        before,
+        tokens=before.tokens + fact["total_tokens"],
+        usd=round(before.usd + (usd or 0.0), 6),
+        unpriced=before.unpriced + (usd is None),
+    )

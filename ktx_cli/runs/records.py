@@ -1,0 +1,421 @@
+"""The runs of a project as they are known: from the state database, and from what is left of each on the disk.
+
+Either may be gone: the state database is disposable, and old events and reports are pruned. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import RUN_ID, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing
+from ktx_cli.llm import UsageRow, usage_by
+from ktx_cli.project import Layout, current_holder, read_bytes, read_state
+from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
+
+LATEST: Final = "latest"
+RUNNING: Final = "running"
+KILLED: Final = "killed"
+"""A run that ended without saying so: its process is gone, and nothing of it is committed but what a commit holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run in a few words. `units`: status -> how many work units. `usd` None: no call has a price.
+
+    `seconds` of a run that was killed: until it was last heard of. `has_events`: it can be replayed.
+    """
+
+    run_id: str
+    command: str
+    status: str
+    started: str
+    finished: str | None
+    seconds: float | None
+    commit: str | None
+    units: Mapping[str, int] = field(default_factory=dict)
+    tokens: int = 0
+    usd: float | None = None
+    unpriced: int = 0
+    has_events: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as plain values."""
+        return {
+            "run_id": self.run_id,
+            "command": self.command,
+            "status": self.status,
+            "started": self.started,
+            "finished": self.finished,
+            "seconds": None if self.seconds is None else round(self.seconds, 3),
+            "commit": self.commit,
+            "units": dict(self.units),
+            "tokens": self.tokens,
+            "cost_usd": self.usd,
+            "unpriced_calls": self.unpriced,
+            "has_events": self.has_events,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the state database says of runs. `rows`: run id -> command, status, started, finished, commit."""
+
+    rows: Mapping[str, tuple[str, str, str, str | None, str | None]] = field(default_factory=dict)
+    running: str | None = None
+    usage: Mapping[str, UsageRow] = field(default_factory=dict)
+
+
+def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
+    """Return the newest runs first, and what could not be read; `limit` None: all."""
+    known, warnings = _known(layout)
+    ids = _ids(layout, known)
+    return [_record(layout, known, run_id) for run_id in ids[:limit]], warnings
+
+
+def find_run(layout: Layout, text: str) -> tuple[RunRecord, list[ResultWarning]]:
+    """Return the run that a text names: an id, its unique beginning, or `latest`; raises `UsageError` for any other."""
+    known, warnings = _known(layout)
+    ids = _ids(layout, known)
+    if not ids:
+        raise UsageError("this project has no run yet", hint="ktx ingest")
+    found = ids[:1] if text == LATEST else [each for each in ids if each.startswith(text)] if text else []
+    exact = [each for each in found if each == text]
+    if len(exact or found) != 1:
+        raise _no_run(text, ids, found)
+    return _record(layout, known, (exact or found)[0]), warnings
+
+
+def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
+    if found:
+        return UsageError(f"several runs begin with `{text}`", hint=f"one of {listing(found)}")
+    near = did_you_mean(text, [LATEST, *ids])
+    return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else "ktx runs list")
+
+
+def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
+    """Return the report of a run as it was written; None where there is none, or it cannot be read."""
+    try:
+        text = read_bytes(layout.run_report(run_id))
+        report = None if text is None else json.loads(text)
+    except (KtxError, ValueError):
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def units_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the work units of a report, each with its `connection` and `kind`."""
+    return [
+        {"connection": source.get("connection"), "kind": source.get("kind"), **unit}
+        for source in report.get("sources") or ()
+        for unit in source.get("units") or ()
+    ]
+
+
+def _known(layout: Layout) -> tuple[Known, list[ResultWarning]]:
+    try:
+        return read_state(layout, _ask) or Known(), []
+    except KtxError as error:
+        return Known(), [ResultWarning("state_unreadable", error.message, hint=error.hint)]
+
+
+def _ask(database: sqlite3.Connection) -> Known:
+    rows = database.execute("SELECT run_id, command, status, started, finished, commit_id FROM runs").fetchall()
+    holder = current_holder(database)
+    running = holder.run_id if holder is not None and holder.is_alive(time.time()) else None
+    usage = {row.keys[0]: row for row in usage_by(database, ("run",))}
+    return Known({row[0]: tuple(row[1:]) for row in rows}, running, usage)
+
+
+def _ids(layout: Layout, known: Known) -> list[str]:
+    """Return the ids of all runs, the newest first."""
+    try:
+        left = {path.name.removesuffix(".json") for path in layout.runs.iterdir()}
+    except OSError:
+        left = set()
+    ids = {*known.rows, *(name for name in left if RUN_ID.fullmatch(name))}
+    begun = {run_id: known.rows[run_id][2] if run_id in known.rows else isoformat(_begun(run_id)) for run_id in ids}
+    return sorted(ids, key=lambda run_id: (begun[run_id], run_id), reverse=True)
+
+
+def _begun(run_id: str) -> datetime:
+    """Return when a run began, to the second, as its id says."""
+    return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+
+
+def _record(layout: Layout, known: Known, run_id: str) -> RunRecord:
+    report = read_report(layout, run_id) or {}
+    events = layout.run_events(run_id)
+    command, status, started, finished, commit = known.rows.get(run_id) or _from_disk(run_id, report, events)
+    if status == RUNNING and known.running != run_id:
+        status = KILLED
+    last = last_line(events) if status in (RUNNING, KILLED) else None
+    until = finished or (str(last["at"]) if last and "at" in last else None)
+    tokens, usd, unpriced = _usage(known.usage.get(run_id), report)
+    return RunRecord(
+        run_id,
+        command,
+        status,
+        started,
+        finished,
+        _seconds(report.get("seconds")) or _between(started, until),
+        commit,
+        Counter(str(unit.get("status")) for unit in units_of(report)),
+        tokens,
+        usd,
+        unpriced,
+        events.is_file(),
+    )
+
+
+def _from_disk(run_id: str, report: Mapping[str, Any], events: Path) -> tuple[str, str, str, str | None, str | None]:
+    """Return what the database would say of a run, had it not been lost."""
+    begun = first_line(events, lambda each: each.get("event") == "run_started") or {}
+    last = last_line(events) or {}
+    ended = last if last.get("event") == "run_finished" else {}
+    status = report.get("status") or ended.get("status") or RUNNING
+    command = str(report.get("command") or begun.get("command") or "unknown")
+    return (
+        command,
+        str(status),
+        str(begun.get("at") or isoformat(_begun(run_id))),
+        ended.get("at"),
+        report.get("commit"),
+    )
+
+
+def _usage(row: UsageRow | None, report: Mapping[str, Any]) -> tuple[int, float | None, int]:
+    if row is not None:
+        return row.usage.total, row.cost.usd, row.unpriced
+    took = report.get("usage") or {}
+    tokens, unpriced = int(took.get("tokens") or 0), int(took.get("unpriced") or 0)
+    return tokens, (float(took.get("usd") or 0.0) or None) if tokens else None, unpriced
+
+
+def _seconds(said: object) -> float | None:
+    return float(said) if isinstance(said, int | float) else None
+
+
+def _between(started: str, finished: str | None) -> float | None:
+    try:
+        return None if finished is None else max(0.0, (_moment(finished) - _moment(started)).total_seconds())
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+ROLE: Final = "candidateExtraction"
+"""The role of the agents that work on units."""
+
+RUNS_AVERAGED: Final = 20
+"""How many runs back is looked, from the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAverage:
+    """The average over `units` work units; `usd` at list prices, None where some call has no price."""
+
+    units: int
+    tokens: float
+    usd: float | None
+
+
+def unit_average(layout: Layout) -> UnitAverage | None:
+    """Return what a unit took in the newest runs that agents worked in; None where nothing is known."""
+    try:
+        rows = read_state(layout, lambda database: usage_by(database, ("run", "role"))) or []
+    except KtxError:  # the run itself has warned of it
+        return None
+    taken = {row.keys[0]: row for row in rows if row.keys[1] == ROLE}
+    worked = {run_id: _worked(layout, run_id) for run_id in sorted(taken, reverse=True)[:RUNS_AVERAGED]}
+    return _average([(taken[run_id], units) for run_id, units in worked.items() if units])
+
+
+def _worked(layout: Layout, run_id: str) -> int:
+    """Return how many units a run worked on; those it took from an earlier one cost nothing."""
+    units = units_of(read_report(layout, run_id) or {})
+    return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units)
+
+
+def _average(runs: list[tuple[UsageRow, int]]) -> UnitAverage | None:
+    units = sum(count for _, count in runs)
+    if not units:
+        return None
+    costs = [row.cost.usd for row, _ in runs if row.cost.usd is not None and not row.unpriced]
+    usd = sum(costs) / units if len(costs) == len(runs) else None
+    return UnitAverage(units, sum(row.usage.total for row, _ in runs) / units, usd)
+
+
+log = logging.getLogger(__name__)
+
+RUNS_KEPT: Final = 50
+"""Runs whose events and transcripts are kept."""
+
+MOST_DAYS: Final = 90
+"""Days for which they are kept; the newest `ALWAYS` for ever."""
+
+ALWAYS: Final = 5
+MOST_REPORTS: Final = 1_000
+
+_RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
+
+
+def prune_runs(layout: Layout, *, keep: str) -> None:
+    """Remove what is too old, except of the run `keep`; the caller holds the lease. What cannot go stays."""
+    try:
+        found = sorted((path for path in layout.runs.iterdir() if _RUN.match(path.name)), reverse=True)
+    except OSError as error:
+        log.debug("old runs are not looked for: %s", error)
+        return
+    oldest = time.time() - MOST_DAYS * 86_400
+    folders = [path for path in found if _RUN.fullmatch(path.name) and path.name != keep]
+    _remove(folders[RUNS_KEPT:])
+    _remove(path for path in folders[ALWAYS:RUNS_KEPT] if _changed(path) < oldest)
+    _remove([path for path in found if path.suffix == ".json"][MOST_REPORTS:])
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        except OSError as error:
+            log.debug("%s stays: %s", path, error)
+
+
+BY: Final = ("role", "model")
+"""What the usage of a run is summed by."""
+
+CUT_OFF: Final = "cut off"
+RECORDS: Final = ("conflicts", "evictions", "resolutions", "fallbacks")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """A run in full. `report` None: it left none, because it was killed, is still at work or is too old; its `units`
+    are then those its events name.
+
+    `artifacts`: what was written -> the raw files it comes of. `records`: what agents noted, each with its `record`
+    (conflicts, evictions, resolutions, fallbacks) and where it comes from in `by`.
+    """
+
+    record: RunRecord
+    report: Mapping[str, Any] | None
+    units: tuple[Mapping[str, Any], ...]
+    artifacts: Mapping[str, tuple[str, ...]]
+    records: tuple[Mapping[str, Any], ...]
+    usage: tuple[UsageRow, ...]
+    transcripts: tuple[Transcript, ...]
+    warnings: tuple[ResultWarning, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "run": self.record.to_json(),
+            "report": self.report,
+            "units": [dict(each) for each in self.units],
+            "artifacts": {name: list(raw) for name, raw in self.artifacts.items()},
+            "records": [dict(each) for each in self.records],
+            "usage": [row.to_json(BY) for row in self.usage],
+            "transcripts": [each.to_json() for each in self.transcripts],
+        }
+
+
+def run_details(layout: Layout, text: str) -> RunDetails:
+    """Return the run that a text names; raises as `find_run`."""
+    record, warnings = find_run(layout, text)
+    report = read_report(layout, record.run_id)
+    found = report or {}
+    return RunDetails(
+        record,
+        report,
+        tuple(units_of(found) if report is not None else _units_in(layout, record.run_id)),
+        _artifacts(found),
+        tuple(records_in(found)),
+        tuple(_details_usage(layout, record.run_id)),
+        tuple(transcripts_of(layout, record.run_id)),
+        tuple(warnings),
+    )
+
+
+def _details_usage(layout: Layout, run_id: str) -> list[UsageRow]:
+    try:
+        return read_state(layout, lambda database: usage_by(database, BY, run=run_id)) or []
+    except KtxError:  # `find_run` has warned of it
+        return []
+
+
+def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:
+    """Return the units that the events of a run name, as far as they came."""
+    units: dict[tuple[object, object], dict[str, Any]] = {}
+    before: dict[tuple[object, object], int] = {}
+    for event in read_lines(layout.run_events(run_id)):
+        key = (event.get("connection"), event.get("unit"))
+        match event.get("event"):
+            case "work_unit_started":
+                units[key] = _details_begun(event)
+            case "work_unit_resumed" if key in units:
+                units[key].update(steps=event.get("steps"), tool_calls=event.get("tool_calls"), resumed=True)
+                before[key] = event.get("tool_calls") or 0
+            case "work_unit_step" if key in units:
+                calls = (event.get("tool_calls") or 0) + before.get(key, 0)
+                units[key].update(steps=event.get("step"), tool_calls=calls)
+            case "work_unit_finished":
+                replayed = event.get("replayed", False)
+                found = units.setdefault(key, _details_begun(event)) if replayed else units.get(key, {})
+                found.update(status=event.get("status"), reason=event.get("reason"), replayed=replayed)
+    return list(units.values())
+
+
+def _details_begun(event: Mapping[str, Any]) -> dict[str, Any]:
+    named = {name: event.get(name) for name in ("connection", "unit")}
+    label = event.get("label") or event.get("unit")
+    return {**named, "label": label, "status": CUT_OFF, "reason": "", "steps": 0, "tool_calls": 0}
+
+
+def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for source in report.get("sources") or ():
+        for said in (source.get("artifacts"), source.get("produced")):
+            for artifact, raw in (said or {}).items():
+                found.setdefault(artifact, set()).update(f"{source.get('connection')}: {path}" for path in raw)
+    return {artifact: tuple(sorted(raw)) for artifact, raw in sorted(found.items())}
+
+
+def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield what the agents of a run noted, by its report; a unit that did not land says nothing of what there is.
+
+    Each has its `record` (conflicts, evictions, resolutions, fallbacks) and where it comes from in `by`.
+    """
+    for unit in units_of(report):
+        if unit.get("status") == "done":
+            yield from _noted(unit.get("records") or {}, f"{unit['connection']}:{unit.get('unit')}")
+    yield from _noted(report.get("reconciled") or {}, "reconcile")
+
+
+def _noted(said: Mapping[str, Any], by: str) -> Iterable[dict[str, Any]]:
+    for name in RECORDS:
+        for each in said.get(name) or ():
+            yield {"record": name, "by": by, **each}

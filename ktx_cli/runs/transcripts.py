@@ -1,0 +1,252 @@
+"""A file of JSON Lines that grows while something happens: whole lines, no secrets, an end to its size."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import Event, KtxError, StorageError, UsageError, did_you_mean, file_stem, isoformat, listing, now
+from ktx_cli.llm import CallSpec, Done, EmitLlm, TextDelta
+from ktx_cli.project import Layout, mask, storage_error
+
+CUT: Final = {"event": "cut"}
+"""The last line of a file that came to its size."""
+
+
+class LineFile:
+    """Appends lines, each with the time in `at` and written at once, so that a killed process leaves what it did.
+
+    `most`: bytes after which one line more says that the rest is missing. Not for use from several threads.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        self.path = path
+        self._most = most
+        self._size = 0
+        self._descriptor: int | None = None
+
+    def write(self, document: Mapping[str, Any], *, at: str | None = None) -> int:
+        """Append a document and return the bytes that took; raises `OSError`."""
+        if self._size > self._most:
+            return 0
+        self._size += (size := self._append(document, at))
+        if self._size > self._most:
+            self._append(CUT, None)
+        return size
+
+    def close(self) -> None:
+        """Close the file; writing again opens it again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _append(self, document: Mapping[str, Any], at: str | None) -> int:
+        stamp = {"at": at or isoformat(now())}
+        try:
+            text = json.dumps({**stamp, **masked(document)}, default=str)
+        except (ValueError, RecursionError):  # arguments a model made up may be nested as deep as it likes
+            text = json.dumps({**stamp, "event": document.get("event"), "left_out": "nested too deeply"})
+        line = text.encode("ascii") + b"\n"
+        if self._descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self.path, flags, 0o600)
+        os.write(self._descriptor, line)
+        return len(line)
+
+
+def masked(value: Any) -> Any:
+    """Return JSON-like data with every secret this process has resolved masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {mask(str(key)): masked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(each) for each in value]
+    return value
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a file; nothing where there is none. Half a line, which a killed writer leaves, is none.
+
+    Raises `StorageError`.
+    """
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                document = _document(line)
+                if document is not None:
+                    yield document
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+
+
+def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
+    """Return the last document of a file, looked for in its last `tail` bytes; None where there is none."""
+    with suppress(OSError), path.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
+        found = (_document(line) for line in reversed(stream.read().splitlines()))
+        return next((document for document in found if document is not None), None)
+    return None
+
+
+def first_line(path: Path, wanted: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any] | None:
+    """Return the first document that is wanted, None where there is none or the file cannot be read."""
+    try:
+        return next((document for document in read_lines(path) if wanted(document)), None)
+    except StorageError:
+        return None
+
+
+def _document(line: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+log = logging.getLogger(__name__)
+
+MOST_OF_A_LOOP: Final = 4_000_000
+"""Bytes of one transcript; forty steps with results of the largest size the tools give stay below."""
+
+MOST_OF_A_RUN: Final = 256_000_000
+"""Bytes of all transcripts of a run; loops that begin after that have none."""
+
+BEGUN: Final = "loop_started"
+
+
+class Transcripts:
+    """Writes a file for each loop of a run into `folder`. `failed` is told, once, why it had to stop."""
+
+    def __init__(self, folder: Path, failed: Callable[[OSError], None]) -> None:
+        self._folder = folder
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._count = 0
+        self._size = 0
+        self._has_stopped = False
+
+    def watch(self, spec: CallSpec) -> EmitLlm | None:
+        """Begin the transcript of a call that is a loop; see `ktx_cli.llm.agent_loop.Watch`."""
+        with self._lock:
+            if spec.kind != "loop" or self._has_stopped or self._size > MOST_OF_A_RUN:
+                return None
+            self._count += 1
+            name = f"{self._count:04d}-{file_stem(spec.label or spec.role)}.jsonl"
+            loop = _Loop(LineFile(self._folder / name, MOST_OF_A_LOOP), self._guarded)
+            return loop.told if loop.write(_begun(spec)) else None
+
+    def _guarded(self, work: Callable[[], int]) -> bool:
+        """Do some writing; say whether it went well. One that fails ends all transcripts of the run."""
+        if self._has_stopped:
+            return False
+        try:
+            self._size += work()
+        except OSError as error:
+            self._has_stopped = True
+            self._failed(error)
+            return False
+        return True
+
+
+def _begun(spec: CallSpec) -> dict[str, Any]:
+    return {
+        "event": BEGUN,
+        "label": spec.label,
+        "role": spec.role,
+        "backend": spec.backend,
+        "model": spec.model,
+        "budget": spec.step_budget,
+        "tools": sorted(spec.tools),
+        "system": spec.system,
+        "prompt": spec.prompt,
+    }
+
+
+class _Loop:
+    """The transcript of one loop. The model's text, which comes in pieces, is one line for each time it speaks."""
+
+    def __init__(self, file: LineFile, guarded: Callable[[Callable[[], int]], bool]) -> None:
+        self._file = file
+        self._guarded = guarded
+        self._pieces: list[str] = []
+
+    def write(self, document: Mapping[str, Any]) -> bool:
+        return self._guarded(lambda: self._file.write(document))
+
+    def told(self, event: Event) -> None:
+        """Take in an event of the loop."""
+        if isinstance(event, TextDelta):
+            self._pieces.append(event.delta)
+            return
+        text, self._pieces = "".join(self._pieces), []
+        if text:
+            self.write({"event": "text", "text": text})
+        if isinstance(event, Done):
+            self._file.close()
+        else:
+            self.write(event.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A transcript as it is kept. `label`: the unit, as `docs:refunds.md`, or what else the loop was for."""
+
+    label: str
+    role: str
+    model: str
+    path: Path
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield what happened, oldest first; raises `StorageError`."""
+        return read_lines(self.path)
+
+    def to_json(self) -> dict[str, str]:
+        """Return what it is about and where it is."""
+        return {"label": self.label, "role": self.role, "model": self.model, "path": str(self.path)}
+
+
+def transcripts_of(layout: Layout, run_id: str) -> list[Transcript]:
+    """Return the transcripts of a run in the order its loops began."""
+    found = []
+    folder = layout.run_transcripts(run_id)
+    for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+        begun = first_line(path)
+        if begun is not None and begun.get("event") == BEGUN:
+            label, role, model = (str(begun.get(name) or "") for name in ("label", "role", "model"))
+            found.append(Transcript(label or role, role, model, path))
+    return found
+
+
+def chosen_transcripts(layout: Layout, run_id: str, unit: str) -> list[Transcript]:
+    """Return the transcripts of a unit (`docs:refunds.md`, or `refunds.md` where that is one unit's) or another loop.
+
+    A loop that was tried again has several. Raises `UsageError` where there is none, or where units share the name.
+    """
+    kept = transcripts_of(layout, run_id)
+    exact = [each for each in kept if each.label == unit]
+    found = exact or [each for each in kept if each.label.partition(":")[2] == unit]
+    labels = list(dict.fromkeys(each.label for each in (found or kept)))
+    if len(labels) > 1 and found:
+        raise UsageError(f"several units are called `{unit}`", hint=f"one of {listing(labels)}")
+    if not found:
+        raise _no_transcript(run_id, unit, labels)
+    return found
+
+
+def _no_transcript(run_id: str, unit: str, labels: list[str]) -> KtxError:
+    near = did_you_mean(unit, [*labels, *(label.partition(":")[2] for label in labels if ":" in label)])
+    if near:
+        return UsageError(f"run {run_id} has no transcript of `{unit}`", hint=f"did you mean `{near}`?")
+    known = f"it has those of {listing(labels, 10)}" if labels else "no agent worked in it, or its transcripts are gone"
+    return UsageError(f"run {run_id} has no transcript of `{unit}`", hint=known)

@@ -1,0 +1,411 @@
+"""What could not be looked at is not gone: it is carried over from the last snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, file_stem, is_utf8, yaml
+from ktx_cli.project import DATABASE_SOURCE, Layout
+from ktx_cli.scan import findings as relationships
+from ktx_cli.scan.descriptions import record as descriptions
+from ktx_cli.scan.descriptions.facts import Described, KnownTexts, known_texts
+from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.relationships.model import Edge
+from ktx_cli.scan.shards import Places, entries
+from ktx_cli.semantic import SUFFIXES, Entry, ParsedCopies, Shard, physical_name
+from ktx_cli.warehouses import (
+    Column,
+    DatabaseSchema,
+    ForeignKey,
+    Index,
+    ObjectProblem,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
+
+WHOLESALE = frozenset({"schema", "folder"})
+"""Problems of no single table that hide tables: nothing that is missing now counts as dropped."""
+
+
+def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequence[Table]) -> None:
+    """Raise `SourceError` when a database that had tables shows none: far more often a lost privilege than a drop."""
+    if before and not schema.tables and not schema.problems:
+        raise SourceError(
+            f"connection `{connection}` shows no table; at the last scan it had {len(before)}",
+            hint="check the role's privileges, `include` and the path; to start anew, delete its folders in "
+            "semantic-layer/ and raw-sources/",
+        )
+
+
+def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
+    """Return all tables to describe, and those of them that are as the last scan saw them.
+
+    A table that could not be read now, or shows no column any more, is carried over whole; where one kind of metadata
+    could not be read for any table (`foreign keys`, `indexes`), that part of each table is.
+    """
+    found = {table.ref: table for table in schema.tables}
+    unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
+    hidden = any(problem.ref is None and problem.what in WHOLESALE for problem in schema.problems)
+    kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
+    missing = _missing_parts(schema.problems)
+    old = {table.ref: table for table in before}
+    # A table that is dropped and made again while the catalog is read keeps its name and shows no column.
+    bare = {table.ref for table in schema.tables if not table.columns and table.ref in old and old[table.ref].columns}
+    kept += [old[ref] for ref in sorted(bare, key=str)]
+    tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables if table.ref not in bare]
+    return [*tables, *kept], kept
+
+
+def _missing_parts(problems: Iterable[ObjectProblem]) -> frozenset[str]:
+    return frozenset(problem.what for problem in problems if problem.ref is None)
+
+
+def _completed(table: Table, old: Table | None, missing: frozenset[str]) -> Table:
+    if old is None or not missing:
+        return table
+    if missing & {"constraints", "foreign keys"}:
+        table = replace(table, foreign_keys=old.foreign_keys)
+    if missing & {"constraints", "indexes"}:
+        table = replace(table, primary_key=old.primary_key, unique_keys=old.unique_keys, indexes=old.indexes)
+    if "view definitions" in missing:
+        table = replace(table, view_sql=old.view_sql)
+    if "materialized views" in missing:
+        table = replace(table, kind=old.kind, view_sql=table.view_sql or old.view_sql)
+    if "row counts" in missing and table.row_estimate is None:
+        table = replace(table, row_estimate=old.row_estimate)
+    return _with_comments(table, old, missing)
+
+
+def _with_comments(table: Table, old: Table, missing: frozenset[str]) -> Table:
+    if "table comments" in missing:
+        table = replace(table, comment=table.comment or old.comment)
+    if "column comments" in missing:
+        known = {column.name: column.comment for column in old.columns}
+        columns = (replace(each, comment=each.comment or known.get(each.name)) for each in table.columns)
+        table = replace(table, columns=tuple(columns))
+    return table
+
+
+class Base(Protocol):
+    """The committed tree a scan compares with."""
+
+    def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """Return the contents of those paths that exist."""
+        ...
+
+    def blobs(self, prefix: str) -> Mapping[str, str]:
+        """Return path -> blob id of everything below a folder."""
+        ...
+
+
+def folders(connection: str) -> tuple[str, str]:
+    """Return the two folders a scan writes: the shards and the snapshot."""
+    return Layout.schema_path(connection), Layout.raw_path(connection, DATABASE_SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The last snapshot: path -> sha256, and its tables; `tables` None when there is none that can be read."""
+
+    hashes: Mapping[str, str]
+    tables: tuple[Table, ...] | None
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+class Committed:
+    """The committed files of one connection. `files`: path -> blob id, of those whose names are UTF-8."""
+
+    def __init__(self, base: Base, connection: str, copies: ParsedCopies) -> None:
+        self.base, self.connection = base, connection
+        self.schema_folder, self.raw_folder = folders(connection)
+        blobs = {path: blob for folder in folders(connection) for path, blob in base.blobs(folder).items()}
+        self.files = {path: blob for path, blob in blobs.items() if is_utf8(path)}
+        self._copies = copies
+
+    @cached_property
+    def read_records(self) -> tuple[Records, tuple[ResultWarning, ...]]:
+        """What earlier scans learned, and a warning for each record that cannot be read."""
+        paths = [f"{self.raw_folder}/{name}" for name in FILES]
+        return read_records(self.base.read_many(path for path in paths if path in self.files), self.raw_folder)
+
+    @property
+    def records(self) -> Records:
+        """What earlier scans learned."""
+        return self.read_records[0]
+
+    @cached_property
+    def shards(self) -> dict[str, Shard]:
+        """Path -> shard; `ConfigError` for a broken one."""
+        folder = self.schema_folder
+        paths = [path for path in self.files if posixpath.dirname(path) == folder and path.endswith(SUFFIXES)]
+        return {path: self._copies.parse(content, path) for path, content in self.base.read_many(paths).items()}
+
+    @cached_property
+    def before(self) -> Before:
+        """The last snapshot."""
+        where = f"{self.raw_folder}/{MANIFEST}"
+        if where not in self.files:
+            return Before({}, None)
+        try:
+            hashes = manifest_hashes(self.base.read_many([where])[where], where)
+            hashes = {path: value for path, value in hashes.items() if f"{self.raw_folder}/{path}" in self.files}
+            contents = self.base.read_many([f"{self.raw_folder}/{path}" for path in hashes])
+            return Before(hashes, tuple(read_table(content, path) for path, content in contents.items()))
+        except KtxError as error:
+            note = ResultWarning("broken_snapshot", f"{error.message}; it is written anew", path=self.raw_folder)
+            return Before({}, None, (note,))
+
+    def all_tables(self, schema: DatabaseSchema) -> list[Table]:
+        """Return the tables of a database, with those the last scan saw and this one could not read."""
+        whole = not schema.problems and all(table.columns for table in schema.tables)
+        return list(schema.tables) if whole else carried_over(schema, self.before.tables or ())[0]
+
+    def texts(self, tables: Iterable[Table]) -> dict[TableRef, KnownTexts]:
+        """Return what people and other tools wrote about tables; `ConfigError` for a broken shard."""
+        refs = [table.ref for table in tables]
+        places = Places.find(self.shards, refs).primary
+        found = {ref: places[physical_name(ref)] for ref in refs if physical_name(ref) in places}
+        return {ref: known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
+
+
+MANIFEST = "manifest.yaml"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """One table's file: its path in the snapshot's folder, its bytes and their sha256 in hex."""
+
+    path: str
+    content: bytes
+    sha256: str
+
+
+def snapshot_path(connection: str) -> str:
+    """Return the path of the file that lists what the last scan of a connection saw."""
+    return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
+
+
+def table_file(table: Table) -> SnapshotFile:
+    """Return the snapshot file of a table."""
+    content = _text(_to_json(table)).encode("utf-8", "surrogatepass")
+    return SnapshotFile(table_path(table.ref), content, hashlib.sha256(content).hexdigest())
+
+
+def table_path(ref: TableRef) -> str:
+    """Return the path of a table's file in the snapshot's folder."""
+    stem = file_stem(ref.name)
+    return f"tables/{stem}.json" if ref.schema is None else f"tables/{file_stem(ref.schema)}/{stem}.json"
+
+
+def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> str:
+    """Return `manifest.yaml`: every file of the snapshot with its sha256 and status, sorted by path."""
+    files = [{"path": path, "sha256": hashes[path], "status": "done"} for path in sorted(hashes)]
+    return yaml.dump({"format": FORMAT, "connection": connection, "driver": driver, "files": files})
+
+
+def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
+    """Return path -> sha256 of the files a manifest lists as done; `ConfigError` when it cannot be read."""
+    document = yaml.load(text, where=where)
+    files = document.get("files") if isinstance(document, dict) else None
+    if not isinstance(files, list):
+        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan writes it anew")
+    return {
+        str(entry["path"]): str(entry["sha256"])
+        for entry in files
+        if isinstance(entry, dict) and entry.get("status") == "done" and "path" in entry and "sha256" in entry
+    }
+
+
+def read_table(content: bytes, where: str) -> Table:
+    """Return the table a snapshot file describes; `KtxError` when the file is damaged."""
+    try:
+        return _from_json(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KtxError(
+            f"the snapshot file {where} is damaged ({type(error).__name__})",
+            hint="restore it from git; the next scan writes it anew",
+        ) from error
+
+
+def _text(document: dict[str, Any]) -> str:
+    """Return JSON with a line for every item of a list, so that a diff shows what changed.
+
+    The standard encoder's `indent` would do, at ten times the cost.
+    """
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    fields = []
+    for key, value in document.items():
+        shown = "[\n  " + ",\n  ".join(map(encode, value)) + "\n ]" if isinstance(value, list) else encode(value)
+        fields.append(f" {encode(key)}: {shown}")
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _to_json(table: Table) -> dict[str, Any]:
+    return _without_empty(
+        {
+            "schema": table.ref.schema,
+            "name": table.ref.name,
+            "kind": table.kind.value,
+            "comment": table.comment,
+            "columns": [_column_to_json(column) for column in table.columns],
+            "primary_key": list(table.primary_key),
+            "foreign_keys": [
+                _without_empty(
+                    {
+                        "name": key.name,
+                        "columns": list(key.columns),
+                        "target_schema": key.target.schema,
+                        "target": key.target.name,
+                        "target_columns": list(key.target_columns),
+                    }
+                )
+                for key in table.foreign_keys
+            ],
+            "unique_keys": [_named_columns(key.name, key.columns) for key in table.unique_keys],
+            "indexes": [_named_columns(index.name, index.columns) for index in table.indexes],
+            "view_sql": table.view_sql,
+        }
+    )
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    return _without_empty(
+        {
+            "name": column.name,
+            "native_type": column.native_type,
+            "type": column.type.value,
+            "nullable": column.nullable,
+            "comment": column.comment,
+            "default": column.default,
+            "generated": column.generated or None,
+        }
+    )
+
+
+def _named_columns(name: str | None, columns: Iterable[str]) -> dict[str, Any]:
+    return _without_empty({"name": name, "columns": list(columns)})
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None and value != []}
+
+
+def _from_json(document: dict[str, Any]) -> Table:
+    return Table(
+        ref=TableRef(document.get("schema"), document["name"]),
+        kind=TableKind(document["kind"]),
+        comment=document.get("comment"),
+        columns=tuple(
+            Column(
+                name=column["name"],
+                native_type=column["native_type"],
+                type=SemanticType(column["type"]),
+                nullable=column["nullable"],
+                comment=column.get("comment"),
+                default=column.get("default"),
+                generated=column.get("generated", False),
+            )
+            for column in document.get("columns", ())
+        ),
+        primary_key=tuple(document.get("primary_key", ())),
+        foreign_keys=tuple(
+            ForeignKey(
+                columns=tuple(key["columns"]),
+                target=TableRef(key.get("target_schema"), key["target"]),
+                target_columns=tuple(key["target_columns"]),
+                name=key.get("name"),
+            )
+            for key in document.get("foreign_keys", ())
+        ),
+        unique_keys=tuple(UniqueKey(tuple(key["columns"]), key.get("name")) for key in document.get("unique_keys", ())),
+        indexes=tuple(Index(tuple(index["columns"]), index.get("name")) for index in document.get("indexes", ())),
+        view_sql=document.get("view_sql"),
+    )
+
+
+RELATIONSHIPS: Final = relationships.FILE
+DESCRIPTIONS: Final = descriptions.RECORD
+FILES: Final = (RELATIONSHIPS, DESCRIPTIONS)
+
+_READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
+    RELATIONSHIPS: relationships.read_record,
+    DESCRIPTIONS: descriptions.read_record,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What is known. None: nobody looked, or the file is among the `broken`, which are left as they are."""
+
+    knowledge: Knowledge | None = None
+    described: Mapping[TableRef, Described] | None = None
+    broken: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> Knowledge:
+        """Keys and edges; none where nobody looked."""
+        return self.knowledge or Knowledge()
+
+    @property
+    def texts(self) -> Mapping[TableRef, Described]:
+        """The descriptions by table; none where nobody described."""
+        return self.described or {}
+
+    def restricted(self, tables: Iterable[Table]) -> Records:
+        """Return what is said of tables and columns that are there."""
+        by_ref = {table.ref: table for table in tables}
+        return replace(
+            self,
+            knowledge=None if self.knowledge is None else relationships.restricted(self.knowledge, by_ref),
+            described=None
+            if self.described is None
+            else descriptions.updated_record(self.described, (), by_ref.values()),
+        )
+
+    def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+        """Return the files by name; none of what is not known.
+
+        `written`: the files of `before`, taken for what both say alike.
+        """
+        known = written or {}
+        found = {}
+        if self.knowledge is not None:
+            same = before is not None and before.knowledge == self.knowledge
+            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else relationships.record_text(self.knowledge)
+        if self.described is not None:
+            same = before is not None and before.described == self.described
+            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else descriptions.record_bytes(self.described.values())
+        return found
+
+    def entries(
+        self, tables: Iterable[Table], names: Mapping[TableRef, str], manual: Sequence[Edge] = ()
+    ) -> dict[TableRef, Entry]:
+        """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
+        generated = entries(tables, names, self.knowledge, manual)
+        return {ref: descriptions.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
+
+
+def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
+    """Return the records among `contents` (path -> bytes) in a folder; one that cannot be read is named."""
+    found: dict[str, Any] = {}
+    warnings = []
+    for name, read in _READERS.items():
+        path = f"{folder}/{name}"
+        if path not in contents:
+            continue
+        try:
+            found[name] = read(contents[path], path)
+        except KtxError as error:
+            warnings.append(ResultWarning("broken_record", error.message, hint=error.hint, path=path))
+    broken = frozenset(name for name in _READERS if f"{folder}/{name}" in contents and name not in found)
+    return Records(found.get(RELATIONSHIPS), found.get(DESCRIPTIONS), broken), tuple(warnings)

@@ -1,0 +1,1 @@
+"""Descriptions of tables and columns: rules, then a model where there is one."""

@@ -1,0 +1,306 @@
+"""Descriptions by rules: what keys, joins, types and names say, and what was seen of the rows; nothing about meaning.
+
+Values of rows are told where the profile of the facts still holds them. A table gets at most three sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from ktx_cli.core import listing, plural
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.descriptions.facts import (
+    Described,
+    Join,
+    TableFacts,
+    content_hash,
+    empty_text,
+    rows_text,
+    values_text,
+    years_text,
+)
+from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.relationships.names import tokens
+from ktx_cli.semantic import physical_name, quoted
+from ktx_cli.warehouses import Column, SemanticType, TableKind, TableRef
+
+RULES_VERSION: Final = "rules 2"
+"""Raised when the rules would say something else of the same table."""
+
+LOOKUP_COLUMNS: Final = 4
+"""A table with more columns is no lookup table."""
+
+MOST_NOTABLE: Final = 3
+"""Columns of a kind that a table's text names."""
+
+_KINDS: Final = {
+    TableKind.VIEW: "View",
+    TableKind.MATERIALIZED_VIEW: "Materialized view",
+    TableKind.FOREIGN: "Foreign table",
+}
+
+
+def describe_by_rules(facts: TableFacts) -> Described:
+    """Return what structure and profile of a table say; the same text for the same facts."""
+    columns = {column.name: column_text(facts, column) for column in facts.table.columns}
+    return Described(
+        ref=facts.ref,
+        hash=content_hash(facts, RULES_VERSION),
+        source="rules",
+        text=_table_text(facts),
+        columns={name: text for name, text in columns.items() if text and not repeats_name(text, name)},
+    )
+
+
+def repeats_name(text: str, name: str) -> bool:
+    """Say whether a text holds no word that is not in the name."""
+    return set(tokens(text)) <= set(tokens(name))
+
+
+def _table_text(facts: TableFacts) -> str | None:
+    parts = [_what(facts), _notable(facts), _references(facts)]
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part) or None
+
+
+def _what(facts: TableFacts) -> str:
+    row, rows = _row(facts), rows_text(facts)
+    if row is None:
+        return f"{rows}, no key is declared" if rows else ""
+    return f"{row}; {rows}" if rows else row
+
+
+def _row(facts: TableFacts) -> str | None:
+    table = facts.table
+    if table.kind in _KINDS:
+        return f"{_KINDS[table.kind]} with {plural(len(table.columns), 'column')}"
+    linked = _linked(facts)
+    if linked:
+        return f"Links {_and(linked)}: one row for each combination of {_and(map(quoted, table.primary_key))}"
+    if _is_lookup(facts):
+        return f"Lookup table of {_and(quoted(column.name) for column in table.columns)}"
+    key = table.primary_key or _other_key(facts)
+    return f"One row for each {_and(map(quoted, key))}" if key else None
+
+
+def _other_key(facts: TableFacts) -> tuple[str, ...]:
+    """Return the first unique key, by its columns, that holds no NULL."""
+    filled = {column.name for column in facts.table.columns if not column.nullable}
+    return min((key.columns for key in facts.table.unique_keys if filled.issuperset(key.columns)), default=())
+
+
+def _linked(facts: TableFacts) -> list[str]:
+    """Return the tables a junction links: those its key is made of references to, at least two."""
+    key = facts.table.primary_key
+    joins = [join for join in facts.joins_out if set(join.child_columns) <= set(key)]
+    covered = {column for join in joins for column in join.child_columns}
+    if len(key) < 2 or covered != set(key) or len({join.child_columns for join in joins}) < 2:
+        return []
+    return _names(join.parent for join in joins)
+
+
+def _is_lookup(facts: TableFacts) -> bool:
+    columns = facts.table.columns
+    others = [join for join in facts.joins_in if join.child != facts.ref]
+    has_label = any(
+        column.type is SemanticType.STRING and column.name not in facts.table.primary_key for column in columns
+    )
+    small = 2 <= len(columns) <= LOOKUP_COLUMNS and len(facts.table.primary_key) == 1
+    return small and has_label and bool(others) and not facts.joins_out
+
+
+def _notable(facts: TableFacts) -> str:
+    """Return the dates, measures and codes of a table, and what was seen in them."""
+    if _is_lookup(facts):
+        return ""
+    columns, profiles = facts.table.columns, facts.column_profiles()
+
+    def shown(column: Column, seen: Callable[[TableFacts, ColumnProfile | None], str]) -> str:
+        said = seen(facts, profiles.get(column.name)).partition(": ")
+        return f"{quoted(column.name)} ({said[2] or said[0]})" if said[0] else quoted(column.name)
+
+    kinds = {
+        "dates": [shown(column, years_text) for column in columns if date_text(column).startswith("Date")],
+        "measures": [quoted(column.name) for column in columns if is_measure(facts, column)],
+        "codes": [shown(column, values_text) for column in columns if is_code(facts, column)],
+    }
+    return "; ".join(f"{kind}: {listing(names, MOST_NOTABLE)}" for kind, names in kinds.items() if names)
+
+
+def _references(facts: TableFacts) -> str:
+    linked = bool(_linked(facts))
+    parents = _names(join.parent for join in facts.joins_out if join.parent != facts.ref)
+    children = _names(join.child for join in facts.joins_in if join.child != facts.ref)
+    itself = any(join.parent == facts.ref for join in facts.joins_out)
+    parts = [
+        f"references {listing(parents)}" if parents and not linked else "",
+        "its rows reference each other" if itself else "",
+        f"referenced by {listing(children)}" if children else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _names(refs: Iterable[TableRef]) -> list[str]:
+    return list(dict.fromkeys(map(physical_name, refs)))
+
+
+def _and(words: Iterable[str]) -> str:
+    items: Sequence[str] = list(words)
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def column_text(facts: TableFacts, column: Column) -> str | None:
+    """Return the sentences about a column, None where there is nothing to say."""
+    profile = facts.column_profiles().get(column.name)
+    sentences = [_key_text(facts, column), *_reference_texts(facts, column), _unique_text(facts, column)]
+    sentences += [_role_text(facts, column, profile), "Computed by the database." if column.generated else ""]
+    if column.name not in facts.table.primary_key:
+        sentences.append(empty_text(facts, profile))
+    return " ".join(sentence for sentence in sentences if sentence) or None
+
+
+def _key_text(facts: TableFacts, column: Column) -> str:
+    key = facts.table.primary_key
+    if column.name not in key:
+        return ""
+    return "Key of the table." if len(key) == 1 else f"Part of the key ({', '.join(map(quoted, key))})."
+
+
+def _reference_texts(facts: TableFacts, column: Column) -> list[str]:
+    return [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
+
+
+def _reference_text(facts: TableFacts, join: Join) -> str:
+    target = f"{physical_name(join.parent)} ({', '.join(map(quoted, join.parent_columns))})"
+    if join.parent == facts.ref:
+        target = f"another row of this table ({', '.join(map(quoted, join.parent_columns))})"
+    if len(join.child_columns) == 1:
+        return f"References {target}."
+    *first, last = map(quoted, join.child_columns)
+    return f"Together, {', '.join(first)} and {last} reference {target}."
+
+
+def _unique_text(facts: TableFacts, column: Column) -> str:
+    alone = any(key.columns == (column.name,) for key in facts.table.unique_keys)
+    return "Unique." if alone and facts.table.primary_key != (column.name,) else ""
+
+
+def _role_text(facts: TableFacts, column: Column, profile: ColumnProfile | None) -> str:
+    """Return what a column is for: a flag, a date, a number in a unit, a code with its values."""
+    if column.type is SemanticType.BOOLEAN:
+        return "Flag: true or false."
+    dated = date_text(column)
+    if dated:
+        years = years_text(facts, profile)
+        return f"{dated}, {years}." if years else f"{dated}."
+    measured = unit(facts, column)
+    if measured:
+        return f"Amount {measured}." if is_measure(facts, column) else f"Number {measured}."
+    return _values(facts, column, profile)
+
+
+def _values(facts: TableFacts, column: Column, profile: ColumnProfile | None) -> str:
+    if is_linked(facts, column) or is_measure(facts, column):
+        return ""
+    if profile is None or not (profile.kind is ValueKind.TEXT or is_code(facts, column) or is_flag(column)):
+        return ""
+    said = values_text(facts, profile)
+    if not said:
+        return ""
+    flag = is_flag(column) and profile.distinct is not None and profile.distinct <= 2
+    role = "Flag" if flag else "Code" if is_code(facts, column) else ""
+    if not role:
+        return f"{said[0].upper()}{said[1:]}."
+    return f"{role} with {said}." if said[0].isdigit() else f"{role}, {said}."
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_MEASURES: Final = _set(
+    "amount amt price total subtotal cost costs revenue fee fees tax discount balance quantity qty budget sales profit"
+    " betrag preis summe menge umsatz kosten rabatt saldo montant prix quantite remise chiffre importe precio cantidad"
+    " descuento importo prezzo quantita sconto valor preco quantidade desconto bedrag prijs aantal korting"
+)
+_CODES: Final = _set(
+    "status state type kind category class level tier code method channel segment priority severity stage phase mode"
+    " reason typ art kategorie klasse stufe zustand statut categorie niveau estado estatus tipo categoria nivel stato"
+    " livello situacao soort toestand"
+)
+_FLAGS: Final = _set("is has flag")
+_UNITS: Final[Mapping[str, str]] = {
+    "cents": "in cents",
+    "ms": "in milliseconds",
+    "msec": "in milliseconds",
+    "millis": "in milliseconds",
+    "milliseconds": "in milliseconds",
+    "seconds": "in seconds",
+    "secs": "in seconds",
+    "minutes": "in minutes",
+    "hours": "in hours",
+    "days": "in days",
+    "bytes": "in bytes",
+    "kb": "in kilobytes",
+    "mb": "in megabytes",
+    "gb": "in gigabytes",
+    "kg": "in kilograms",
+    "km": "in kilometres",
+    "kwh": "in kilowatt-hours",
+    **{code: f"in {code.upper()}" for code in ("usd", "eur", "gbp", "chf", "jpy", "cad", "aud", "sek", "pln", "brl")},
+}
+"""Last word of a name -> the unit; `m`, `s`, `min` and `pct` are not in it, they may mean something else."""
+
+_ZONED: Final = re.compile(r"with time zone|timestamptz|datetimeoffset|timestamp_tz|timestamp_ltz", re.IGNORECASE)
+_CLOCK: Final = re.compile(r"date.*time|timestamp", re.IGNORECASE)
+
+
+def is_linked(facts: TableFacts, column: Column) -> bool:
+    """Say whether a column is of the key or of a join that leads away."""
+    return column.name in facts.table.primary_key or any(column.name in join.child_columns for join in facts.joins_out)
+
+
+def is_measure(facts: TableFacts, column: Column) -> bool:
+    """Say whether a column is a number that is named like an amount, and no key."""
+    if column.type is not SemanticType.NUMBER or is_linked(facts, column):
+        return False
+    return bool(_MEASURES.intersection(tokens(column.name)))
+
+
+def unit(facts: TableFacts, column: Column) -> str | None:
+    """Return the unit a name ends with (`in cents` of `total_cents`), None where it is not sure."""
+    words = tokens(column.name)
+    if column.type is not SemanticType.NUMBER or len(words) < 2 or is_linked(facts, column):
+        return None
+    found = _UNITS.get(words[-1])
+    if found == "in cents" and words[-2] in _UNITS:
+        return f"in cents of {words[-2].upper()}"
+    return found
+
+
+def is_code(facts: TableFacts, column: Column) -> bool:
+    """Say whether a column is named like a status, a type or a code, and can be one."""
+    if column.type not in (SemanticType.STRING, SemanticType.NUMBER) or is_linked(facts, column):
+        return False
+    words = tokens(column.name)
+    return bool(words) and words[-1] in _CODES
+
+
+def is_flag(column: Column) -> bool:
+    """Say whether a column is named like a flag."""
+    return bool(_FLAGS.intersection(tokens(column.name)[:1] + tokens(column.name)[-1:]))
+
+
+def date_text(column: Column) -> str:
+    """Return what the type of a column says of time, an empty text where it says nothing."""
+    native = column.native_type
+    if column.type is not SemanticType.TIME:
+        return ""
+    if _ZONED.search(native):
+        return "Date and time, with time zone"
+    if _CLOCK.search(native):
+        return "Date and time"
+    if "date" in native.lower():
+        return "Date"
+    return "Time of day" if native.lower().startswith("time") else ""

@@ -1,0 +1,252 @@
+"""What a scan learned beyond the structure: predicted keys and found joins, as they are committed beside the snapshot.
+
+The file `relationships.json` is written when the rows are looked at and read by every scan, so that a scan of the
+structure alone keeps what an earlier one found. It holds no value of a row, but what stands for NULL (`-1`, `n/a`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core import KtxError
+from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus, KeyChoice
+from ktx_cli.semantic import quoted
+from ktx_cli.warehouses import Table, TableRef
+
+FILE = "relationships.json"
+FORMAT = 1
+LEAST_SCORE = 0.2
+"""Rejected edges with a lower score are not worth a line."""
+
+STEADY = 0.05
+"""An edge whose score moved by less, with all else as it was, keeps its old line: rows change every day."""
+
+_SHARE = re.compile(r"([\d.]+) %")
+_ROWS = re.compile(r"\(([\d,]+) rows?\)")
+
+EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Keys nobody declared, and edges with their status.
+
+    `gone`: edges that were joins, or that a person decided on, and that a scan finds no more; each is rejected and
+    says why.
+    """
+
+    keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    gone: tuple[Edge, ...] = ()
+    waiting: frozenset[EdgeId] = frozenset()
+    """Those of `gone` that a person accepted and that miss a table or column: joins again when all is back."""
+
+    def key_of(self, table: Table) -> tuple[str, ...]:
+        """Return the primary key of a table: the declared one, else a predicted one that all rows confirm."""
+        if table.primary_key:
+            return table.primary_key
+        choice = self.keys.get(table.ref)
+        if choice is None or not choice.confirmed or not set(choice.primary) <= {c.name for c in table.columns}:
+            return ()
+        return choice.primary
+
+    def accepted(self) -> tuple[Edge, ...]:
+        """Return the edges that are joins."""
+        return tuple(edge for edge in self.edges if edge.status is EdgeStatus.ACCEPTED)
+
+    def recorded(self) -> tuple[Edge, ...]:
+        """Return the edges that are worth a line in the record."""
+        return tuple(each for each in self.edges if each.status is not EdgeStatus.REJECTED or each.score >= LEAST_SCORE)
+
+
+def record_text(knowledge: Knowledge) -> bytes:
+    """Return the file, a line for every key and edge."""
+    keys = [_key_to_json(ref, choice) for ref, choice in sorted(knowledge.keys.items(), key=lambda each: str(each[0]))]
+    edges = map(_edge_to_json, knowledge.recorded())
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
+    if knowledge.gone:
+        gone = ({**_edge_to_json(each), **_waits(each, knowledge)} for each in knowledge.gone)
+        lines.append(_listed("gone", map(encode, gone)))
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+
+
+def read_record(content: bytes, where: str) -> Knowledge:
+    """Return what a file says. Raises `KtxError` for a damaged one."""
+    try:
+        document = json.loads(content)
+        keys = dict(_key_from_json(each) for each in document["keys"])
+        edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
+        waits = (bool(each.get("manual")) for each in document.get("gone", ()))
+        waiting = frozenset(edge_id(edge) for edge, each in zip(gone, waits, strict=True) if each)
+        return Knowledge(keys, edges, gone, waiting)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KtxError(
+            f"{where} is damaged ({type(error).__name__})",
+            hint="restore it from git; the next `ktx scan` writes it anew",
+        ) from error
+
+
+def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Knowledge:
+    """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
+    blind = set(unseen)
+    before = {edge_id(edge): edge for edge in old.edges}
+    edges = [_steady(edge, before.get(edge_id(edge))) for edge in new.edges if not {edge.child, edge.parent} & blind]
+    edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
+    keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
+    keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
+    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone, old.waiting)
+
+
+def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowledge:
+    """Return what is said of tables and columns that are there, and of those that are gone what it says of that."""
+    columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
+
+    def known(ref: TableRef, names: Iterable[str], condition: tuple[str, Any] | None = None) -> bool:
+        return ref in columns and set(names) <= columns[ref] and (condition is None or condition[0] in columns[ref])
+
+    keys = {ref: choice for ref, choice in knowledge.keys.items() if known(ref, choice.primary)}
+    edges = (
+        edge
+        for edge in knowledge.edges
+        if known(edge.child, edge.child_columns, edge.condition) and known(edge.parent, edge.parent_columns)
+    )
+    return Knowledge(keys, tuple(edges), knowledge.gone, knowledge.waiting)
+
+
+def _waits(edge: Edge, knowledge: Knowledge) -> dict[str, bool]:
+    return {"manual": True} if edge_id(edge) in knowledge.waiting else {}
+
+
+def _steady(edge: Edge, before: Edge | None) -> Edge:
+    if before is None or before.status is not edge.status or before.cardinality is not edge.cardinality:
+        return edge
+    steady = abs(before.score - edge.score) < STEADY and _says_the_same(before.reason, edge.reason)
+    return before if steady else edge
+
+
+def _says_the_same(before: str, now: str) -> bool:
+    """Whether two reasons differ by less than a per cent of the rows, and in nothing else."""
+    if _SHARE.sub("", _ROWS.sub("", before)) != _SHARE.sub("", _ROWS.sub("", now)):
+        return False
+    shares = [map(float, _SHARE.findall(reason)) for reason in (before, now)]
+    rows = [[int(each.replace(",", "")) for each in _ROWS.findall(reason)] for reason in (before, now)]
+    near = all(abs(old - new) < 1.0 for old, new in zip(*shares, strict=True))
+    return near and all(100 * abs(old - new) < max(old, new) for old, new in zip(*rows, strict=True) if old != new)
+
+
+def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:
+    same = before is not None and (before.primary, before.alternates, before.confirmed, before.declared) == (
+        choice.primary,
+        choice.alternates,
+        choice.confirmed,
+        choice.declared,
+    )
+    return before if same and before is not None and abs(before.score - choice.score) < STEADY else choice
+
+
+def edge_id(edge: Edge) -> EdgeId:
+    """Return what makes two edges of a connection the same."""
+    return edge.child, edge.child_columns, edge.parent, edge.parent_columns, repr(edge.condition)
+
+
+def _order(edge: EdgeId) -> tuple[Any, ...]:
+    child, columns, parent, keys, condition = edge
+    return child.schema or "", child.name, columns, parent.schema or "", parent.name, keys, condition
+
+
+def _listed(name: str, lines: Iterable[str]) -> str:
+    found = list(lines)
+    return f' "{name}": [' + ("\n  " + ",\n  ".join(found) + "\n ]" if found else "]")
+
+
+def _ref(ref: TableRef) -> list[str]:
+    return [ref.name] if ref.schema is None else [ref.schema, ref.name]
+
+
+def _ref_from(parts: list[str]) -> TableRef:
+    return TableRef(None, parts[0]) if len(parts) == 1 else TableRef(parts[0], parts[1])
+
+
+def _key_to_json(ref: TableRef, choice: KeyChoice) -> dict[str, Any]:
+    fields: dict[str, Any] = {"table": _ref(ref), "columns": list(choice.primary)}
+    if choice.declared:
+        fields["declared"] = True
+    else:
+        fields |= {"score": choice.score, "confirmed": choice.confirmed}
+    if choice.alternates:
+        fields["alternates"] = [list(each) for each in choice.alternates]
+    return fields
+
+
+def _key_from_json(fields: dict[str, Any]) -> tuple[TableRef, KeyChoice]:
+    declared = bool(fields.get("declared", False))
+    return _ref_from(fields["table"]), KeyChoice(
+        primary=tuple(fields["columns"]),
+        declared=declared,
+        score=float(fields.get("score", 1.0)),
+        alternates=tuple(tuple(each) for each in fields.get("alternates", ())),
+        confirmed=bool(fields.get("confirmed", True)),
+    )
+
+
+def _edge_to_json(edge: Edge) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "from": _ref(edge.child),
+        "columns": list(edge.child_columns),
+        "to": _ref(edge.parent),
+        "to_columns": list(edge.parent_columns),
+        "status": edge.status.value,
+        "score": edge.score,
+        "reason": edge.reason,
+        "relationship": edge.cardinality.value,
+        "sources": list(edge.sources),
+    }
+    if edge.condition is not None:
+        fields["when"] = list(edge.condition)
+    return fields
+
+
+def _edge_from_json(fields: dict[str, Any]) -> Edge:
+    when = fields.get("when")
+    return Edge(
+        child=_ref_from(fields["from"]),
+        child_columns=tuple(fields["columns"]),
+        parent=_ref_from(fields["to"]),
+        parent_columns=tuple(fields["to_columns"]),
+        status=EdgeStatus(fields["status"]),
+        score=float(fields["score"]),
+        reason=str(fields["reason"]),
+        cardinality=Cardinality(fields["relationship"]),
+        sources=tuple(fields["sources"]),
+        condition=None if when is None else (str(when[0]), when[1]),
+    )
+
+
+ARROW = "->"
+
+
+def edge_name(edge: Edge, names: Mapping[TableRef, str]) -> str:
+    """Return what a person calls an edge: `orders.customer_id->customers.id`.
+
+    Several columns stand in brackets; a name that is no plain word in double quotes; a reference that depends on a
+    column ends in ` when owner_type=customer`.
+    """
+    child, parent = _end(names[edge.child], edge.child_columns), _end(names[edge.parent], edge.parent_columns)
+    return f"{child}{ARROW}{parent}{_when(edge.condition)}"
+
+
+def _end(source: str, columns: Sequence[str]) -> str:
+    named = ",".join(map(quoted, columns))
+    return f"{quoted(source)}.{named}" if len(columns) == 1 else f"{quoted(source)}.({named})"
+
+
+def _when(condition: tuple[str, Any] | None) -> str:
+    if condition is None:
+        return ""
+    column, value = condition
+    return f" when {quoted(column)}={quoted(value) if isinstance(value, str) else value}"

@@ -1,0 +1,1 @@
+"""Samples of columns, counted: kinds, distinct values, lists of values."""

@@ -1,0 +1,301 @@
+"""Profiles and value lists in the state database: disposable, on this machine only, never committed.
+
+Beside them stands what a look at unchanged data would find again (`StoredLook`).
+
+Everything of a connection is replaced at once, so that a value that is withheld from now on is gone. The functions take
+an open state database; `project.state.translated` around them names the file in errors.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from ktx_cli.core import isoformat, now, plain_value
+from ktx_cli.privacy import ValueKind, refusal
+from ktx_cli.project import LOOK, Privacy, transaction
+from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable, TableProfile
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.warehouses import SampleMethod, TableRef
+
+
+class MatchKind(StrEnum):
+    """How a value fits what was looked for, the better first."""
+
+    EXACT = "exact"
+    CASE = "case"
+    BEGINS = "begins"
+    CONTAINS = "contains"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMatch:
+    """A value that fits, and in how many rows it was seen (None: not counted); `complete`: its list is."""
+
+    connection: str
+    ref: TableRef
+    column: str
+    value: Any
+    count: int | None
+    complete: bool
+    kind: MatchKind
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What of a connection was searched: a miss says no more than this.
+
+    `columns`: lists searched, `incomplete` of them without some values; `withheld`: columns that are not listed because
+    of what they hold. Columns of many values are in none of these.
+    """
+
+    connection: str
+    privacy: str
+    finished: str
+    tables: int
+    columns: int
+    incomplete: int
+    withheld: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Matches, the best first, and what was searched; `more`: there are others beyond the limit."""
+
+    matches: tuple[ValueMatch, ...]
+    searched: tuple[Searched, ...]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLook:
+    """What a look found. `proof`: of what data and settings; `hints`: of what was told beside; `found`: as JSON."""
+
+    proof: str
+    hints: str
+    found: str
+
+
+_FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
+_RANK: Final = (
+    "CASE WHEN shown = :text THEN 0 WHEN folded = :folded THEN 1 WHEN instr(folded, :folded) = 1 THEN 2 ELSE 3 END"
+)
+_KINDS: Final = tuple(MatchKind)
+
+
+def save_values(
+    database: sqlite3.Connection,
+    connection: str,
+    sampled: Sequence[SampledTable],
+    dictionary: Dictionary,
+    *,
+    privacy: Privacy,
+    turns: Mapping[TableRef, str] | None = None,
+    look: StoredLook | None = None,
+) -> None:
+    """Replace what is stored of a connection, in one transaction. `strict` stores counts and lengths, and no value.
+
+    `turns`: table -> when it was profiled, as `load_turns` gives it back. `look`: what was found in these profiles.
+    """
+    stamps = turns or {}
+    withheld = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.withheld]
+    with transaction(database):
+        _forget(database, connection)
+        database.execute(
+            "INSERT INTO value_scans VALUES (?, ?, ?, ?)",
+            (connection, privacy, isoformat(now()), json.dumps(withheld if privacy != "strict" else [])),
+        )
+        profiles = (without_values(each) if privacy == "strict" else without_private(each) for each in sampled)
+        database.executemany(
+            "INSERT INTO profiles VALUES (?, ?, ?, ?)",
+            ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
+        )
+        if look is not None:
+            database.execute(
+                "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
+                (LOOK, connection, json.dumps([look.proof, look.hints, look.found]), isoformat(now())),
+            )
+        for listed in dictionary.columns if privacy != "strict" else ():
+            _save_list(database, connection, listed)
+
+
+def forget_values(database: sqlite3.Connection, connection: str) -> None:
+    """Delete what is stored of a connection."""
+    with transaction(database):
+        _forget(database, connection)
+
+
+def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableProfile, ...]:
+    """Return the profiles of a connection, by schema and name; values are as `plain_value` made them."""
+    rows = database.execute(
+        "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1, 2", (connection,)
+    )
+    return tuple(_from_json(TableRef(schema, name), json.loads(text)) for schema, name, text in rows)
+
+
+def load_turns(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
+    """Return table -> when it was profiled last, in ISO 8601; those that never were are not in it."""
+    rows = database.execute(
+        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS turn FROM profiles"
+        " WHERE connection = ? AND turn IS NOT NULL",
+        (connection,),
+    )
+    return {TableRef(schema, name): turn for schema, name, turn in rows}
+
+
+def load_look(database: sqlite3.Connection, connection: str) -> StoredLook | None:
+    """Return what the last look at a connection found, None where it could not be kept."""
+    row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
+    return None if row is None else StoredLook(*json.loads(row[0]))
+
+
+def comes_back_equal(profile: TableProfile) -> bool:
+    """Whether a profile is the same after it was stored: dates, decimals and large numbers come back as text."""
+    return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
+
+
+def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
+    """Return the value lists of a connection, by schema, table and column; `table`: of tables of that name alone."""
+    rows = database.execute(
+        "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
+        " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
+        (connection, table),
+    ).fetchall()
+    return tuple(
+        ColumnValues(TableRef(schema, name), column, _values(database, number), bool(complete))
+        for number, schema, name, column, complete in rows
+    )
+
+
+def find_values(database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50) -> Found:
+    """Look for a text in the value lists: as it is, whatever its case, at the beginning, anywhere."""
+    wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
+    searched = tuple(_searched(database, connection))
+    if not wanted["text"]:
+        return Found((), searched)
+    rows = database.execute(
+        f"SELECT connection, schema_name, table_name, column_name, value, count, complete, {_RANK} AS rank"
+        " FROM dictionary_values JOIN dictionary_columns ON id = column_id"
+        " WHERE instr(folded, :folded) > 0 AND (:connection IS NULL OR connection = :connection)"
+        " ORDER BY rank, count IS NULL, count DESC, connection, schema_name, table_name, column_name, shown"
+        " LIMIT :limit",
+        wanted,
+    ).fetchall()
+    return Found(tuple(map(_match, rows[:limit])), searched, more=len(rows) > limit)
+
+
+def without_private(sampled: SampledTable) -> TableProfile:
+    """Return the profile without values of columns whose values may not be kept."""
+    columns = (
+        _bare(each) if _is_private(sampled, each) else each  # its values that can be compared are all in `counts`
+        for each in sampled.profile.columns
+    )
+    return replace(sampled.profile, columns=tuple(columns))
+
+
+def without_values(sampled: SampledTable) -> TableProfile:
+    """Return the profile without any value."""
+    return bare(sampled.profile)
+
+
+def bare(profile: TableProfile) -> TableProfile:
+    """Return a profile without any value."""
+    return replace(profile, columns=tuple(map(_bare, profile.columns)))
+
+
+def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
+    found = refusal(sampled.profile.ref.name, column.name, column.kind, sampled.counts.get(column.name, {}))
+    return found is not None and found.personal
+
+
+def _bare(column: ColumnProfile) -> ColumnProfile:
+    return replace(column, minimum=None, maximum=None, top=())
+
+
+def _forget(database: sqlite3.Connection, connection: str) -> None:
+    database.execute("PRAGMA secure_delete = ON")  # else the values stay in the file's free pages
+    of_connection = "SELECT id FROM dictionary_columns WHERE connection = ?"
+    database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
+    for table in ("dictionary_columns", "profiles", "value_scans"):
+        database.execute(f"DELETE FROM {table} WHERE connection = ?", (connection,))
+    database.execute("DELETE FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection))
+
+
+def _save_list(database: sqlite3.Connection, connection: str, listed: ColumnValues) -> None:
+    added = database.execute(
+        "INSERT INTO dictionary_columns (connection, schema_name, table_name, column_name, complete)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (connection, listed.ref.schema, listed.ref.name, listed.column, listed.complete),
+    )
+    shown = ((value, value if isinstance(value, str) else json.dumps(value), count) for value, count in listed.values)
+    database.executemany(
+        "INSERT INTO dictionary_values VALUES (?, ?, ?, ?, ?)",
+        ((added.lastrowid, json.dumps(value), text, text.casefold(), count) for value, text, count in shown),
+    )
+
+
+def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int | None], ...]:
+    rows = database.execute("SELECT value, count FROM dictionary_values WHERE column_id = ? ORDER BY rowid", (number,))
+    return tuple((json.loads(value), count) for value, count in rows)
+
+
+def _match(row: Sequence[Any]) -> ValueMatch:
+    connection, schema, name, column, value, count, complete, rank = row
+    return ValueMatch(
+        connection, TableRef(schema, name), column, json.loads(value), count, bool(complete), _KINDS[rank]
+    )
+
+
+def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[Searched]:
+    rows = database.execute(
+        "SELECT s.connection, s.privacy, s.finished, s.withheld,"
+        " (SELECT COUNT(*) FROM profiles WHERE connection = s.connection),"
+        " (SELECT COUNT(*) FROM dictionary_columns WHERE connection = s.connection),"
+        " (SELECT COUNT(*) FROM dictionary_columns WHERE connection = s.connection AND NOT complete)"
+        " FROM value_scans AS s WHERE ?1 IS NULL OR s.connection = ?1 ORDER BY 1",
+        (connection,),
+    ).fetchall()
+    for name, privacy, finished, withheld, tables, columns, incomplete in rows:
+        yield Searched(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
+
+
+def _profile_text(profile: TableProfile, turns: Mapping[TableRef, str]) -> str:
+    return json.dumps({**_to_json(profile), "profiled": turns.get(profile.ref)})
+
+
+def _to_json(profile: TableProfile) -> dict[str, Any]:
+    return {
+        "method": profile.method.value,
+        "rows": profile.rows,
+        "row_count": profile.row_count,
+        "exact_count": profile.exact_count,
+        "cut_by_bytes": profile.cut_by_bytes,
+        "problem": profile.problem,
+        "columns": [_column_to_json(column) for column in profile.columns],
+    }
+
+
+def _column_to_json(column: ColumnProfile) -> dict[str, Any]:
+    fields = {name: getattr(column, name) for name in _FIELDS}
+    values = {
+        "minimum": plain_value(column.minimum),
+        "maximum": plain_value(column.maximum),
+        "top": [[plain_value(value), count] for value, count in column.top],
+    }
+    return {"name": column.name, "kind": column.kind.value, "rows": column.rows, **fields, **values}
+
+
+def _from_json(ref: TableRef, stored: dict[str, Any]) -> TableProfile:
+    stored.pop("profiled", None)
+    columns = tuple(_column_from_json(column) for column in stored.pop("columns"))
+    method = SampleMethod(stored.pop("method"))
+    return TableProfile(ref=ref, method=method, columns=columns, **stored)
+
+
+def _column_from_json(stored: dict[str, Any]) -> ColumnProfile:
+    kind, top = ValueKind(stored.pop("kind")), tuple((value, count) for value, count in stored.pop("top"))
+    return ColumnProfile(kind=kind, top=top, **stored)

@@ -1,0 +1,337 @@
+"""The value dictionary: what stands in columns of few values, so that a filter can be written without a look at rows.
+
+A list comes from the type (native enums), from the sample where that is the whole table, else from one statement a
+table; where that fails or takes too long, the values of the sample stand for it, and the list says it is not complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ktx_cli.core import SourceError, monotonic, plain_value
+from ktx_cli.privacy import Refusal, ValueKind, refusal
+from ktx_cli.project import Privacy
+from ktx_cli.scan.failures import Failures, Stage
+from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
+from ktx_cli.warehouses import (
+    Column,
+    Connector,
+    ObjectProblem,
+    Table,
+    TableRef,
+    ended_its_session,
+    reason,
+    table_path,
+    value_of,
+)
+
+_FOLDED: Final = frozenset({"mysql", "tsql"})
+"""Dialects whose sampled texts are small letters only, because they compare so."""
+_LISTED: Final = (ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.MIXED)
+_WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
+_ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+_ENUM_VALUE: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+_ESCAPED: Final = re.compile(r"''|\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryLimits:
+    """What is listed: columns of at most `distinct` values (whole numbers: `codes`), `length` characters of each.
+
+    Tables of more than `rows` rows are not asked; the sample has to do.
+    """
+
+    distinct: int = 200
+    codes: int = 50
+    largest_code: int = 99_999
+    length: int = 120
+    rows: int = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """The values of a column with the number of rows each was seen in (None: not counted), the most frequent first.
+
+    `complete`: no other value stands in the column, at the time of the scan.
+    """
+
+    ref: TableRef
+    column: str
+    values: tuple[tuple[Any, int | None], ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """The lists of a connection, the columns that are withheld with the reason, and what could not be read."""
+
+    columns: tuple[ColumnValues, ...] = ()
+    withheld: tuple[tuple[TableRef, str, Refusal], ...] = ()
+    problems: tuple[ObjectProblem, ...] = ()
+    statements: int = 0
+
+
+def build_dictionary(
+    connector: Connector,
+    tables: Sequence[Table],
+    sampled: Sequence[SampledTable],
+    *,
+    privacy: Privacy,
+    limits: DictionaryLimits,
+    deadline: float,
+    failures: Failures | None = None,
+) -> Dictionary:
+    """Return the dictionary of a connection; nothing for `strict`. `deadline`: of `core.clock.monotonic`.
+
+    A table or column that fails costs only itself; `SourceError` only when the source is gone. `failures`: takes what
+    fails unexpectedly, a table each; None: it is raised.
+    """
+    if privacy == "strict":
+        return Dictionary()
+    samples = {each.profile.ref: each for each in sampled}
+    reader = ValueReader(connector, limits.distinct, limits.length, deadline)
+    columns: list[ColumnValues] = []
+    withheld: list[tuple[TableRef, str, Refusal]] = []
+    failed = failures or Failures(strict=True)
+    for table in tables:
+        if table.ref not in samples:
+            continue
+        with failed.stage(Stage.VALUES, table.ref):
+            listed, refused = _of_table(table, samples[table.ref], reader, limits)
+            columns += listed
+            withheld += refused
+    return Dictionary(tuple(columns), tuple(withheld), tuple(reader.problems), reader.statements)
+
+
+def _of_table(
+    table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits
+) -> tuple[list[ColumnValues], list[tuple[TableRef, str, Refusal]]]:
+    """Return the lists of a table, and the columns whose values are withheld."""
+    columns: list[ColumnValues] = []
+    withheld: list[tuple[TableRef, str, Refusal]] = []
+    for found in _lists(table, sample, reader, limits):
+        refused = _refused(table, found)
+        if refused is None:
+            columns.append(_values(table, found, limits))
+        else:
+            withheld.append((table.ref, found.column, refused))
+    return columns, withheld
+
+
+def declared_values(column: Column) -> tuple[str, ...]:
+    """Return the values of a native enum type whose spelling names them (MySQL, DuckDB, ClickHouse), else nothing."""
+    spelled = _WRAPPED.sub(r"\1", column.native_type.strip())
+    found = _ENUM.fullmatch(spelled)
+    return tuple(_ESCAPED.sub(_meant, value) for value in _ENUM_VALUE.findall(found[1])) if found else ()
+
+
+def _meant(escape: re.Match[str]) -> str:
+    return escape[1] or "'"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    column: str
+    kind: ValueKind
+    counts: Mapping[Any, int | None]
+    complete: bool
+
+
+def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits) -> Iterator[_Found]:
+    """Give the list of every column of a table that has few values."""
+    profiles = {each.name: each for each in sample.profile.columns}
+    lookups = []
+    for column in table.columns:
+        declared = declared_values(column)
+        if declared:
+            seen = sample.counts.get(column.name, {})
+            yield _Found(column.name, ValueKind.TEXT, {value: seen.get(value) for value in declared}, complete=True)
+        elif column.name in sample.counts and _is_lookup(profiles[column.name], sample, limits):
+            lookups.append(column)
+    asked = [column for column in lookups if not _suffices(sample, profiles[column.name], reader.connector.dialect)]
+    affordable = (sample.profile.row_count or 0) <= limits.rows
+    full = reader.read(table, asked) if asked and affordable else {}
+    for column in lookups:
+        name, kind = column.name, profiles[column.name].kind
+        if column not in asked:
+            yield _Found(name, kind, sample.counts[name], complete=True)
+        elif name not in full:
+            yield _Found(name, kind, sample.counts[name], complete=False)
+        elif (counts := full[name]) is not None:
+            yield _Found(name, kind, counts, complete=True)
+
+
+def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryLimits) -> bool:
+    """Whether the sample speaks for few values: texts, booleans, and whole numbers that stand for something."""
+    if not profile.distinct:
+        return False
+    if profile.kind is ValueKind.INTEGER:
+        largest = max(abs(value) for value in sample.counts[profile.name])
+        return profile.distinct <= limits.codes and largest <= limits.largest_code and not profile.unique
+    return profile.kind in _LISTED and profile.distinct <= limits.distinct
+
+
+def _suffices(sample: SampledTable, profile: ColumnProfile, dialect: str) -> bool:
+    """Whether the sample has every value of a column as the database spells it."""
+    return sample.profile.complete and not (dialect in _FOLDED and profile.kind is not ValueKind.INTEGER)
+
+
+def _refused(table: Table, found: _Found) -> Refusal | None:
+    return refusal(table.ref.name, found.column, found.kind, tuple(found.counts))
+
+
+def _values(table: Table, found: _Found, limits: DictionaryLimits) -> ColumnValues:
+    ordered = sorted(found.counts.items(), key=lambda each: (-(each[1] or 0), str(each[0])))
+    values = tuple((_cut(plain_value(value), limits.length), count) for value, count in ordered)
+    return ColumnValues(table.ref, found.column, values, found.complete)
+
+
+def _cut(value: Any, length: int) -> Any:
+    return value[:length] if isinstance(value, str) else value
+
+
+COLUMNS_AT_ONCE = 40
+"""How many columns one statement lists: SQLite takes no union of more than 500 parts, and its rows are as wide."""
+
+Counts = dict[Any, int]
+"""Value -> in how many rows it stands."""
+
+
+@dataclass(slots=True)
+class ValueReader:
+    """Reads at most `most` values of a column, cut at `text` characters, until `deadline` (`core.clock.monotonic`)."""
+
+    connector: Connector
+    most: int
+    text: int
+    deadline: float
+    problems: list[ObjectProblem] = field(default_factory=list)
+    statements: int = 0
+
+    def read(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
+        """Return column -> all its values, None where it has more than `most`; without those that could not be read.
+
+        Raises `SourceError` only when the source is gone.
+        """
+        found: dict[str, Counts | None] = {}
+        for start in range(0, len(columns), COLUMNS_AT_ONCE):
+            found |= self._together(table, columns[start : start + COLUMNS_AT_ONCE])
+        return found
+
+    def _together(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
+        if monotonic() > self.deadline:
+            return {}
+        dialect = self.connector.dialect
+        try:
+            lists = self._lists(list_values(table, columns, dialect, most=self.most, text=self.text))
+        except SourceError as error:
+            if error.code not in ("query", "read_only") or ended_its_session(error):
+                return self._failed(table, None, error)
+            lists = None
+        if lists is None:
+            return dict(each for column in columns for each in self._alone(table, column))
+        return {column.name: self._few(counts) for column, counts in zip(columns, lists, strict=True)}
+
+    def _alone(self, table: Table, column: Column) -> Iterator[tuple[str, Counts | None]]:
+        if monotonic() > self.deadline:
+            return
+        try:
+            lists = self._lists(list_one(table, column, self.connector.dialect, most=self.most, text=self.text))
+        except SourceError as error:
+            self._failed(table, column, error)
+        else:
+            yield column.name, None if lists is None else self._few(lists[0])
+
+    def _lists(self, listing: Listing) -> list[Counts] | None:
+        """Return the values of every column of a statement; None where there were more rows than expected."""
+        self.statements += 1
+        result = self.connector.query(listing.sql, max_rows=listing.rows + 1)
+        if len(result.rows) > listing.rows:
+            return None
+        lists: list[Counts] = [{} for _ in range(listing.columns)]
+        for place, value, count in filter(None, map(listing.read, result.rows)):
+            lists[place][value] = lists[place].get(value, 0) + count
+        return lists
+
+    def _few(self, counts: Counts) -> Counts | None:
+        return counts if len(counts) <= self.most else None
+
+    def _failed(self, table: Table, column: Column | None, error: SourceError) -> dict[str, Counts | None]:
+        if error.code == "connection":
+            raise error
+        what = "values" if column is None else f"values of {column.name}"
+        self.problems.append(ObjectProblem(table.ref, what, reason(error.message)))
+        return {}
+
+
+_WITHOUT_GROUPING_SETS: Final = frozenset({"sqlite", "mysql"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A statement and how its rows are read: `read` gives (place of the column, value, count), or None for NULL."""
+
+    sql: str
+    rows: int
+    """More rows than these mean that the lists are cut somewhere."""
+    columns: int
+    flagged: bool
+
+    def read(self, row: Sequence[Any]) -> tuple[int, Any, int] | None:
+        """Return which column a row is about, one of its values, and in how many rows of the table it stands."""
+        count = int(row[-1])
+        if self.flagged:
+            place = next(at for at in range(self.columns) if int(row[self.columns + at]) == 0)
+        else:
+            place = int(row[0])
+        value = row[place if self.flagged else place + 1]
+        return None if value is None else (place, value, count)
+
+
+def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
+    """Return one statement for all columns: grouping sets where the dialect has them, else a union.
+
+    `most`: how many values of a column are wanted; one more is read, to know that there are more. `text`: at how many
+    characters values are cut.
+    """
+    if dialect in _WITHOUT_GROUPING_SETS:
+        return _union(table, columns, dialect, most=most, text=text)
+    names = [f"v{place}" for place in range(len(columns))]
+    values = ", ".join(
+        f"{value_of(column, dialect, text)} AS {name}" for column, name in zip(columns, names, strict=True)
+    )
+    flags = ", ".join(f"GROUPING({name})" for name in names)
+    sets = ", ".join(f"({name})" for name in names)
+    rows = (most + 2) * len(columns)
+    source = f"SELECT {values} FROM {table_path(table.ref, dialect)}"
+    sql = f"SELECT {', '.join(names)}, {flags}, COUNT(*) FROM ({source}) AS s GROUP BY GROUPING SETS ({sets})"
+    return Listing(limited(sql, dialect, rows + 1), rows, len(columns), flagged=True)
+
+
+def list_one(table: Table, column: Column, dialect: str, *, most: int, text: int) -> Listing:
+    """Return the statement for one column."""
+    return Listing(_branch(table, [column], 0, dialect, most, text), most + 2, 1, flagged=False)
+
+
+def limited(sql: str, dialect: str, rows: int) -> str:
+    """Return a SELECT that gives at most so many rows."""
+    if dialect == "tsql":
+        return sql.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
+    return f"{sql} LIMIT {rows}"
+
+
+def _union(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
+    branches = [_branch(table, columns, place, dialect, most, text) for place in range(len(columns))]
+    return Listing(" UNION ALL ".join(branches), (most + 2) * len(columns), len(columns), flagged=False)
+
+
+def _branch(table: Table, columns: Sequence[Column], place: int, dialect: str, most: int, text: int) -> str:
+    """Return the SELECT of one column's values, in a column of their own: types and collations stay apart."""
+    value = value_of(columns[place], dialect, text)
+    inner = f"SELECT {value} AS v FROM {table_path(table.ref, dialect)}"
+    grouped = limited(f"SELECT v, COUNT(*) AS n FROM ({inner}) AS s GROUP BY v", dialect, most + 2)
+    places = ", ".join("v" if at == place else "NULL" for at in range(len(columns)))
+    return f"SELECT {place}, {places}, n FROM ({grouped}) AS b"

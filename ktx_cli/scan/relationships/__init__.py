@@ -1,0 +1,1 @@
+"""Which columns refer to which keys, and how sure that is."""

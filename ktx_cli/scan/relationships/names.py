@@ -1,0 +1,428 @@
+"""What names of tables and columns say: their words, which words mean a key, and how alike two words are."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Final
+
+_SPLIT: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_LETTERS: Final = str.maketrans(
+    {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "Ø": "O", "Ł": "L", "Đ": "D", "ı": "i"}
+)
+_VOWELS: Final = frozenset("aeiouy")
+_BLANKS: Final = frozenset(
+    {"col", "column", "field", "attr", "attribute", "fld", "var", "val", "dat", "spalte", "campo", "champ"}
+)
+_TRAILERS: Final = frozenset({"tbl", "table", "dim", "fact", "master", "mst", "lkp"})
+_IRREGULAR: Final = {
+    "people": "person",
+    "children": "child",
+    "men": "man",
+    "women": "woman",
+    "indices": "index",
+    "buses": "bus",
+}
+_STARS: Final = frozenset({"dim", "fact", "fct", "hub"})
+_NO_AGENTS: Final = frozenset({"hobby", "lobby", "rugby", "derby", "nearby", "standby", "whereby", "shelby", "crosby"})
+_ENDINGS: Final = (
+    "",
+    "s",
+    "e",
+    "n",
+    "a",
+    "i",
+    "y",
+    "en",
+    "er",
+    "es",
+    "ow",
+    "os",
+    "as",
+    "us",
+    "um",
+    "nen",
+    "eur",
+    "ies",
+)
+
+
+@functools.cache
+def words(kind: str) -> frozenset[str]:
+    """Return the words of a kind: `key`, `generic_key`, `layer`, `measure`, `flag`, `time`, `text` ..."""
+    return frozenset(_vocabulary()[kind])
+
+
+@functools.cache
+def _vocabulary() -> Mapping[str, list[str]]:
+    text = files("ktx_cli.scan.relationships").joinpath("words.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+@functools.cache
+def _concepts() -> Mapping[str, frozenset[str]]:
+    """Return word -> the concepts it may stand for (`rep` -> person)."""
+    text = files("ktx_cli.scan.relationships").joinpath("concepts.json").read_text("utf-8")
+    found: dict[str, set[str]] = {}
+    for concept, listed in json.loads(text).items():
+        for word in listed:
+            found.setdefault(stem(word), set()).add(concept)
+    return {word: frozenset(concepts) for word, concepts in found.items()}
+
+
+def concept_words() -> Iterable[str]:
+    """Return all words that stand for a concept."""
+    return _concepts()
+
+
+@functools.lru_cache(maxsize=100_000)
+def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
+    """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing.
+
+    What was done by somebody (`approved by`) was done by a person.
+    """
+    if (len(spoken) > 1 and spoken[-1] in words("agent")) or (spoken and _is_done_by(spoken[-1])):
+        return frozenset({"person"})
+    for word in reversed(spoken):
+        known = _concepts().get(stem(word))
+        if known:
+            return known
+    return frozenset()
+
+
+def _is_done_by(word: str) -> bool:
+    """Whether a word is run together of what was done and `by`: `crtby`."""
+    return len(word) >= 5 and word.endswith("by") and word not in _NO_AGENTS
+
+
+@functools.lru_cache(maxsize=100_000)
+def tokens(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case without accents: `CustomerID2` -> customer, id, 2."""
+    plain = unicodedata.normalize("NFKD", name.translate(_LETTERS))
+    letters = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    # IDs and URLs are one word, not an `I` before `Ds`.
+    letters = re.sub(r"(?<![A-Z])(ID|URL|PK|FK|NO|NR)s(?![a-z])", lambda found: found.group(1).title() + "s", letters)
+    return tuple(found.lower() for found in _SPLIT.findall(letters)) or (name.lower(),)
+
+
+@functools.lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Return an English noun's singular, roughly; other words as they are."""
+    if len(word) < 3 or not word.isascii():
+        return word
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4:
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("uses") and len(word) > 5:
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+@functools.lru_cache(maxsize=400_000)
+def alike(one: str, other: str) -> float:
+    """Return how likely two words mean the same, 0 to 1: equal, inflected, abbreviated."""
+    if one == other or stem(one) == stem(other):
+        return 1.0
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    if short.isdigit() or long.isdigit() or len(short) < 2 or short[0] != long[0]:
+        return 0.0
+    shared = _shared_prefix(short, long) if short[:3] == long[:3] else 0
+    if shared >= 4 and short[shared:] in _ENDINGS and long[shared:] in _ENDINGS:
+        return 0.95
+    if shared == len(short) and shared >= 3:
+        return 0.85 if shared >= 4 else 0.8
+    skeleton = _skeleton(long)
+    if short == skeleton[: len(short)] and len(short) >= 3:
+        return 0.8
+    if short == skeleton[:2] or short == skeleton:
+        return 0.7
+    if 3 <= len(short) <= 0.75 * len(long) and _is_subsequence(short, long):
+        return 0.65 if not _VOWELS & set(short[1:]) else 0.5
+    if len(short) == 2 and long.startswith(short):
+        return 0.5
+    return 0.0
+
+
+def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+    """Return how alike two runs of words are: word by word, run together, or one the other's initials.
+
+    What is alike begins with the same letter.
+    """
+    if not one or not other or one[0][:1] != other[0][:1]:
+        return 0.0
+    return _phrase_alike(one, other)
+
+
+@functools.lru_cache(maxsize=400_000)
+def _phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+    joined, joined_other = "".join(one), "".join(other)
+    if joined == joined_other or (stem(joined) == stem(joined_other)):
+        return 1.0
+    if len(one) == len(other):
+        scores = [alike(a, b) for a, b in zip(one, other, strict=True)]
+        if len(scores) == 1:
+            return scores[0]
+        return min(scores) * (sum(scores) / len(scores)) ** 0.5 if min(scores) else 0.0
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    if len(short) == 1:
+        (word,) = short
+        if len(word) == len(long) >= 2 and word == "".join(each[0] for each in long):
+            return 0.75
+        return max(alike(word, "".join(long)) * 0.95, _run_together(word, long))
+    return 0.0
+
+
+def _run_together(word: str, parts: tuple[str, ...]) -> float:
+    """Return how well a word is the parts' beginnings written together: `custord` of customer, order."""
+    rest, score = word, 1.0
+    for part in parts:
+        length = _shared_prefix(rest, part)
+        if length < 2:
+            return 0.0
+        score *= 1.0 if length == len(part) else 0.9
+        rest = rest[length:]
+    return score * 0.85 if not rest else 0.0
+
+
+def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return name -> its words without layers (`dim_`, `tbl_`) and without prefixes that most tables share."""
+    split = {name: tokens(name) for name in names}
+    split = _without_run_together(split)
+    common = _common_prefixes(split.values())
+    cores = {name: _core(parts, common) for name, parts in split.items()}
+    counts = Counter(cores.values())
+    return {
+        name: core if counts[core] == 1 else _core(split[name], common, numbered=True) for name, core in cores.items()
+    }
+
+
+def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the words with layers cut off that are written together with what follows: `dimcustomer`."""
+    flat = [parts[0] for parts in split.values() if len(parts) == 1]
+    layers = [
+        layer
+        for layer in words("layer")
+        if len(layer) >= 2 and sum(word.startswith(layer) and len(word) >= len(layer) + 3 for word in flat) >= 2
+    ]
+    shares = {layer: sum(word.startswith(layer) for word in flat) / max(1, len(flat)) for layer in layers}
+    cut = sorted((layer for layer in layers if shares[layer] >= 0.2), key=len, reverse=True)
+
+    def without(parts: tuple[str, ...]) -> tuple[str, ...]:
+        if len(parts) == 1:
+            for layer in cut:
+                if parts[0].startswith(layer) and len(parts[0]) >= len(layer) + 3:
+                    return (layer, parts[0][len(layer) :])
+        return parts
+
+    return {name: without(parts) for name, parts in split.items()}
+
+
+def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`): that says whose they are."""
+    split = [tokens(name) for name in names]
+    firsts = Counter(parts[0] for parts in split if len(parts) > 1)
+    if len(split) < 3 or not firsts:
+        return ()
+    word, count = firsts.most_common(1)[0]
+    return (word,) if count >= 0.75 * len(split) and word not in words("key") else ()
+
+
+def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    """Return the word that ends the names of most tables' first keys, where we do not know it: a language's `id`.
+
+    It may be their whole name too.
+    """
+    firsts = list(first_columns)
+    lists = [parts for parts in firsts if len(parts) > 1]
+    alone = Counter(parts[0] for parts in firsts if len(parts) == 1)
+    found = {word for word, count in alone.items() if count >= max(4, 0.5 * len(firsts))}
+    if len(lists) >= 4:
+        word, count = Counter(parts[-1] for parts in lists).most_common(1)[0]
+        stems = {parts[:-1] for parts in lists if parts[-1] == word}
+        found |= {word} if count >= 0.5 * len(lists) and len(stems) >= 3 else set()
+    return frozenset(word for word in found if word not in words("key") and not word.isdigit())
+
+
+def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    lists = [parts for parts in split if len(parts) > 1]
+    firsts = Counter(parts[0] for parts in lists)
+    return frozenset(word for word, count in firsts.items() if count >= 4 and count > 0.6 * len(lists))
+
+
+def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
+    """Return the words without layers, common prefixes and, unless they tell tables apart, numbers at the end."""
+    rest = parts
+    while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
+        rest = rest[1:]
+    while len(rest) > 1 and (rest[-1] in _TRAILERS or (rest[-1].isdigit() and not numbered)):
+        rest = rest[:-1]
+    return rest
+
+
+@functools.lru_cache(maxsize=100_000)
+def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], bool]:
+    """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True.
+
+    `local`: words that mean a key in this database alone. Names that say nothing (`c1`, `col_07`) have no words.
+    """
+    if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
+        return (), False
+    if len(parts) == 1 and parts[0] in local:
+        return (), True
+    rest = list(parts)
+    found = False
+    if len(rest) > 2 and rest[0] in _STARS:
+        rest.pop(0)
+    while len(rest) > 1 and rest[-1] in local:
+        rest.pop()
+        found = True
+    if rest[0][:2] in ("fk", "pk") and len(rest[0]) >= 5:
+        rest[0] = rest[0][2:]
+        found = True
+    if len(rest) > 2 and rest[-1].isdigit() and rest[-2] in words("key"):
+        rest.pop()  # the second of several: `contact_id_2`
+    while len(rest) > 1 and rest[-1] in words("key"):
+        rest.pop()
+        found = True
+    while len(rest) > 1 and rest[0] in (
+        "id",
+        "fk",
+        "pk",
+        "cod",
+        "cd",
+        "code",
+        "nr",
+        "no",
+        "num",
+        "sk",
+        "bk",
+        "k",
+        "ref",
+        "kod",
+        "codigo",
+        "numero",
+    ):
+        rest.pop(0)
+        found = True
+    if len(rest) == 1 and rest[0] in words("generic_key"):
+        return (), True
+    if not found or len(rest) == 1:
+        for ending in ("id", "key", "code", "nr", "no", "uuid", "guid"):
+            if (
+                rest[-1] not in words("flag")
+                and rest[-1].endswith(ending)
+                and len(rest[-1]) >= len(ending) + 3
+                and len(rest) == len(parts)
+            ):
+                return (*rest[:-1], rest[-1][: -len(ending)]), ending in ("id", "key", "uuid", "guid")
+    return tuple(rest), found
+
+
+def _shared_prefix(one: str, other: str) -> int:
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length
+
+
+@functools.lru_cache(maxsize=100_000)
+def _skeleton(word: str) -> str:
+    """Return the word with its vowels after the first letter and doubled consonants left out."""
+    kept = [word[0]]
+    for letter in word[1:]:
+        if letter not in _VOWELS and letter != kept[-1]:
+            kept.append(letter)
+    return "".join(kept)
+
+
+def _is_subsequence(short: str, long: str) -> bool:
+    letters = iter(long)
+    return all(letter in letters for letter in short)
+
+
+SHORTEST_SPLIT = 6
+"""Shorter words are left whole, in letters."""
+
+_GLUE = frozenset({"by", "to", "of", "in", "at", "on", "de", "von", "por", "par", "da"})
+_SHORT_KEYS = frozenset({"id", "no", "nr", "cd", "sk", "pk", "fk", "key", "code", "num", "ref", "uid", "wid"})
+_KINDS = ("key", "layer", "measure", "flag", "time", "text", "discriminator", "self", "boss", "agent")
+
+
+class Splitter:
+    """Knows the words of a database and ours, and cuts run-together names into them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        own = {part for name in names for part in tokens(name)}
+        self._known = _our_words() | {word for word in own if 4 <= len(word) <= 12 and word.isalpha()}
+        self._whole = _our_words()
+
+    def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the words, those of them cut that are several known ones written together."""
+        found: list[str] = []
+        for part in parts:
+            found += self._cut(part)
+        return tuple(found)
+
+    def _cut(self, word: str) -> tuple[str, ...]:
+        if len(word) < SHORTEST_SPLIT or not word.isalpha() or word in self._whole:
+            return (word,)
+        pieces = self._pieces(word)
+        return pieces if pieces is not None and len(pieces) > 1 else (word,)
+
+    def _pieces(self, word: str) -> tuple[str, ...] | None:
+        """Return the fewest known words that make up a word; short ones only where they mean a key or are glue."""
+        best: list[tuple[str, ...] | None] = [()] + [None] * len(word)
+        for end in range(2, len(word) + 1):
+            for start in range(max(0, end - 14), end - 1):
+                before, piece = best[start], word[start:end]
+                if before is None or piece == word or not self._fits(piece, start, end == len(word)):
+                    continue
+                if best[end] is None or len(before) + 1 < len(best[end] or ()):
+                    best[end] = (*before, piece)
+        return best[-1]
+
+    def _fits(self, piece: str, start: int, last: bool) -> bool:
+        if len(piece) <= 3:
+            return (piece in _SHORT_KEYS and (start == 0 or last)) or (piece in _GLUE and start > 0)
+        return piece in self._known
+
+
+def string_prefix(names: Sequence[str]) -> str:
+    """Return the two to four letters that nearly all unbroken names of a table begin with (`prdid`, `prdname`)."""
+    split = [tokens(name) for name in names]
+    flat = [parts[0] for parts in split if len(parts) == 1]
+    if len(flat) < 4 or len(flat) < 0.9 * len(split):
+        return ""
+    for length in (4, 3, 2):
+        counts = Counter(word[:length] for word in flat if len(word) >= length + 2)
+        prefix, count = max(counts.items(), key=lambda each: each[1], default=("", 0))
+        if count >= 0.9 * len(flat):
+            return prefix
+    return ""
+
+
+@functools.cache
+def _our_words() -> frozenset[str]:
+    found = {word for kind in _KINDS for word in words(kind)} | set(concept_words())
+    return frozenset(word for word in found if len(word) >= 4)
+
+
+def without_prefix(parts: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+    """Return the words of an unbroken name without its table's letters."""
+    if prefix and len(parts) == 1 and parts[0].startswith(prefix) and len(parts[0]) > len(prefix) + 1:
+        return (parts[0][len(prefix) :],)
+    return parts

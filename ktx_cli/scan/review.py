@@ -1,0 +1,480 @@
+"""The joins a scan found that nobody declared, and what people decided about each.
+
+A scan's own view is its committed record (`relationships.json`). A person's yes is a join `source: manual` in the
+manifest, a person's no the `disable_joins` of an overlay; both stand whatever later scans find.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, KtxError, ResultWarning, shell_words
+from ktx_cli.scan.carry import Losses, has_comments
+from ktx_cli.scan.committed import RELATIONSHIPS, Base, Committed
+from ktx_cli.scan.findings import ARROW, EdgeId, Knowledge, edge_id, edge_name
+from ktx_cli.scan.overlays import Overlays, disabling, enabling, join_key
+from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus
+from ktx_cli.scan.shards import Places, entries, is_joinable, is_unique
+from ktx_cli.semantic import Entry, ParsedCopies, Shard, physical_name, plain_on, quoted, render_shard, source_names
+from ktx_cli.warehouses import Table, TableKind, TableRef
+
+GENERATED_SOURCES = frozenset({"formal", "inferred"})
+"""The `source` of joins that a scan wrote; a join with any other, or none, is a person's."""
+
+
+class Standing(StrEnum):
+    """What holds for an edge now: the scan's word, or a person's."""
+
+    ACCEPTED = "accepted"
+    """The join stands because the scan is sure."""
+    MANUAL = "manual"
+    """The join stands because a person said so."""
+    REVIEW = "review"
+    """A person has to look."""
+    REJECTED = "rejected"
+    """No join: the scan takes it for none."""
+    DISABLED = "disabled"
+    """No join, because a person said so."""
+    DECLARED = "declared"
+    """The join stands because a foreign key of the database makes it."""
+
+
+_DECIDED: Final = {
+    Standing.MANUAL: (EdgeStatus.ACCEPTED, "a person accepted it"),
+    Standing.DISABLED: (EdgeStatus.REJECTED, "a person rejected it"),
+}
+
+JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.DECLARED})
+
+OTHER_WAY: Final = "the join the other way round stands"
+"""The reason of an edge that would be for review if its opposite were no join."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeJoin:
+    """A join that an edge makes, as a scan writes it. `shard`: where its source stands; None: it is in no shard."""
+
+    source: str
+    shard: str | None
+    join: Mapping[str, Any]
+
+    @property
+    def on(self) -> str:
+        """Its `on`, with single blanks."""
+        return plain_on(self.join["on"])
+
+
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """The edge from the other's parent to its child, by the same columns."""
+
+    name: str
+    standing: Standing
+
+    @property
+    def stands(self) -> bool:
+        """Whether it makes the joins of the two."""
+        return self.standing in JOINED
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedEdge:
+    """An edge, its name, and what holds for it. `joins`: forward, then backward unless a table refers to itself.
+
+    `gone`: no scan finds it any more; its reason says why. `missing`: which table or column of it is not there.
+    `opposite`: the edge the other way round, where that one stands or waits for a decision.
+    """
+
+    connection: str
+    name: str
+    edge: Edge
+    standing: Standing
+    joins: tuple[EdgeJoin, ...]
+    gone: bool = False
+    missing: str | None = None
+    opposite: Opposite | None = None
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names its two tables go by: as sources, and in the database."""
+        refs = (self.edge.child, self.edge.parent)
+        return frozenset({*(each.source for each in self.joins), *map(physical_name, refs), *map(str, refs)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the edge as it stands in the answer of a command."""
+        edge = self.edge
+        return {
+            "connection": self.connection,
+            "edge": self.name,
+            "status": self.standing.value,
+            "found": edge.status.value,
+            "score": edge.score,
+            "relationship": edge.cardinality.value,
+            "reason": edge.reason,
+            "gone": self.gone,
+            "sources": list(edge.sources),
+            "from": {"table": physical_name(edge.child), "columns": list(edge.child_columns)},
+            "to": {"table": physical_name(edge.parent), "columns": list(edge.parent_columns)},
+            "when": None if edge.condition is None else {"column": edge.condition[0], "value": edge.condition[1]},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """All edges of a connection's record in its order, and the files that say what holds for them.
+
+    `declared`: the joins that foreign keys make, which need no decision.
+    """
+
+    connection: str
+    edges: tuple[ReviewedEdge, ...]
+    shards: Mapping[str, Shard]
+    overlays: Overlays
+    declared: tuple[ReviewedEdge, ...] = ()
+
+    @property
+    def warnings(self) -> list[ResultWarning]:
+        """What of the files could not be read."""
+        return self.overlays.warnings
+
+
+def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | None:
+    """Return what is found and decided; None where no scan has looked at the rows yet.
+
+    Raises `KtxError` for a damaged record, `ConfigError` for a broken shard.
+    """
+    committed = Committed(base, connection, copies)
+    records, notes = committed.read_records
+    if RELATIONSHIPS in records.broken:
+        note = next(note for note in notes if str(note.details.get("path")).endswith(RELATIONSHIPS))
+        raise KtxError(note.message, hint=note.hint)
+    if records.knowledge is None:
+        return None
+    overlays = Overlays.read(base, connection)
+    tables = {table.ref: table for table in committed.before.tables or ()}
+    scene = Scene(connection, committed.shards, overlays, tables)
+    declared = declared_edges(tables.values())
+    return Review(connection, scene.reviewed(records.knowledge), committed.shards, overlays, scene.edges(declared))
+
+
+def declared_edges(tables: Iterable[Table]) -> list[Edge]:
+    """Return an edge for every foreign key whose tables are both there."""
+    known = {table.ref: table for table in tables}
+    return [
+        Edge(
+            ref, key.columns, key.target, key.target_columns, EdgeStatus.ACCEPTED, 1.0, "a foreign key declares it",
+            cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
+            sources=(Standing.DECLARED.value,),
+        )
+        for ref, table in known.items()
+        for key in table.foreign_keys
+        if is_joinable(key, known)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The files and tables by which it is told what holds for an edge; no `tables`: which there are is not known."""
+
+    connection: str
+    shards: Mapping[str, Shard]
+    overlays: Overlays
+    tables: Mapping[TableRef, Table]
+
+    def reviewed(self, known: Knowledge) -> tuple[ReviewedEdge, ...]:
+        """Return the edges of a record, those that are gone last."""
+        gone = frozenset(map(edge_id, known.gone))
+        return self.edges((*known.recorded(), *known.gone), gone, known.waiting)
+
+    def edges(
+        self, edges: Sequence[Edge], gone: Collection[EdgeId] = (), waiting: Collection[EdgeId] = ()
+    ) -> tuple[ReviewedEdge, ...]:
+        """Return each edge with its name and what holds for it; `waiting`: those a person accepted that miss an end."""
+        turned = set(map(_turned, edges))
+        declared = [edge for edge in declared_edges(self.tables.values()) if edge_id(edge) in turned]
+        found = self._each((*edges, *declared), gone, waiting)
+        by_id: dict[EdgeId | None, ReviewedEdge] = {edge_id(each.edge): each for each in found}
+        return tuple(_with_decision(self._beside(each, by_id.get(_turned(each.edge)))) for each in found[: len(edges)])
+
+    def _each(
+        self, edges: Sequence[Edge], gone: Collection[EdgeId], waiting: Collection[EdgeId]
+    ) -> tuple[ReviewedEdge, ...]:
+        refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
+        places = Places.find(self.shards, refs)
+        names = source_names(refs, places.used, [name for _, name in places.own])
+        return tuple(
+            self._reviewed(edge, names, places, gone=edge_id(edge) in gone, waits=edge_id(edge) in waiting)
+            for edge in edges
+        )
+
+    def _reviewed(
+        self, edge: Edge, names: Mapping[TableRef, str], places: Places, *, gone: bool, waits: bool
+    ) -> ReviewedEdge:
+        joins = tuple(
+            EdgeJoin(names[ref], places.primary.get(physical_name(ref), (None, ""))[0], join)
+            for ref, join in _joins(edge, names)
+        )
+        missing = missing_end(edge, self.tables) if gone else None
+        standing = _standing(edge, joins[0], self.shards, self.overlays)
+        if missing is not None and (standing is Standing.MANUAL or (waits and standing is not Standing.DISABLED)):
+            standing = Standing.REVIEW  # a person's join that cannot work any more
+        return ReviewedEdge(self.connection, edge_name(edge, names), edge, standing, joins, gone, missing)
+
+    def _beside(self, each: ReviewedEdge, other: ReviewedEdge | None) -> ReviewedEdge:
+        """Return an edge with what holds for it beside its opposite: joins that the other makes are not its own."""
+        if other is None or _is_declared(each.edge) or (each.standing in JOINED and not self._is_others(each, other)):
+            return each
+        own, stands = Standing(each.edge.status.value), other.standing in JOINED and not self._is_others(other, each)
+        if each.standing is Standing.DISABLED:
+            of_other = other.standing is Standing.DISABLED and other.edge.status is not EdgeStatus.REJECTED
+            standing: Standing = own if of_other and own is Standing.REJECTED else Standing.DISABLED
+        else:
+            standing = Standing.REJECTED if stands else own if each.standing in JOINED else each.standing
+        edge = replace(each.edge, reason=OTHER_WAY) if standing is not own and stands else each.edge
+        shown = stands or other.standing is Standing.REVIEW
+        opposite = Opposite(other.name, other.standing) if shown else None
+        return replace(each, edge=edge, standing=standing, opposite=opposite)
+
+    def _is_others(self, each: ReviewedEdge, other: ReviewedEdge) -> bool:
+        """Whether a join on the child of an edge is the one its opposite makes there: the many side tells."""
+        forward = each.joins[0]
+        entry = {} if forward.shard is None else self.shards[forward.shard].entry(forward.source)
+        relationship = (find_join(entry, forward) or {}).get("relationship")
+        if _is_declared(each.edge) or _is_declared(other.edge):
+            return _is_declared(other.edge)
+        if relationship in ("one_to_many", "many_to_one"):
+            return bool(relationship == "one_to_many")
+        return _likelihood(other.edge) > _likelihood(each.edge)
+
+
+def _is_declared(edge: Edge) -> bool:
+    return edge.sources == (Standing.DECLARED.value,)
+
+
+def _likelihood(edge: Edge) -> tuple[int, float, str]:
+    """Return what tells an edge from its opposite where both are one-to-one."""
+    return -(*EdgeStatus,).index(edge.status), edge.score, repr(edge_id(edge))
+
+
+def _with_decision(each: ReviewedEdge) -> ReviewedEdge:
+    """Return an edge whose reason says so where a person decided otherwise than the scan."""
+    said = _DECIDED.get(each.standing)
+    if said is None or each.gone or each.edge.status is said[0] or not each.edge.reason:
+        return each
+    return replace(each, edge=replace(each.edge, reason=f"{said[1]}; the scan: {each.edge.reason}"))
+
+
+def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
+    """Return how many found edges there are by what holds for them; declared joins are not found."""
+    counts = Counter(each.standing for each in edges)
+    return {each.value: counts[each] for each in Standing if each is not Standing.DECLARED}
+
+
+def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
+    """Return which table or column of an edge is not there; None where all are, and where no table is known."""
+    own = edge.child_columns if edge.condition is None else (*edge.child_columns, edge.condition[0])
+    for ref, columns in ((edge.child, own), (edge.parent, edge.parent_columns)) if tables else ():
+        if ref not in tables:
+            return f"table {physical_name(ref)} is gone"
+        there = {column.name for column in tables[ref].columns}
+        for name in columns:
+            if name not in there:
+                return f"column {physical_name(ref)}.{quoted(name)} is gone"
+    return None
+
+
+def _turned(edge: Edge) -> EdgeId | None:
+    """Return the id of the edge the other way round; none where a condition leads one way, or a table to itself."""
+    if edge.condition is not None or edge.child == edge.parent:
+        return None
+    return edge.parent, edge.parent_columns, edge.child, edge.child_columns, repr(None)
+
+
+def _joins(edge: Edge, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
+    """Return the joins a scan writes for an edge it accepts, by table."""
+    tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((edge.child, edge.parent))]
+    made = entries(tables, names, Knowledge(edges=(replace(edge, status=EdgeStatus.ACCEPTED),)))
+    return [(ref, join) for ref, entry in made.items() for join in entry.get("joins", ())]
+
+
+def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overlays: Overlays) -> Standing:
+    authored = overlays.of(forward.source)
+    if any(forward.on in overlay.disabled for overlay in authored):
+        return Standing.DISABLED
+    if any(join_key(forward.join) in overlay.joins for overlay in authored):
+        return Standing.MANUAL
+    entry = {} if forward.shard is None else shards[forward.shard].entry(forward.source)
+    join = find_join(entry, forward)
+    if _is_declared(edge):
+        return Standing.DECLARED if join is not None else Standing.DISABLED
+    if join is not None:
+        return Standing.ACCEPTED if join.get("source") in GENERATED_SOURCES else Standing.MANUAL
+    # a sure join that is not there was taken out by hand, and scans leave it out
+    return Standing.DISABLED if edge.status is EdgeStatus.ACCEPTED else Standing(edge.status.value)
+
+
+def find_join(entry: Entry, wanted: EdgeJoin) -> Mapping[str, Any] | None:
+    """Return the join of an entry of the manifest that is the wanted one, whoever wrote it."""
+    key = join_key(wanted.join)
+    return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
+
+
+def edges_named(word: str, edges: Iterable[ReviewedEdge]) -> list[ReviewedEdge]:
+    """Return the edges a word names: by the whole name, blanks aside, else by the part before the arrow alone."""
+    known = list(edges)
+    squeezed = _squeezed(word)
+    return (
+        [each for each in known if each.name == word]
+        or [each for each in known if _squeezed(each.name) == squeezed]
+        or [each for each in known if _squeezed(each.name).partition(ARROW)[0] == squeezed]
+    )
+
+
+def _squeezed(name: str) -> str:
+    return "".join(name.split())
+
+
+Joins = list[dict[str, Any]]
+
+
+class Decision(StrEnum):
+    """What a person says of an edge."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+
+
+class Draft:
+    """The files of one connection with decisions made in them; nothing is written."""
+
+    def __init__(self, review: Review) -> None:
+        self.connection = review.connection
+        self._review = review
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._texts: dict[str, bytes] = {}
+        self._overlays: dict[str, bytes | None] = {}
+
+    def decide(self, edge: ReviewedEdge, decision: Decision) -> frozenset[str]:
+        """Make a decision and return the paths it changes; none where it holds already.
+
+        Accepted: both tables have the join as `manual`, no overlay disables it. Rejected: the overlays of both disable
+        it, and it is no longer a person's; of the two ends only the child's where its opposite waits for a decision.
+        Where the opposite stands the joins are that one's, and nothing changes. Raises `ConfigError` where a file
+        leaves no place for it, and for a join of something that is not there.
+        """
+        if decision is Decision.ACCEPT and edge.missing is not None:
+            raise ConfigError(
+                f"`{edge.name}` cannot be a join: {edge.missing}",
+                hint=shell_words("ktx", "scan", "relationships", edge.connection, "--reject", edge.name),
+            )
+        if edge.opposite is not None and edge.opposite.stands:
+            return frozenset()
+        joins = edge.joins[:1] if decision is Decision.REJECT and edge.opposite is not None else edge.joins
+        change = self._accept if decision is Decision.ACCEPT else self._reject
+        return frozenset(path for join in joins for path in change(edge, join))
+
+    def changes(self) -> dict[str, bytes | None]:
+        """Return path -> new content of what differs; None for an overlay with nothing left in it."""
+        return {**self._rendered(), **self._overlays}
+
+    def shards(self) -> dict[str, Shard]:
+        """Return all shards of the connection, as they are with the decisions."""
+        texts = self._rendered()
+        written = {
+            path: Shard(document, hashlib.sha256(texts[path]).hexdigest()) for path, document in self._documents.items()
+        }
+        return {**self._review.shards, **written}
+
+    def losses(self, contents: Mapping[str, bytes]) -> Losses:
+        """Return what writing the shards anew takes out of `contents`, path -> what stands there now."""
+        return Losses(
+            comments=tuple(sorted(p for p in self._documents if p in contents and has_comments(contents[p], p)))
+        )
+
+    def _rendered(self) -> dict[str, bytes]:
+        for path in self._documents.keys() - self._texts.keys():
+            self._texts[path] = render_shard(self._documents[path])
+        return self._texts
+
+    def _accept(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
+        if join.shard is None:
+            raise ConfigError(
+                f"`{join.source}` has no entry in the manifest of `{edge.connection}`, so no join can be written",
+                hint=shell_words("ktx", "scan", edge.connection),
+            )
+        overlays = []
+        if any(join.on in overlay.disabled for overlay in self._review.overlays.of(join.source)):
+            path, before = self._overlay(join.source)
+            overlays = self._put(path, before, None if before is None else enabling(before, [join.join], path))
+        if any(join_key(join.join) in overlay.joins for overlay in self._review.overlays.of(join.source)):
+            return overlays
+        return [*self._change_joins(join, lambda joins: _with_manual(joins, join)), *overlays]
+
+    def _reject(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
+        sure = edge.edge.status is EdgeStatus.ACCEPTED
+        path, before = self._overlay(join.source)
+        touched = self._put(path, before, disabling(before, join.source, [join.join], path))
+        return [*self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure)), *touched]
+
+    def _overlay(self, source: str) -> tuple[str, bytes | None]:
+        path, content = self._review.overlays.place(source)
+        return path, self._overlays.get(path, content)
+
+    def _put(self, path: str, before: bytes | None, after: bytes | None) -> list[str]:
+        if after == before:
+            return []
+        self._overlays[path] = after
+        return [path]
+
+    def _change_joins(self, join: EdgeJoin, change: Callable[[Joins], Joins]) -> list[str]:
+        """Change the joins of a source in its shard; all else stays."""
+        if join.shard is None:
+            return []
+        document = self._documents.get(join.shard, self._review.shards[join.shard].document)
+        tables = document["tables"]
+        key = next(name for name in tables if str(name) == join.source)
+        before = list(tables[key].get("joins") or ())
+        after = change(before)
+        if after == before:
+            return []
+        entry = {name: value for name, value in tables[key].items() if name != "joins"}
+        self._texts.pop(join.shard, None)
+        self._documents[join.shard] = {
+            **document,
+            "tables": {**tables, key: {**entry, "joins": after} if after else entry},
+        }
+        return [join.shard]
+
+
+def _with_manual(joins: Joins, wanted: EdgeJoin) -> Joins:
+    """Return the joins with the wanted one as a person's; a declared one is as sure as can be and stays."""
+    key = join_key(wanted.join)
+    if all(join_key(join) != key for join in joins):
+        return [*joins, {**wanted.join, "source": "manual"}]
+    return [
+        _as_manual(join, wanted) if join_key(join) == key and join.get("source") != "formal" else join for join in joins
+    ]
+
+
+def _as_manual(join: dict[str, Any], wanted: EdgeJoin) -> dict[str, Any]:
+    """Return a join as a person's; one that the opposite of the wanted one made takes its direction."""
+    if join.get("source") == "inferred":
+        join = {**join, "source": "manual"}
+    relationship = wanted.join["relationship"]
+    if {join.get("relationship"), relationship} == {"many_to_one", "one_to_many"}:
+        join = {**join, "relationship": relationship}
+    return join
+
+
+def _without_manual(joins: Joins, wanted: EdgeJoin, *, keep: bool) -> Joins:
+    """Return the joins without a person's wanted one; `keep`: the scan finds it too, and has it as `inferred`."""
+    key = join_key(wanted.join)
+    persons = [join for join in joins if join_key(join) == key and join.get("source") not in GENERATED_SOURCES]
+    if not keep:
+        return [join for join in joins if join not in persons]
+    return [{**join, "source": "inferred"} if join in persons else join for join in joins]

@@ -1,0 +1,419 @@
+"""What the database and its rows say about every source: the generated part of the manifest shards.
+
+Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullable, descriptions}], joins: [...]}}`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ktx_cli.core import file_stem
+from ktx_cli.scan.descriptions.facts import GENERATED_KEYS
+from ktx_cli.scan.findings import EdgeId, Knowledge, edge_id
+from ktx_cli.scan.relationships.model import Cardinality, Edge
+from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
+from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
+
+
+def entries(
+    tables: Iterable[Table],
+    names: Mapping[TableRef, str],
+    knowledge: Knowledge | None = None,
+    manual: Sequence[Edge] = (),
+) -> dict[TableRef, Entry]:
+    """Return the generated entry of every table; joins are written on both tables of a reference.
+
+    `manual`: edges that a person accepted and whose joins are not in the files.
+    """
+    by_ref = {table.ref: table for table in tables}
+    known = knowledge or Knowledge()
+    joins = _joins(by_ref, names)
+    found = {edge_id(edge): edge for edge in (*known.accepted(), *manual)}
+    _add_found(joins, found.values(), by_ref, names, set(map(edge_id, manual)))
+    return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
+
+
+def _entry(table: Table, primary_key: tuple[str, ...], joins: list[dict[str, str]]) -> Entry:
+    entry: Entry = {"table": physical_name(table.ref)}
+    if table.comment:
+        entry["descriptions"] = {"db": table.comment}
+    key = set(primary_key)
+    entry["columns"] = [_column(column, is_key=column.name in key) for column in table.columns]
+    if joins:
+        entry["joins"] = joins
+    return entry
+
+
+def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": column.name, "type": column.type.value}
+    if is_key:
+        fields["pk"] = True
+    if not column.nullable:
+        fields["nullable"] = False
+    if column.comment:
+        fields["descriptions"] = {"db": column.comment}
+    return fields
+
+
+def _joins(tables: Mapping[TableRef, Table], names: Mapping[TableRef, str]) -> dict[TableRef, list[dict[str, str]]]:
+    found: dict[TableRef, list[dict[str, str]]] = defaultdict(list)
+    for ref in sorted(tables, key=lambda ref: (ref.schema or "", ref.name)):
+        for key in tables[ref].foreign_keys:
+            if not is_joinable(key, tables):
+                continue
+            one_to_one = is_unique(tables[ref], key.columns)
+            forward = "one_to_one" if one_to_one else "many_to_one"
+            backward = "one_to_one" if one_to_one else "one_to_many"
+            _add(found[ref], names[key.target], key.columns, key.target_columns, forward)
+            if key.target != ref:
+                _add(found[key.target], names[ref], key.target_columns, key.columns, backward)
+    return found
+
+
+def _add_found(
+    joins: dict[TableRef, list[dict[str, str]]],
+    edges: Iterable[Edge],
+    tables: Mapping[TableRef, Table],
+    names: Mapping[TableRef, str],
+    by_hand: Collection[EdgeId],
+) -> None:
+    """Add the joins nobody declared; `by_hand`: the edges whose joins are a person's."""
+    for edge in edges:
+        if edge.child not in tables or edge.parent not in tables:
+            continue
+        source = "manual" if edge_id(edge) in by_hand else "inferred"
+        one_to_one = edge.cardinality is Cardinality.ONE_TO_ONE
+        to, back = names[edge.parent], names[edge.child]
+        own, other = edge.child_columns, edge.parent_columns
+        _add(joins[edge.child], to, own, other, edge.cardinality.value, source, _condition(edge, None))
+        if edge.parent != edge.child:
+            backward = "one_to_one" if one_to_one else "one_to_many"
+            _add(joins[edge.parent], back, other, own, backward, source, _condition(edge, back))
+
+
+def _condition(edge: Edge, source: str | None) -> str:
+    """Return what makes a column that refers to several tables refer to this one; `source`: where the column is."""
+    if edge.condition is None:
+        return ""
+    column, value = edge.condition
+    literal = "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    place = "" if source is None else f"{quoted(source)}."
+    return f" AND {place}{quoted(column)} = {literal}"
+
+
+def _add(
+    joins: list[dict[str, str]],
+    to: str,
+    own: tuple[str, ...],
+    other: tuple[str, ...],
+    relationship: str,
+    source: str = "formal",
+    condition: str = "",
+) -> None:
+    on = " AND ".join(
+        f"{quoted(mine)} = {quoted(to)}.{quoted(theirs)}" for mine, theirs in zip(own, other, strict=True)
+    )
+    on += condition
+    if all((join["to"], join["on"]) != (to, on) for join in joins):
+        joins.append({"to": to, "on": on, "relationship": relationship, "source": source})
+
+
+def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
+    """Say whether both ends are in scope, with all their columns."""
+    target = tables.get(key.target)
+    if target is None or not key.columns or len(key.columns) != len(key.target_columns):
+        return False
+    return set(key.target_columns) <= {column.name for column in target.columns}
+
+
+def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
+    """Say whether a declared key makes these columns unique."""
+    wanted = set(columns)
+    keys = [set(table.primary_key), *(set(key.columns) for key in table.unique_keys)]
+    return any(key and key <= wanted for key in keys)
+
+
+@dataclass(slots=True)
+class ShardPlan:
+    """What the shards of a connection become: path -> new text, None for a shard that goes.
+
+    `shard_of`: the shard each table is in. `gone_from`: physical name of a removed table -> the shard it was in.
+    `lost`: those of the removed tables that people had written about -> the shard.
+    """
+
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    shards: dict[str, Shard] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    shard_of: dict[TableRef, str] = field(default_factory=dict)
+    gone_from: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the entries of a connection's tables stand, and which entries are people's own.
+
+    `primary`: physical name -> shard path and source name of the entry a scan keeps up to date. `own`: shard path and
+    source name of every other entry: a second source over the same table, or one that names no table.
+    """
+
+    primary: dict[str, tuple[str, str]]
+    own: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def find(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> Places:
+        """Find the places; of several entries over one table the one with the table's own name is primary."""
+        natural = {physical_name(ref): name for ref, name in source_names(refs, {}).items()}
+        entries = [
+            (str(entry.get("table")), path, name)
+            for path in sorted(shards)
+            for name, entry in shards[path].tables.items()
+            if isinstance(entry.get("table"), str)
+        ]
+        entries.sort(key=lambda found: natural.get(found[0]) != found[2])
+        primary: dict[str, tuple[str, str]] = {}
+        for physical, path, name in entries:
+            primary.setdefault(physical, (path, name))
+        kept = set(primary.values())
+        own = [(path, name) for path in sorted(shards) for name in shards[path].tables if (path, name) not in kept]
+        return cls(primary, tuple(own))
+
+    @property
+    def used(self) -> dict[str, str]:
+        """Physical name -> source name."""
+        return {physical: name for physical, (_, name) in self.primary.items()}
+
+
+def plan_shards(
+    folder: str,
+    current: Mapping[str, Shard],
+    places: Places,
+    generated: Mapping[TableRef, Entry],
+    names: Mapping[TableRef, str],
+    old: Mapping[str, Entry] | None,
+) -> ShardPlan:
+    """Return the new shards of a connection.
+
+    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree, `places` what is
+    where in them. `old`: physical name -> entry the last scan generated; None where that is not known. A table stays
+    in the shard it is in; a new one goes to the shard of its schema. Entries of tables that are gone are removed and
+    named; entries no scan ever made are left as they are.
+    """
+    present = {physical_name(ref) for ref in generated}
+    gone = {
+        physical: place
+        for physical, place in places.primary.items()
+        if physical not in present and (old is None or physical in old)
+    }
+    gone_names = {name for _, name in gone.values()}
+    renamed = _renamed(generated, names)
+    placed: dict[str, dict[str, Entry]] = {}
+    plan = ShardPlan(removed=tuple(sorted(gone)))
+    for ref in sorted(generated, key=lambda ref: (ref.schema or "", ref.name)):
+        physical = physical_name(ref)
+        path, name = places.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
+        entry = generated[ref]
+        if name:
+            before = None if old is None else old.get(physical)
+            now = with_renamed_joins(current[path].tables[name], renamed)
+            entry = keep_entry(before, now, entry, joinable=lambda to: to not in gone_names)
+        placed.setdefault(path, {})[names[ref]] = entry
+        plan.shard_of[ref] = path
+    untouched = [
+        place for physical, place in places.primary.items() if physical not in present and physical not in gone
+    ]
+    for path, name in (*untouched, *places.own):
+        placed.setdefault(path, {})[name] = current[path].tables[name]
+    plan.lost = {
+        physical: path
+        for physical, (path, name) in gone.items()
+        if has_text(None if old is None else old[physical], current[path].tables[name])
+    }
+    plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
+    _compare(plan, current, placed)
+    return plan
+
+
+def _renamed(generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str]) -> dict[str, str]:
+    """Return a table's own source name -> the name people gave it, where nothing else has the former."""
+    natural = source_names(generated, {})
+    in_use = set(names.values())
+    return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}
+
+
+def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str, dict[str, Entry]]) -> None:
+    """Fill in which files change."""
+    for path in sorted({*current, *placed}):
+        entries = placed.get(path)
+        shard = current.get(path)
+        rest = {key: value for key, value in (shard.document if shard else {}).items() if key != "tables"}
+        if not entries and not rest:
+            plan.files[path] = None
+            continue
+        document = {**rest, "tables": entries or {}}
+        if shard is not None and _same(shard.document, document):
+            plan.shards[path] = shard
+            continue
+        text = render_shard(document)
+        plan.files[path] = text
+        plan.shards[path] = Shard(document, hashlib.sha256(text).hexdigest())
+
+
+def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Compare with the order of the tables and columns, which the file shows."""
+    return before == after and [*(before.get("tables") or {})] == [*after["tables"]]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+KEPT_JOIN_SOURCES = frozenset({"manual", "inferred"})
+
+
+def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Callable[[str], bool]) -> Entry:
+    """Return the entry to write for a source.
+
+    `old` None: not known (the file was written by another program); then what a scan generates is taken from `new`
+    and all else from `current`; a text under a key of scans stays until `new` has one. `joinable` says whether a join
+    to a source name may stay.
+    """
+    if old is None:
+        old = _generated_part(current, new)
+    merged = _keep_mapping(
+        {key: value for key, value in old.items() if key not in ("columns", "joins")},
+        {key: value for key, value in current.items() if key not in ("columns", "joins")},
+        {key: value for key, value in new.items() if key not in ("columns", "joins")},
+    )
+    columns = _keep_columns(_by_name(old), _by_name(current), _by_name(new))
+    joins = _keep_joins(_by_join(old), _by_join(current), _by_join(new), joinable)
+    return _in_order({**merged, "columns": columns, **({"joins": joins} if joins else {})})
+
+
+def has_text(old: Entry | None, current: Entry) -> bool:
+    """Say whether an entry holds descriptions that no scan generated; `old` as in `keep_entry`."""
+    generated = _generated_part(current) if old is None else old
+    return _descriptions(current) != _descriptions(generated)
+
+
+def _descriptions(entry: Entry) -> list[Any]:
+    columns = [(name, column.get("descriptions")) for name, column in _by_name(entry).items()]
+    return [entry.get("description"), entry.get("descriptions"), [c for c in columns if c[1]]]
+
+
+def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
+    """Return the entry with its joins to a source that people gave another name leading to that name."""
+    joins = entry.get("joins")
+    if not isinstance(joins, list) or not any(isinstance(j, dict) and j.get("to") in renamed for j in joins):
+        return entry
+    return {**entry, "joins": [_redirected(join, renamed) for join in joins]}
+
+
+def _redirected(join: Any, renamed: Mapping[str, str]) -> Any:
+    if not isinstance(join, dict) or join.get("to") not in renamed or "alias" in join:
+        return join
+    name = renamed[join["to"]]
+    on = str(join.get("on")).replace(f"{quoted(join['to'])}.", f"{quoted(name)}.")
+    return {**join, "to": name, "on": on}
+
+
+def _keep(old: Any, current: Any, new: Any) -> Any:
+    if isinstance(current, dict) and isinstance(new, dict):
+        return _keep_mapping(old if isinstance(old, dict) else {}, current, new)
+    if isinstance(current, dict) and isinstance(old, dict) and new is MISSING:
+        return _keep_mapping(old, current, {}) or MISSING
+    return new if current == old else current
+
+
+def _keep_mapping(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    keys = list(new) + [key for key in current if key not in new]
+    kept = {key: _keep(old.get(key, MISSING), current.get(key, MISSING), new.get(key, MISSING)) for key in keys}
+    return {key: value for key, value in kept.items() if value is not MISSING}
+
+
+def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the database's columns in its order, then those only a person wrote."""
+    kept = [_keep_mapping(old.get(name, {}), current.get(name, column), column) for name, column in new.items()]
+    return kept + [column for name, column in current.items() if name not in new and name not in old]
+
+
+def _keep_joins(
+    old: dict[tuple[str, str], Any],
+    current: dict[tuple[str, str], Any],
+    new: dict[tuple[str, str], Any],
+    joinable: Callable[[str], bool],
+) -> list[dict[str, Any]]:
+    kept = []
+    for key, join in new.items():
+        if key in old and key not in current:
+            continue  # a person took it out
+        kept.append(_keep_mapping(old.get(key, {}), current.get(key, join), join))
+    for key, join in current.items():
+        persons = key not in old or join != old[key]
+        if key not in new and persons and joinable(key[0]):
+            kept.append(join)
+    return kept
+
+
+def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
+    """Return what a scan may have generated of an entry nobody recorded; of its texts those that `new` replaces."""
+    part: Entry = {"table": entry.get("table"), **_generated_texts(entry, new)}
+    columns = None if new is None else _by_name(new)
+    part["columns"] = [
+        _generated_column(column, None if columns is None else columns.get(name, {}))
+        for name, column in _by_name(entry).items()
+    ]
+    part["joins"] = [join for join in _by_join(entry).values() if join.get("source") not in KEPT_JOIN_SOURCES]
+    return part
+
+
+def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
+    part: dict[str, Any] = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
+    return {**part, **_generated_texts(column, new)}
+
+
+def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the `descriptions` under keys of scans; `new`: of the others than the database's own those it has."""
+    replaced = GENERATED_KEYS if new is None else {"db", *_mapping(new.get("descriptions"))}
+    texts = {
+        key: text
+        for key, text in _mapping(fields.get("descriptions")).items()
+        if key in GENERATED_KEYS and key in replaced
+    }
+    return {"descriptions": texts} if texts else {}
+
+
+def _by_name(entry: Entry) -> dict[str, Any]:
+    columns = entry.get("columns")
+    return {
+        str(column["name"]): column
+        for column in (columns if isinstance(columns, list) else [])
+        if isinstance(column, dict) and "name" in column
+    }
+
+
+def _by_join(entry: Entry) -> dict[tuple[str, str], Any]:
+    joins = entry.get("joins")
+    return {
+        (str(join.get("to")), " ".join(str(join.get("on")).split())): join
+        for join in (joins if isinstance(joins, list) else [])
+        if isinstance(join, dict)
+    }
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _in_order(entry: Entry) -> Entry:
+    """Return the entry with its well-known keys first, `columns` and `joins` last."""
+    first = [key for key in ("table", "descriptions") if key in entry]
+    last = [key for key in ("columns", "joins") if key in entry]
+    middle = [key for key in entry if key not in first and key not in last]
+    return {key: entry[key] for key in (*first, *middle, *last)}

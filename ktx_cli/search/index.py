@@ -1,0 +1,479 @@
+"""The tables of a search index, in a file or in memory.
+
+Texts are stored as stems of `context.search.words` with two blanks between them, one column for each weight, so that
+FTS5 has nothing to fold; its tokenizer `ascii` takes every other character than ASCII for part of a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from ktx_cli.core import StorageError, shell_words
+from ktx_cli.project import read_bytes, storage_error, write_atomic
+from ktx_cli.search.corpus import KINDS, Document, Scope
+from ktx_cli.search.tokens import plain_words, stem
+
+VERSION: Final = 2
+"""Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
+
+TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
+"""Column -> the weight of the fields in it."""
+FINDING: Final = ("name", "strong", "plain", "weak")
+"""The columns a document is found by."""
+
+_SCRIPT: Final = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE units (key TEXT PRIMARY KEY, signature TEXT NOT NULL, digest TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE docs (
+    id INTEGER PRIMARY KEY, unit TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, connection TEXT NOT NULL,
+    owner TEXT NOT NULL, place INTEGER NOT NULL, summary TEXT NOT NULL, length REAL NOT NULL, digest BLOB NOT NULL,
+    fields BLOB NOT NULL
+) STRICT;
+CREATE INDEX docs_of_unit ON docs (unit);
+CREATE INDEX docs_of_owner ON docs (owner) WHERE owner <> '';
+CREATE TABLE spellings (word TEXT PRIMARY KEY, backwards TEXT NOT NULL, stem TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX spellings_backwards ON spellings (backwards);
+CREATE TABLE vectors (doc INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT;
+CREATE VIRTUAL TABLE texts USING fts5 (tag, {", ".join(TIERS)}, tokenize = 'ascii');
+CREATE VIRTUAL TABLE terms USING fts5vocab (texts, row);
+PRAGMA user_version = {VERSION};
+"""
+
+
+def create(database: sqlite3.Connection) -> None:
+    """Make the tables in an empty database."""
+    database.executescript(_SCRIPT)
+
+
+def is_current(database: sqlite3.Connection) -> bool:
+    """Say whether a database has the tables this version reads; raises SQLite's error for a damaged one."""
+    return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
+
+
+@functools.cache
+def tier_of(weight: float) -> str:
+    """Return the column for a field: the one whose weight is nearest by ratio."""
+    return min(TIERS, key=lambda name: max(TIERS[name] / weight, weight / TIERS[name]))
+
+
+def get_meta(database: sqlite3.Connection, key: str) -> str | None:
+    """Return a fact stored about the index, None where there is none."""
+    row = database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def set_meta(database: sqlite3.Connection, key: str, value: str) -> None:
+    """Store a fact about the index."""
+    database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+_MOST_SPELLINGS: Final = 64
+"""How many words a beginning stands for, the shortest ones."""
+_AT_ONCE: Final = 500
+"""How many rows are asked for in one statement."""
+_ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length"
+_FACTS: Final = 7
+_SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
+_TEXTS: Final = ", ".join(f"' ' || t.{tier} || ' '" for tier in TIERS)
+_NAME: Final = list(TIERS).index("name")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored document as it is ranked.
+
+    `texts`: its stems, a text for each of `TIERS`, two blanks between and one around them; none where they were not
+    asked for.
+    """
+
+    number: int
+    kind: str
+    name: str
+    connection: str
+    owner: str
+    place: int
+    length: float
+    texts: tuple[str, ...] = ()
+
+    @property
+    def name_text(self) -> str:
+        """The stems of its name."""
+        return self.texts[_NAME]
+
+    @property
+    def tie(self) -> tuple[int, str, str]:
+        """What decides between two that fit as well."""
+        return self.place, self.connection, self.name
+
+
+class Store:
+    """An open index without the documents `removed`. It never changes, and several threads may read it."""
+
+    def __init__(self, database: Connection, removed: Collection[int] = ()) -> None:
+        self.database = database
+        self.removed = frozenset(removed)
+        self._having: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, units: Mapping[str, Iterable[Document]]) -> Store:
+        """Return an index in memory of units and their documents."""
+        database = in_memory()
+        for unit, documents in units.items():
+            add(database, unit, documents)
+        count_up(database)
+        return cls(database)
+
+    def without(self, removed: Collection[int]) -> Store:
+        """Return the same index without some more documents."""
+        return Store(self.database, self.removed.union(removed)) if removed else self
+
+    def of_unit(self, unit: str) -> dict[bytes, int]:
+        """Return digest -> number of the documents of a unit."""
+        rows = self.database.ask("SELECT digest, id FROM docs WHERE unit = ?", (unit,))
+        return {digest: number for digest, number in rows if number not in self.removed}
+
+    @functools.cached_property
+    def count(self) -> int:
+        """How many documents there are."""
+        return int(get_meta(self.database, "documents") or 0)
+
+    @functools.cached_property
+    def length(self) -> float:
+        """How long all documents are together, in words by their weight."""
+        return float(get_meta(self.database, "length") or 0)
+
+    def having(self, term: str) -> int:
+        """Return how many documents have a stem; what was removed counts too."""
+        if term not in self._having:
+            rows = self.database.ask("SELECT doc FROM terms WHERE term = ?", (term,))
+            self._having[term] = int(rows[0][0]) if rows else 0
+        return self._having[term]
+
+    def begun(self, word: str) -> list[str]:
+        """Return the stems of words that begin so, the shortest first."""
+        rows = self.database.ask(
+            "SELECT stem, min(length(word)) AS shortest FROM spellings WHERE word >= ? AND word < ?"
+            " GROUP BY stem ORDER BY shortest, stem LIMIT ?",
+            (word, word + "\U0010ffff", _MOST_SPELLINGS),
+        )
+        return [stem for stem, _ in rows]
+
+    def alike(self, word: str) -> dict[str, str]:
+        """Return word -> stem of words as long that begin or end as the third of a word does.
+
+        One letter put in, left out, changed or swapped with the next leaves one of the two as it was.
+        """
+        third = max(1, len(word) // 3)
+        found: dict[str, str] = {}
+        for column, part in (("word", word[:third]), ("backwards", word[::-1][:third])):
+            rows = self.database.ask(
+                f"SELECT word, stem FROM spellings WHERE {column} >= ? AND {column} < ?"
+                " AND length(word) BETWEEN ? AND ?",
+                (part, part + "\U0010ffff", len(word) - 2, len(word) + 2),
+            )
+            found.update(rows)
+        return found
+
+    def best(self, terms: Iterable[str], scope: Scope, wanted: int) -> list[int]:
+        """Return the documents that have one of some stems, at most `wanted`, the best first as FTS5 ranks them."""
+        match = expression(terms, scope)
+        weights = ", ".join(map(str, (0.0, *TIERS.values())))
+        asked = wanted
+        while match:
+            rows = self.database.ask(
+                f"SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts, {weights}), rowid LIMIT ?",
+                (match, asked),
+            )
+            kept = [number for (number,) in rows if number not in self.removed]
+            if len(kept) >= wanted or len(rows) < asked:
+                return kept[:wanted]
+            asked *= 4
+        return []
+
+    def total(self, terms: Iterable[str], scope: Scope) -> int:
+        """Return how many documents have one of some stems."""
+        match = expression(terms, scope)
+        if not match:
+            return 0
+        if not self.removed:
+            return int(self.database.ask("SELECT count(*) FROM texts WHERE texts MATCH ?", (match,))[0][0])
+        return len(self._matching(match))
+
+    def within(self, scope: Scope) -> list[int]:
+        """Return all documents of a scope, sorted."""
+        return self._matching(scoped(_any_kind(scope), scope))
+
+    def _matching(self, match: str) -> list[int]:
+        rows = self.database.ask("SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rowid", (match,))
+        return [number for (number,) in rows if number not in self.removed]
+
+    def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield documents to be ranked, in any order."""
+        for facts in self._of(f"{_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id", numbers):
+            yield Row(*(*facts[:_FACTS], facts[_FACTS:]))
+
+    def bare_rows(self, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield documents without their texts, in any order."""
+        for facts in self._of(f"{_ROW} FROM docs AS d", numbers):
+            yield Row(*facts)
+
+    def _of(self, what: str, numbers: Sequence[int]) -> Iterator[Any]:
+        for start in range(0, len(numbers), _AT_ONCE):
+            part = numbers[start : start + _AT_ONCE]
+            marks = ", ".join("?" for _ in part)
+            yield from self.database.ask(f"SELECT {what} WHERE d.id IN ({marks})", part)
+
+    def shown(self, numbers: Sequence[int]) -> dict[int, tuple[str, bytes]]:
+        """Return number -> summary and packed fields of documents."""
+        return {number: (summary, fields) for number, summary, fields in self._of(_SHOWN, numbers)}
+
+    def owned(self, user: str) -> set[str]:
+        """Return the names of the pages of a user."""
+        rows = self.database.ask("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
+        return {name for number, name in rows if number not in self.removed}
+
+
+def in_memory() -> Connection:
+    """Return an empty index in memory."""
+    database = connect(":memory:")
+    create(database)
+    return database
+
+
+def expression(terms: Iterable[str], scope: Scope) -> str:
+    """Return what FTS5 is asked: any of the terms in the columns that find, and the tags of the scope."""
+    listed = " OR ".join(f'"{term}"' for term in terms)
+    if not listed:
+        return ""
+    asked = f"{{{' '.join(FINDING)}}} : ({listed})"
+    return scoped(f"({asked}) AND {_any_kind(scope)}" if scope.kinds else asked, scope)
+
+
+def scoped(asked: str, scope: Scope) -> str:
+    """Return a question to FTS5 within what a scope says beside kinds."""
+    if scope.connection is not None:
+        asked = f'({asked}) AND tag : ("{tag("c", scope.connection)}" OR "{MARK}n")'
+    if scope.tag is not None:
+        asked = f'({asked}) AND tag : "{tag("t", scope.tag)}"'
+    if not scope.internal:
+        asked = f'({asked}) NOT tag : "{INTERNAL}"'
+    others = f'tag : "{OWNED}"'
+    if scope.user:
+        others = f'({others} NOT tag : "{tag("u", scope.user)}")'
+    return f"({asked}) NOT {others}"
+
+
+def _any_kind(scope: Scope) -> str:
+    kinds = (tag("k", kind) for kind in sorted(scope.kinds or KINDS))
+    return "tag : (" + " OR ".join(f'"{kind}"' for kind in kinds) + ")"
+
+
+_MEMORY: Final = ":memory:"
+
+Identity = tuple[int, int, int]
+"""What tells one state of the file from another."""
+
+
+def identity(path: Path) -> Identity | None:
+    """Return which index is there now, None where there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error(path, error, "look at") from error
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def open_index(path: Path) -> Connection | None:
+    """Open an index to read; None for one of another version.
+
+    It is opened as a file that never changes, which is so: a run puts a new one in its place. Raises SQLite's error
+    for a damaged one.
+    """
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    database = connect(uri, uri=True)
+    try:
+        if is_current(database):
+            database.execute("SELECT count(*) FROM units").fetchone()
+            return database
+    except BaseException:
+        database.close()
+        raise
+    database.close()
+    return None
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
+    """Give the index to change, in memory, and whether it is new; then put it in the place of the file.
+
+    A damaged one, or one of another version, is begun anew. Where nothing was changed nothing is written, and where the
+    block fails the file stays as it was. The caller holds the lease. Raises `StorageError`.
+    """
+    # who only reads an index needs nothing that makes one
+
+    database, is_new = _loaded(path)
+    try:
+        before = database.total_changes
+        yield database, is_new
+        if is_new or database.total_changes != before:
+            count_up(database)
+            write_atomic(path, database.serialize(), mode=0o600)
+    except sqlite3.Error as error:
+        raise index_error(path, error) from error
+    finally:
+        database.close()
+
+
+def index_error(path: Path, error: sqlite3.Error) -> StorageError:
+    """Return the error for an index that does not work."""
+    return StorageError(
+        f"the search index {path} cannot be used: {error}",
+        hint=f"delete it, then build it again: {shell_words('rm', path)} && ktx index",
+        details={"path": str(path)},
+    )
+
+
+def _loaded(path: Path) -> tuple[sqlite3.Connection, bool]:
+    content = read_bytes(path)
+    if content:
+        database = connect(_MEMORY)
+        try:
+            database.deserialize(content)
+            if is_current(database) and database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                # What may not be shown any more must not stay in the file.
+                database.execute("PRAGMA secure_delete = ON")
+                return database, False
+        except sqlite3.DatabaseError:  # damaged: what is in it is built again from the files
+            pass
+        database.close()
+    database = connect(_MEMORY)
+    create(database)
+    return database, True
+
+
+class Connection(sqlite3.Connection):
+    """Closes itself when the last that reads it lets go of it: none can pull it from under another."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._lock = threading.Lock()
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows of a question; one is asked after the other."""
+        with self._lock:
+            return self.execute(sql, values).fetchall()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def connect(place: str, *, uri: bool = False) -> Connection:
+    """Open a database for all threads; raises SQLite's error where it cannot be."""
+    return sqlite3.connect(place, uri=uri, isolation_level=None, check_same_thread=False, factory=Connection)
+
+
+MARK: Final = "\ue000"
+"""In front of every tag: a character no word has."""
+OWNED: Final = f"{MARK}o"
+"""The tag of what is not everybody's."""
+INTERNAL: Final = f"{MARK}i"
+"""The tag of what is for those who ask for it."""
+_ALL_COLUMNS: Final = ("tag", *TIERS)
+
+
+def digest_of(document: Document) -> bytes:
+    """Return what tells one content of a document from another."""
+    return hashlib.blake2b(_written(document).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def tag(letter: str, name: str) -> str:
+    """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user, `t` a tag of a page."""
+    return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
+
+
+def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) -> list[int]:
+    """Store documents as parts of a unit; returns their numbers."""
+    numbers = []
+    spelled: dict[str, str] = {}
+    for document in documents:
+        texts = dict.fromkeys(_ALL_COLUMNS, "")
+        length = 0.0
+        for tier, weight in TIERS.items():
+            found = [w for each in document.fields if tier_of(each.weight) == tier for w in plain_words(each.text)]
+            spelled.update((word, stem(word)) for word in found if word not in spelled)
+            texts[tier] = "  ".join(spelled[word] for word in found)
+            length += weight * len(found)
+        texts["tag"] = " ".join(_tags(document))
+        numbers.append(_insert(database, unit, document, texts, length))
+    database.executemany(
+        "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?)", ((word, word[::-1], to) for word, to in spelled.items())
+    )
+    return numbers
+
+
+def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Take documents out, their vectors too."""
+    rows = [(number,) for number in numbers]
+    for table, key in (("texts", "rowid"), ("vectors", "doc"), ("docs", "id")):
+        database.executemany(f"DELETE FROM {table} WHERE {key} = ?", rows)
+
+
+def count_up(database: sqlite3.Connection) -> None:
+    """Store how many documents there are and how long they are together; call it when all is written."""
+    number, length = database.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
+    set_meta(database, "documents", str(number))
+    set_meta(database, "length", repr(float(length)))
+
+
+def unpacked(fields: bytes) -> list[tuple[str, float, str]]:
+    """Return (name, weight, text) of the fields of a stored document."""
+    return [(name, weight, text) for name, weight, text in json.loads(zlib.decompress(fields))]
+
+
+def _insert(database: sqlite3.Connection, unit: str, document: Document, texts: dict[str, str], length: float) -> int:
+    written = json.dumps([(each.name, each.weight, each.text) for each in document.fields])
+    row: tuple[Any, ...] = (
+        *(unit, document.kind, document.id, document.connection, document.owner, document.order, document.summary),
+        *(length, digest_of(document), zlib.compress(written.encode(), 1)),
+    )
+    names = "unit, kind, name, connection, owner, place, summary, length, digest, fields"
+    row = tuple(_storable(each) for each in row)
+    number = database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    marks = ", ".join("?" for _ in _ALL_COLUMNS)
+    database.execute(
+        f"INSERT INTO texts (rowid, {', '.join(_ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())
+    )
+    return number or 0
+
+
+def _storable(value: Any) -> Any:
+    """Return a text without lone surrogates, which SQLite cannot store."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _tags(document: Document) -> list[str]:
+    tags = [tag("k", document.kind)]
+    tags += [tag("c", document.connection)] if document.connection else [f"{MARK}n"]
+    tags += [tag("t", each) for each in document.tags]
+    tags += [INTERNAL] if document.internal else []
+    return tags + ([OWNED, tag("u", document.owner)] if document.owner else [])
+
+
+def _written(document: Document) -> str:
+    fields = [(each.name, each.weight, each.text) for each in document.fields]
+    facts = (document.kind, document.id, document.connection, document.summary, document.order, document.owner)
+    return json.dumps([facts, fields, document.internal, document.tags], ensure_ascii=False)

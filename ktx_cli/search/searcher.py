@@ -1,0 +1,311 @@
+"""Searches a project: the index for what is as it was, memory for what changed since; writes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import Emit, KtxError, Recent, ResultWarning, StepProgress, ignore_events, listing, monotonic, plural
+from ktx_cli.llm import Embedder
+from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.search.corpus import Found, Scope
+from ktx_cli.search.index import Identity, add, changing, identity, remove
+from ktx_cli.search.parts import DOCUMENT, Contents, files_between
+from ktx_cli.search.ranking import Ranked, Ranking, found, rank
+from ktx_cli.search.vectors import EMBEDDED, embed_missing, fused, nearest, no_vectors, nobody
+from ktx_cli.search.views import Base, Overlays, View, behind, open_base
+from ktx_cli.wiki import FOLDER
+
+HINT: Final = "ktx index"
+LOOK_SECONDS: Final = 1.0
+"""How long a process takes the files of a project for unchanged after it looked at them, at least."""
+_LOOKS: Final = 0.02
+"""How much of its time a process looks at files at most."""
+_QUERIES: Final = 256
+"""How many vectors of queries are remembered."""
+
+_Warnings = list[ResultWarning]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found, and what there is to know about the search."""
+
+    found: Found
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+@dataclass(slots=True)
+class Searcher:
+    """Searches one project again and again, for several threads at once; a program that lives long keeps one.
+
+    `contents` may differ at each look, and is asked for at each; `tree` is what the files are read from; `embedder` is
+    asked for at each search there are vectors for, and one that cannot be had is a warning.
+    """
+
+    path: Path
+    contents: Callable[[], Contents]
+    tree: Tree
+    embedder: Callable[[], Embedder | None] = nobody
+    look_seconds: float = LOOK_SECONDS
+    _base: Base | None = None
+    _look_at: float = 0.0
+    _looked: tuple[View, _Warnings] = field(default_factory=lambda: (View(), []))
+    _view_of: tuple[Identity | None, Mapping[str, str]] | None = None
+    _unusable: tuple[Identity, sqlite3.Error] | None = None
+    _overlays: Overlays = field(init=False)
+    _vectors: Recent[list[float]] = field(default_factory=lambda: Recent(_QUERIES))
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._overlays = Overlays(self.contents, lambda: self._opened()[0])
+
+    def search(self, query: str, scope: Scope = Scope(), limit: int = 20) -> Answer:  # noqa: B008 - it is frozen
+        """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
+        return self._answer(self._current, query, scope, limit)
+
+    def search_tree(
+        self,
+        workspace: Workspace,
+        query: str,
+        scope: Scope = Scope(),  # noqa: B008 - it is frozen
+        limit: int = 20,
+    ) -> Answer:
+        """Return what fits a query in an overlay as it is now; what was written to it is found."""
+        return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
+
+    def drift(self) -> tuple[ResultWarning, ...]:
+        """Say why the index is not used, or what it is behind by, and whose vectors it lacks; nothing is searched."""
+        contents = self.contents()
+        signatures = contents.signatures()
+        base, warnings = self._opened()
+        units = behind(base, signatures, contents, self.tree)
+        if base is None:
+            return tuple(warnings) if units else ()
+        try:
+            embedder = self.embedder()
+        except KtxError:  # why it cannot be had is another question
+            embedder = None
+        unlike = None if embedder is None else no_vectors(base.store, embedder)
+        return (*_told(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
+
+    def close(self) -> None:
+        """Let go of the index; what is asked later opens it again."""
+        with self._lock:
+            self._base, self._look_at, self._view_of = None, 0.0, None
+            self._looked = (View(), [])
+            self._overlays = Overlays(self.contents, lambda: self._opened()[0])
+
+    def _answer(self, view: Callable[[], tuple[View, _Warnings]], query: str, scope: Scope, limit: int) -> Answer:
+        for _ in range(2):
+            base = None
+            try:
+                seen, warnings = view()
+                base = seen.base
+                return self._found(seen, warnings, query, scope, limit)
+            except sqlite3.Error as error:
+                self._give_up(base, error)
+        seen, warnings = view()
+        return self._found(seen, warnings, query, scope, limit)
+
+    def _give_up(self, base: Base | None, error: sqlite3.Error) -> None:
+        """Do without the index that is there now, in which damage was come upon."""
+        with self._lock:
+            base = base or self._base
+            if base is None:
+                raise error  # it is not in the index, then
+            self._unusable = (base.identity, error)
+            self.close()
+
+    def _current(self) -> tuple[View, _Warnings]:
+        with self._lock:
+            known = None if self._base is None else self._base.identity
+            if monotonic() >= self._look_at or identity(self.path) != known:
+                started = monotonic()
+                self._looked = self._look()
+                ended = monotonic()
+                self._look_at = ended + max(self.look_seconds, (ended - started) / _LOOKS) if self.look_seconds else 0.0
+            return self._looked
+
+    def _look(self) -> tuple[View, _Warnings]:
+        contents = self.contents()
+        signatures = contents.signatures()
+        base, warnings = self._opened()
+        units = behind(base, signatures, contents, self.tree)
+        key = (None if base is None else base.identity, {unit: signatures.get(unit, "") for unit in units})
+        view = self._looked[0]
+        if self._view_of != key:  # else what was read last time is as it was
+            view, self._view_of = View.of(base).changed(contents, self.tree, units), key
+        return view, [*contents.warnings, *_told(base, units, signatures, warnings)]
+
+    def _opened(self) -> tuple[Base | None, _Warnings]:
+        """Return the index there is now; none where it is missing, damaged or of another version, which is told."""
+        with self._lock:
+            there = identity(self.path)
+            if self._base is not None and self._base.identity == there:
+                return self._base, []
+            self._base = None
+            if there is None:
+                return None, [_unused("there is no search index yet")]
+            try:
+                if self._unusable is not None and self._unusable[0] == there:
+                    raise self._unusable[1]
+                self._base = open_base(self.path, there)
+            except sqlite3.Error as error:
+                return None, [_unused(f"the search index {self.path} is damaged: {error}")]
+            if self._base is None:
+                return None, [_unused("the search index is of another version of ktx")]
+            return self._base, []
+
+    def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> Answer:
+        ranking = rank(view.stores, query, scope, limit)
+        meant, more = self._nearest(view, ranking, query, scope, limit)
+        if not meant:
+            return Answer(found(view.stores, ranking, limit), (*warnings, *more))
+        return Answer(fused(view.stores, ranking, meant, limit), (*warnings, *more))
+
+    def _nearest(
+        self, view: View, ranking: Ranking, query: str, scope: Scope, limit: int
+    ) -> tuple[list[Ranked], _Warnings]:
+        """Return the documents whose vectors are near that of a query, and why there are none or not all."""
+        base = view.base
+        if base is None or not query.strip() or (scope.kinds and not set(scope.kinds) & set(EMBEDDED)):
+            return [], []
+        try:
+            embedder = self.embedder()
+            if embedder is None:
+                return [], []
+            unlike = no_vectors(base.store, embedder)
+            if unlike is not None:
+                return [], [unlike]
+            asked = self._vectors.get((embedder.model, query), lambda: embedder.embed([query])[0])
+        except KtxError as error:
+            return [], [ResultWarning("no_vectors", f"searched by words alone: {error.message}", hint=error.hint)]
+        return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
+
+
+def _told(base: Base | None, units: Collection[str], signatures: Mapping[str, str], warnings: _Warnings) -> _Warnings:
+    """Return what there is to know about an index from which some units differ."""
+    if base is None or not units:
+        return warnings
+    known = {unit: base.units.get(unit, ("", ""))[0] for unit in units}
+    return [_behind_warning({unit: (was, signatures.get(unit, "")) for unit, was in known.items()})]
+
+
+def _behind_warning(units: Mapping[str, tuple[str, str]]) -> ResultWarning:
+    """Return the warning for units whose signatures were and are now others, each of one file a line or of none."""
+    files = sorted({file for unit, (was, now) in units.items() for file in files_between(unit, was, now)})
+    documents = sum(unit.startswith(DOCUMENT) for unit in units)
+    others = sorted(unit for unit in units if not unit.startswith((FOLDER, f"{SEMANTIC_NAME}/", DOCUMENT)))
+    parts = (plural(len(files), "file") if files else "", plural(documents, "document") if documents else "")
+    what = " and ".join(part for part in (*parts, listing(others)) if part)
+    message = f"the search index is behind by {what}; what changed was read for this search"
+    return ResultWarning("index_behind", message, hint=HINT, files=len(files))
+
+
+def _unused(why: str) -> ResultWarning:
+    return ResultWarning("no_index", f"{why}; the files were read for this search", hint=HINT)
+
+
+STEP = "index"
+
+
+@dataclass(slots=True)
+class Refreshed:
+    """What was done: documents in all, added, removed; units read again; texts that got a vector.
+
+    `rebuilt`: there was no index to begin with. `error`: why vectors are missing; words are up to date all the same.
+    """
+
+    documents: int = 0
+    added: int = 0
+    removed: int = 0
+    units: int = 0
+    vectors: int = 0
+    rebuilt: bool = False
+    error: KtxError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as they stand in an envelope."""
+        names = ("documents", "added", "removed", "units", "vectors", "rebuilt")
+        return {name: getattr(self, name) for name in names}
+
+
+def refresh(
+    path: Path,
+    contents: Contents,
+    tree: Tree,
+    *,
+    embedder: Callable[[], Embedder | None] = nobody,
+    emit: Emit = ignore_events,
+) -> Refreshed:
+    """Bring the index at `path` up to date; the caller holds the lease.
+
+    Where size and time of a unit's files are as they were it is left alone; where its hash is, only the times are
+    written. Vectors of another model are dropped, and all where there is no embedder; one that cannot be had, or fails,
+    is the `error` of what is returned. Raises `StorageError`; nothing is changed then.
+    """
+    signatures = contents.signatures()
+    with changing(path) as (database, is_new):
+        done = Refreshed(rebuilt=is_new)
+        database.execute("BEGIN")
+        known = _known(database)
+        changed = [unit for unit, signature in signatures.items() if known.get(unit, ("",))[0] != signature]
+        for number, unit in enumerate(changed):
+            _bring_up(database, contents, tree, unit, known.get(unit), signatures[unit], done)
+            if number % 100 == 0:
+                emit(StepProgress(STEP, number, len(changed)))
+        for unit in known.keys() - signatures.keys():
+            done.removed += _replace(database, unit, {})[1]
+            database.execute("DELETE FROM units WHERE key = ?", (unit,))
+        if done.removed:
+            _forget_words(database)
+        database.execute("COMMIT")
+        try:
+            done.vectors = embed_missing(database, embedder(), emit)
+        except KtxError as error:
+            done.error = error
+        done.documents = database.execute("SELECT count(*) FROM docs").fetchone()[0]
+    return done
+
+
+def _known(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    rows = database.execute("SELECT key, signature, digest FROM units")
+    return {key: (signature, digest) for key, signature, digest in rows}
+
+
+def _bring_up(
+    database: sqlite3.Connection,
+    contents: Contents,
+    tree: Tree,
+    unit: str,
+    known: tuple[str, str] | None,
+    signature: str,
+    done: Refreshed,
+) -> None:
+    digest = contents.digest(unit, tree)
+    if known is None or known[1] != digest:
+        documents = contents.documents(unit, tree)
+        added, removed = _replace(database, unit, documents)
+        done.added, done.removed, done.units = done.added + added, done.removed + removed, done.units + 1
+    database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", (unit, signature, digest))
+
+
+def _replace(database: sqlite3.Connection, unit: str, documents: Mapping[bytes, Any]) -> tuple[int, int]:
+    """Put documents in the place of those a unit had; returns how many were added and removed."""
+    stored = dict(database.execute("SELECT digest, id FROM docs WHERE unit = ?", (unit,)).fetchall())
+    gone = [number for digest, number in stored.items() if digest not in documents]
+    new = [document for digest, document in documents.items() if digest not in stored]
+    remove(database, gone)
+    add(database, unit, new)
+    return len(new), len(gone)
+
+
+def _forget_words(database: sqlite3.Connection) -> None:
+    """Take words out that no document has any more: they may be of values that are withheld from now on."""
+    database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+    database.execute("DELETE FROM spellings WHERE stem NOT IN (SELECT term FROM terms)")

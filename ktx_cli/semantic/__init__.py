@@ -1,0 +1,162 @@
+"""The semantic layer: its model, loaded from files, checked, and compiled to SQL that gives right numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.answer import Answer, Asked, Prepared, ask_prepared, compile_query, prepare, receipt
+    from ktx_cli.semantic.check.check import check_model
+    from ktx_cli.semantic.check.expressions import Resolver, read_fragment, silence_parser
+    from ktx_cli.semantic.compile.build import Build, column, identifier, join
+    from ktx_cli.semantic.compile.rows import Rows
+    from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
+    from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
+    from ktx_cli.semantic.filter_values import (
+        MOST_CANDIDATES,
+        MOST_CHECKED,
+        Comparison,
+        Period,
+        ValueFindings,
+        comparisons,
+        has_rows,
+        is_proven,
+        periods,
+        plan_check,
+    )
+    from ktx_cli.semantic.formats import number_styles
+    from ktx_cli.semantic.graph import Graph
+    from ktx_cli.semantic.guarded import (
+        ANEW,
+        DEFAULT_BYTES,
+        Guard,
+        GuardedConnector,
+        LoadLayer,
+        Means,
+        broken_files_told,
+        calendar_of,
+        database_of,
+        guard_of,
+        json_rows,
+        layer_ids,
+        load_layer,
+        load_layers,
+        require_defined,
+        stray_problems,
+    )
+    from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
+    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, UnresolvedJinjaError, read_documents, render
+    from ktx_cli.semantic.interchange.importer import Placed, import_path, place
+    from ktx_cli.semantic.interchange.lookml.importer import import_lookml
+    from ktx_cli.semantic.interchange.lookml.measures import condition
+    from ktx_cli.semantic.interchange.lookml.parser import Block, parse_lookml
+    from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError, read_project
+    from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE
+    from ktx_cli.semantic.interchange.osi.exporter import export_osi
+    from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report
+    from ktx_cli.semantic.interchange.writer import IMPORT_HEADER
+    from ktx_cli.semantic.load.columns import PRIORITY
+    from ktx_cli.semantic.load.entries import SourceFile
+    from ktx_cli.semantic.load.files import NO_CONNECTION, is_stray, own_files, read_files, stray_paths, text_of
+    from ktx_cli.semantic.load.joins import table_parts
+    from ktx_cli.semantic.load.load import load_model, load_tree, read_source
+    from ktx_cli.semantic.load.sources import KEY
+    from ktx_cli.semantic.manifest import (
+        DISABLED,
+        MANIFEST_HEADER,
+        SUFFIXES,
+        Entry,
+        Manifest,
+        ParsedCopies,
+        Shard,
+        has_parsed_copies,
+        load_manifest,
+        parse_shard,
+        physical_name,
+        plain_on,
+        quoted,
+        render_shard,
+        shard_files,
+        source_names,
+        write_parsed_copies,
+    )
+    from ktx_cli.semantic.metric_tests import TestResult, run_test
+    from ktx_cli.semantic.model import (
+        GRAINS,
+        Barred,
+        CalendarSettings,
+        Column,
+        Condition,
+        Join,
+        Measure,
+        MetricTest,
+        Model,
+        Parameter,
+        Place,
+        Problem,
+        Relationship,
+        Segment,
+        SemanticError,
+        Source,
+        Visibility,
+        unknown,
+    )
+    from ktx_cli.semantic.plan.axis import time_of
+    from ktx_cli.semantic.plan.plan import Plan
+    from ktx_cli.semantic.plan.planner import parameter_values
+    from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
+    from ktx_cli.semantic.verification import Verified, verify, verify_sample
+
+_HOMES = {
+    "answer": "Answer Asked Prepared ask_prepared compile_query prepare receipt",
+    "check.check": "check_model",
+    "check.expressions": "Resolver read_fragment silence_parser",
+    "compile.build": "Build column identifier join",
+    "compile.rows": "Rows",
+    "expressions.fragments": "TEMPLATE parse",
+    "expressions.names": "Expression Name Names placeholder",
+    "filter_values": (
+        "Comparison MOST_CANDIDATES MOST_CHECKED Period ValueFindings comparisons has_rows is_proven periods plan_check"
+    ),
+    "formats": "number_styles",
+    "graph": "Graph",
+    "guarded": (
+        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_told calendar_of database_of "
+        "guard_of json_rows layer_ids load_layer load_layers require_defined stray_problems"
+    ),
+    "interchange.dbt.importer": "NO_ONE_TABLE Relation import_dbt relation_of",
+    "interchange.dbt.project": "Call TARGET_NAME UnresolvedJinjaError read_documents render",
+    "interchange.importer": "Placed import_path place",
+    "interchange.lookml.importer": "import_lookml",
+    "interchange.lookml.measures": "condition",
+    "interchange.lookml.parser": "Block parse_lookml",
+    "interchange.lookml.project": "UnresolvedSqlError read_project",
+    "interchange.lookml.views": "SCREEN UNKNOWN_TABLE",
+    "interchange.osi.exporter": "export_osi",
+    "interchange.report": "Fidelity Item Kind Report",
+    "interchange.writer": "IMPORT_HEADER",
+    "load.columns": "PRIORITY",
+    "load.entries": "SourceFile",
+    "load.files": "NO_CONNECTION is_stray own_files read_files stray_paths text_of",
+    "load.joins": "table_parts",
+    "load.load": "load_model load_tree read_source",
+    "load.sources": "KEY",
+    "manifest": (
+        "DISABLED Entry MANIFEST_HEADER Manifest ParsedCopies SUFFIXES Shard has_parsed_copies load_manifest "
+        "parse_shard physical_name plain_on quoted render_shard shard_files source_names write_parsed_copies"
+    ),
+    "metric_tests": "TestResult run_test",
+    "model": (
+        "Barred CalendarSettings Column Condition GRAINS Join Measure MetricTest Model Parameter Place "
+        "Problem Relationship Segment SemanticError Source Visibility unknown"
+    ),
+    "plan.axis": "time_of",
+    "plan.plan": "Plan",
+    "plan.planner": "parameter_values",
+    "query": "DEFAULT_LIMIT LONGEST MOST_ITEMS MOST_ROWS Query with_grain",
+    "verification": "Verified verify verify_sample",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,282 @@
+"""The receipt of an answer: which rows, by which joins and conditions, and what a reader should know of them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ktx_cli.core import monotonic
+from ktx_cli.semantic.compile.build import Build, FactUse
+from ktx_cli.semantic.compile.statement import Compiled, compile_plan
+from ktx_cli.semantic.expressions.names import Expression
+from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.plan.plan import Leaf, Plan
+from ktx_cli.semantic.plan.planner import Planner
+from ktx_cli.semantic.probes import Probe, ProbePlan, is_over_time, plan_probe, require_periods
+from ktx_cli.semantic.query import Query, parse_query
+from ktx_cli.warehouses import Connector
+
+
+def receipt(build: Build, sql: str, probes: Sequence[Probe], timing: Mapping[str, float]) -> dict[str, Any]:
+    """Return the receipt as plain data. `timing`: milliseconds by what took them."""
+    plan = build.plan
+    counted = {each.fact: each for each in probes}
+    facts = list(dict.fromkeys(leaf.fact for leaf in plan.leaves))
+    clock = build.clock(None)
+    return {
+        "sources": list(build.sources),
+        "facts": [_fact(build, build.use(fact), counted.get(fact)) for fact in facts],
+        "having": list(plan.having_texts),
+        "notes": _notes(build, facts),
+        "time": {"timezone": clock.target, "week_start": build.names.model.calendar.week_start},
+        "policies": list(build.policies),
+        "parameters": dict(plan.parameters),
+        "sql": sql,
+        "timing_ms": {name: round(value, 2) for name, value in timing.items()},
+        "verified": None,
+    }
+
+
+def _fact(build: Build, use: FactUse, probe: Probe | None) -> dict[str, Any]:
+    leaves = {number: leaf for number, leaf in enumerate(build.plan.leaves) if leaf.fact == use.fact}
+    measures = [each for number, leaf in leaves.items() for each in _measures(build, number, leaf, probe)]
+    filters = [{"expr": expr, "how": how, "measure": None} for expr, how in use.filters.items()]
+    for measure in measures:
+        for own in measure["filters"]:
+            how = "measure" if own["measure"] else "segment"
+            filters.append({"expr": own["expr"], "how": how, "measure": own["measure"]})
+    return {
+        "fact": use.fact,
+        "aggregates": list(dict.fromkeys(leaf.aggregate.text for leaf in leaves.values())),
+        "measures": measures,
+        "paths": [{"path": str(path), "why": _why(build, path)} for path in _longest(use.paths)],
+        "filters": [each for index, each in enumerate(filters) if each not in filters[:index]],
+        "rows": None if probe is None else probe.rows,
+        "unmatched": []
+        if probe is None
+        else [{"join": each.join, "null_keys": each.null_keys, "dangling": each.dangling} for each in probe.unmatched],
+        "overlapping": use.overlapping,
+    }
+
+
+def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Iterator[dict[str, Any]]:
+    """Yield every measure that is made of an aggregate, with the conditions it counts under.
+
+    `measure` None: the question itself wrote the aggregate. `rows` None: they are not counted, because they are groups
+    or of another time than the periods that are shown.
+    """
+    offset = leaf.treatment.offset
+    plain = probe is not None and leaf.nested is None and not is_over_time(leaf)
+    seen = set()
+    for chain in build.plan.named_by.get(number, [()]):
+        declared = [each for each in chain if "." in each]
+        name = declared[-1] if declared else None
+        if name in seen:
+            continue
+        seen.add(name)
+        yield {
+            "measure": name,
+            "aggregate": leaf.aggregate.text,
+            "earlier": None if offset is None else str(offset),
+            "filters": [{"expr": each.text, "measure": _declarer(build, each, declared)} for each in leaf.conditions],
+            "rows": None if probe is None or not plain else probe.counted.get(number, probe.rows),
+        }
+
+
+def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str | None:
+    """Return the innermost of these measures that has the condition, None for one of the question's segments."""
+    for ref in reversed(chain):
+        source, _, name = ref.rpartition(".")
+        owner = build.names.model.sources[source]
+        measure = owner.measures[name]
+        if condition.text in (measure.filter, *(owner.segments[each].expr for each in measure.segments)):
+            return ref
+    return None
+
+
+def _longest(paths: Mapping[str, Path]) -> list[Path]:
+    """Return the paths that are no beginning of another one."""
+    found = list(paths.values())
+    return [
+        path
+        for path in found
+        if not any(len(o.edges) > len(path.edges) and o.edges[: len(path.edges)] == path.edges for o in found)
+    ]
+
+
+def _why(build: Build, path: Path) -> str:
+    last = path.edges[-1]
+    others = build.names.graph.longer(path, (last.name,))
+    asked = [via for each in build.plan.dimensions for via in each.expression.via]
+    if any(label in asked for edge in path.edges for label in edge.labels):
+        return f"via {'.'.join(dict.fromkeys(asked))}"
+    return "the only one" if not others else f"the shortest; also {', '.join(map(str, others[:3]))}"
+
+
+def _notes(build: Build, facts: Sequence[str]) -> list[str]:
+    notes = list(build.notes)
+    if build.plan.query.totals and build.plan.having:
+        notes.append("totals are of all rows, not of the groups that met the conditions on results")
+    for fact in facts:
+        if build.use(fact).overlapping:
+            notes.append(f"rows of {fact} can be in several groups: its groups do not add up to the total")
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a question; `totals`: the measures without any dimension, where asked for; `asked`: what was compiled."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    sql: str
+    truncated: bool = False
+    totals: tuple[Any, ...] | None = None
+    receipt: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A compiled question: the plan, the statement, and that of its totals."""
+
+    plan: Plan
+    compiled: Compiled
+    dialect: str
+    totals: Asked | None = None
+
+    @functools.cached_property
+    def sql(self) -> str:
+        """The statement as text."""
+        return self.compiled.tree.sql(self.dialect, pretty=True, copy=False)
+
+
+def compile_query(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    graph: Graph | None = None,
+) -> Asked:
+    """Return the statement of a question; `SemanticError` where it has no right answer."""
+    parsed = query if isinstance(query, Query) else parse_query(query)
+    try:
+        planner = Planner(model, graph or Graph(model), parsed, attributes or {}, now or datetime.now(UTC))
+        plan = planner.plan()
+        compiled = compile_plan(Build(planner.names, plan))
+    except RecursionError:
+        raise SemanticError("the question is nested too deep", hint="ask in several questions") from None
+    except OverflowError as error:
+        raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+    totals = None
+    if parsed.totals and plan.outputs:
+        totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))
+    return Asked(plan, compiled, model.dialect, totals)
+
+
+def _totals(query: Query, compiled: Callable[[Query], Asked]) -> Asked | None:
+    """Return the question without dimensions, of those measures that mean something without a time to go by."""
+    bare = replace(query, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
+    try:
+        return compiled(bare)
+    except SemanticError:
+        bare = replace(bare, comparison=None)
+    kept = []
+    for each in bare.measures:
+        with contextlib.suppress(SemanticError):  # its column has no total; all others do
+            compiled(replace(bare, measures=(each,)))
+            kept.append(each)
+    return compiled(replace(bare, measures=tuple(kept))) if kept else None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question ready to be asked any number of times: compiled, with what looks at the joins of its facts.
+
+    It holds for one model, the same query and attributes, and the day it was prepared on.
+    """
+
+    asked: Asked
+    probes: tuple[ProbePlan, ...]
+
+
+def prepare(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    graph: Graph | None = None,
+    probed: bool = True,
+) -> Prepared:
+    """Return a question ready to be asked, with `probed` False without a look at the joins.
+
+    Raises `SemanticError` where it has no right answer.
+    """
+    asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
+    build = asked.compiled.build
+    facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
+    facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
+    return Prepared(asked, tuple(plan_probe(build.again(), fact) for fact in facts) if probed else ())
+
+
+def ask(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    connector: Connector,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    probed: bool = True,
+) -> Answer:
+    """Return the answer of a question from an open connection.
+
+    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact. Raises
+    `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
+    """
+    started = monotonic()
+    prepared = prepare(model, query, attributes=attributes, now=now, probed=probed)
+    return ask_prepared(prepared, connector, compiled_in=monotonic() - started)
+
+
+def ask_prepared(
+    prepared: Prepared, connector: Connector, *, probing: Connector | None = None, compiled_in: float = 0.0
+) -> Answer:
+    """Return the answer of a question that was prepared, in `compiled_in` seconds; raises as `ask`.
+
+    `probing`: the connection on which the joins are looked at, where it is another one.
+    """
+    started = monotonic()
+    asked = prepared.asked
+    build = asked.compiled.build
+    require_periods(asked.compiled, connector)
+    probes = [each.run(probing or connector) for each in prepared.probes]
+    checked = monotonic()
+    limit = asked.plan.query.limit
+    found = connector.query(asked.sql, max_rows=limit + 1)
+    rows = [tuple(row) for row in found.rows]
+    totals = None if asked.totals is None else _total_row(asked, asked.totals, connector)
+    timing = {"compile": compiled_in, "probe": checked - started, "execute": monotonic() - checked}
+    told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
+    told["truncated"] = truncated = len(rows) > limit or found.truncated
+    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told, asked)
+
+
+def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, ...] | None:
+    """Return the total of every measure of the answer in its order, None for one that has none."""
+    row = _only_row(connector, totals.sql)
+    if row is None:
+        return None
+    found = dict(zip((each.asked for each in totals.plan.outputs), row, strict=True))
+    return tuple(found.get(each.asked) for each in asked.plan.outputs)
+
+
+def _only_row(connector: Connector, sql: str) -> tuple[Any, ...] | None:
+    rows = connector.query(sql, max_rows=1).rows
+    return tuple(rows[0]) if rows else None

@@ -1,0 +1,783 @@
+"""The numbers of one row of an answer, each by a simple statement over the raw rows of its fact.
+
+Where the answer's statement joins a fact to its dimensions, groups, and puts windows around periods, this keeps the
+fact's rows that belong to one row of the answer and aggregates them: what other sources say of a row is looked up by a
+query for one value (which fails where there are several), and which stretch of time counts is worked out in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.semantic.compile.build import Build, called, column, identifier, null_safe
+from ktx_cli.semantic.compile.filters import dimension_value, in_range, row_conditions
+from ktx_cli.semantic.compile.rows import Rows, needs_ranks
+from ktx_cli.semantic.expressions.aggregates import distinct_columns, with_condition
+from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
+from ktx_cli.semantic.graph import Edge, Path
+from ktx_cli.semantic.model import (
+    DAY,
+    FISCAL_QUARTER,
+    FISCAL_YEAR,
+    GRAINS,
+    HOUR,
+    MINUTE,
+    MONTH,
+    QUARTER,
+    SECOND,
+    WEEK,
+    YEAR,
+    CalendarSettings,
+    Column,
+    Cumulative,
+    SemiAdditive,
+    Source,
+    Span,
+)
+from ktx_cli.semantic.plan.axis import reader
+from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
+from ktx_cli.semantic.probes import is_over_time
+from ktx_cli.semantic.time.calendar import later, period_of
+from ktx_cli.semantic.time.expressions import DateOrTimestamp, literal
+from ktx_cli.warehouses import QueryResult, SemanticType
+
+Run = Callable[[str], QueryResult]
+"""Runs one statement that gives one row."""
+
+Keyed = tuple[Dimension, Any]
+"""A dimension and its value in the row of the answer."""
+
+Days = tuple[date | datetime, date | datetime]
+"""The first and the last day of a period."""
+
+_PLAIN: Final = (str, int, float, Decimal, type(None))
+_ORDERED: Final = (
+    *(exp.ApproxQuantile, exp.ApproxTopK, exp.GroupConcat, exp.ArrayAgg, exp.ArrayConcatAgg, exp.ArrayUniqueAgg),
+    *(exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.ArgMax, exp.ArgMin, exp.Mode),
+)
+"""Aggregates whose value may be another one when the same rows come in another order."""
+
+_AGGREGATES: Final = "ktx_aggregates"
+"""Alias of the query that holds the aggregates of one row."""
+
+
+def unsupported(build: Build, formula: exp.Expr) -> str | None:
+    """Return why a formula cannot be recomputed, None where it can."""
+    for place in placeholders(formula):
+        leaf = build.plan.leaves[int(place.name)]
+        if needs_ranks(leaf.aggregate.tree, build.dialect):
+            return "a percentile, which the database has no aggregate for"
+        if leaf.nested is not None:
+            return "an aggregate of a measure"
+        if leaf.aggregate.tree.find(*_ORDERED):
+            return "its value may depend on the order of the rows"
+        if leaf.treatment.semi_additive is not None and is_over_time(leaf):
+            return "a window or an offset of a measure that is not additive over time"
+    return None
+
+
+def leaf_of(output: Output) -> int | None:
+    """Return the number of the aggregate that an output is, None for one that is computed from aggregates."""
+    formula = output.formula.unnest()
+    return int(formula.name) if isinstance(formula, exp.Placeholder) else None
+
+
+class Cells:
+    """Recomputes rows of one answer; `unplaced`: aggregates whose stretch of time nothing says, with the reason."""
+
+    def __init__(self, build: Build, run: Run) -> None:
+        self._build = build
+        self._run = run
+        self._calendars: dict[tuple[str, str, str], Days | None] = {}
+        self._ranges: dict[tuple[str, str, str], Ends | None] = {}
+        self.unplaced: dict[int, str] = {}
+
+    def row(self, keys: tuple[Any, ...], outputs: Sequence[Output]) -> tuple[dict[str, Any], dict[int, Any]]:
+        """Return the values of the outputs for the row with these dimensions, and those of the aggregates.
+
+        Outputs that have no place are left out.
+        """
+        fresh = self._build.again()
+        aggregates: dict[int, exp.Expr] = {}
+        for number in sorted({int(place.name) for each in outputs for place in placeholders(each.formula)}):
+            try:
+                value = self._aggregate(fresh, self._build.plan.leaves[number], keys)
+            except NotPlacedError as error:
+                self.unplaced.setdefault(number, str(error))
+            else:
+                aggregates[number] = called(value, f"a{number}")
+        kept = [each for each in outputs if self.reason(each) is None]
+        if not kept:
+            return {}, {}
+        formulas = [each for each in kept if leaf_of(each) is None]
+        selected = [
+            called(filled(each.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
+            for index, each in enumerate(formulas)
+        ]
+        inner = exp.select(*aggregates.values(), copy=False)
+        if formulas:
+            of_leaves = [column(f"a{number}", _AGGREGATES) for number in aggregates]
+            relation = exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES)))
+            inner = exp.select(*selected, *of_leaves, copy=False).from_(relation, copy=False)
+        (values,) = self._run(fresh.with_queries(inner).sql(fresh.dialect)).rows
+        leaves = dict(zip(aggregates, values[len(formulas) :], strict=True))
+        found = dict(zip((each.name for each in formulas), values, strict=False))
+        bare = {each.name: leaves[place] for each in kept if (place := leaf_of(each)) is not None}
+        return found | bare, leaves
+
+    def reason(self, output: Output) -> str | None:
+        """Return why an output has no place in time, None where it has."""
+        numbers = (int(place.name) for place in placeholders(output.formula))
+        return next((self.unplaced[number] for number in numbers if number in self.unplaced), None)
+
+    def _aggregate(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Expr:
+        found = exp.Subquery(this=self._query(build, leaf, keys))
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
+
+    def is_unseen(self, keys: tuple[Any, ...], output: Output) -> bool:
+        """Say whether the period of a row has no rows of its own, so that its running and earlier values are not shown.
+
+        With `fill` every period is shown.
+        """
+        build = self._build.again()
+        if build.plan.query.fill:
+            return False
+        leaves = [build.plan.leaves[int(place.name)] for place in placeholders(output.formula)]
+        over_time = [leaf for leaf in leaves if is_over_time(leaf)]
+        for leaf in over_time:
+            treatment = replace(leaf.treatment, cumulative=None, offset=None)
+            rows, axis, dimensions, _ = self._seen_from(build, leaf, keys)
+            if axis is None or not any(axis.is_on(each.expression) for each, _ in dimensions):
+                return False
+            filters, asked = self._without_ranges(rows, treatment, axis, build.plan.filters)
+            conditions = self._in_stretch(rows, treatment, axis, dimensions, asked)
+            conditions += row_conditions(rows, build.plan, filters)
+            count = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*conditions, copy=False)
+            ((found,),) = self._run(build.with_queries(count).sql(build.dialect)).rows
+            if int(found):
+                return False
+        return bool(over_time)
+
+    def _query(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
+        """Return the query of one aggregate over the rows that belong to one row of the answer."""
+        plan = build.plan
+        rows, axis, others, details = self._seen_from(build, leaf, keys)
+        filters = [each for each in plan.filters if each.facts is None or leaf.fact in each.facts]
+        conditions: list[exp.Expr] = []
+        if is_over_time(leaf):
+            asked: Ends = (None, None)
+            if axis is not None:
+                filters, asked = self._without_ranges(rows, leaf.treatment, axis, filters)
+            conditions += self._in_stretch(rows, leaf.treatment, axis, others, asked)
+            others = [each for each in others if axis is None or not axis.is_on(each[0].expression)]
+        elif plan.time_range is not None:
+            conditions.append(in_range(rows, plan.time_range))
+        conditions += [_has_value(rows, *each) for each in others]
+        conditions += [_of_details(rows, details, filters)] if details else row_conditions(rows, plan, filters)
+        if leaf.treatment.semi_additive is not None and axis is not None:
+            return _at_moment(rows, leaf, leaf.treatment.semi_additive, axis, conditions, [*others, *details])
+        return _aggregated(rows, leaf, conditions)
+
+    def _seen_from(
+        self, build: Build, leaf: Leaf, keys: tuple[Any, ...]
+    ) -> tuple[Lookups, TimeAxis | None, list[Keyed], list[Keyed]]:
+        """Return the rows of an aggregate, its time, and its dimensions with their values, those of details apart."""
+        plan, source = build.plan, build.names.model.sources[leaf.fact]
+        rows = Lookups(build, leaf.fact, time=build.time_of(source, leaf.treatment.time))
+        kept = range(len(plan.dimensions)) if leaf.treatment.keep is None else leaf.treatment.keep
+        pairs = [(plan.dimensions[index], keys[index]) for index in kept]
+        details = [each for each in pairs if rows.many_prefixes(each[0].expression)]
+        others = [each for each in pairs if each not in details]
+        return rows, self._axis(rows, leaf), others, details
+
+    def _axis(self, rows: Lookups, leaf: Leaf) -> TimeAxis | None:
+        """Return the time by which an aggregate goes, None for one whose fact has none."""
+        treatment, over = leaf.treatment, rows.time
+        said = treatment.cumulative or treatment.semi_additive
+        if said is not None and said.over is not None:
+            found = rows.fact.column(said.over)
+            over = None if found is None else Name((), found.name)
+        elif treatment.cumulative is None and treatment.time is None:
+            over = _asked_time(rows, over)
+        return None if over is None else TimeAxis(rows, over, self._find_days, self._has_value)
+
+    def _in_stretch(
+        self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
+    ) -> list[exp.Expr]:
+        """Return the condition that a row is in the stretch of time the row of the answer is about."""
+        calendar, whole = rows.names.model.calendar, rows.build.plan.time_range
+        period = None if axis is None else axis.period(dimensions)
+        if period is not None and axis is not None:
+            over = _of_column(axis.over)
+            found = Stretch(None, None) if period.is_empty else stretch(period, treatment, asked, calendar)
+            if period.is_empty or found.is_empty:
+                return [exp.false()]
+        elif axis is not None and (whole is None or axis.is_on(whole.expression)):
+            over, found = _of_column(axis.over), whole_stretch(treatment, asked, calendar)
+        elif whole is not None and not any(each.grain for each, _ in dimensions):
+            over, found = whole.expression, whole_stretch(treatment, (whole.start, whole.end), calendar)
+        else:
+            raise NotPlacedError(f"nothing says by which time of `{rows.fact.name}` it goes")
+        if found.start is None and found.end is None:
+            return []
+        return [in_range(rows, TimeRange(over, found.start, found.end))]
+
+    def _without_ranges(
+        self, rows: Lookups, treatment: Treatment, axis: TimeAxis, filters: Sequence[RowFilter]
+    ) -> tuple[list[RowFilter], Ends]:
+        """Return the conditions on rows, and the ends of the time range with those of conditions that say the same.
+
+        Conditions that no moment meets together hold for each row.
+        """
+        kept: list[RowFilter] = []
+        asked = ends = axis.ends(rows.build.plan.time_range)
+        for each in filters:
+            found = self._ends_of(rows, treatment, axis, each.expression)
+            if found is None:
+                kept.append(each)
+            else:
+                ends = both(ends, found)
+        first, last = (None if each is None else instant(each) for each in ends)
+        return (list(filters), asked) if first and last and first >= last else (kept, ends)
+
+    def _ends_of(self, rows: Lookups, treatment: Treatment, axis: TimeAxis, condition: Expression) -> Ends | None:
+        """Return the ends of `time >= '2025-01-01'`, of a year and the like, which count as a time range.
+
+        How planning reads the condition is held against the rows: the condition and the stretch must keep the same
+        ones. None for any other condition, which keeps rows as all others do.
+        """
+        key = (rows.fact.name, str(axis.over), condition.text)
+        if key not in self._ranges:
+            times = reader(rows.names, rows.build.plan, rows.fact.name, axis.over, treatment.time)
+            found = times.bounds(condition)
+            if found is not None and times.reads_only_own(condition):
+                found = found if self._keeps_the_same(rows.fact.name, rows.time, axis, condition, found) else None
+            self._ranges[key] = found
+        return self._ranges[key]
+
+    def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
+        """Say whether a condition is true of the rows in a stretch of time, and of no others."""
+        rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
+        known = exp.Not(this=exp.Is(this=rows.bind(over), expression=exp.null()))
+        within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
+        true = exp.paren(rows.bind(condition), copy=False)
+        both_true = exp.and_(true.copy(), within.copy())
+        counts = [
+            exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))]), big_int=True)
+            for each in (true, within, both_true)
+        ]
+        (found,) = self._run(rows.build.with_queries(rows.select(counts)).sql(rows.build.dialect)).rows
+        return len({int(each) for each in found}) == 1
+
+    def _find_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
+        """Return the first and the last day on which a calendar has a value, None where other days lie between."""
+        key = (str(edge), expression.text, repr(value))
+        if key not in self._calendars:
+            self._calendars[key] = self._look_up_days(edge, expression, value)
+        return self._calendars[key]
+
+    def _has_value(self, edge: Edge, expression: Expression, value: Any, period: Period) -> bool:
+        """Say whether a calendar has a value on any day of a period; a day it does not have has none."""
+        rows = Rows(self._build.again(), edge.target)
+        days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
+        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
+        counts = [exp.Count(this=exp.Star(), big_int=True)]
+        counts.append(exp.Count(this=exp.Case(ifs=[exp.If(this=wanted, true=exp.Literal.number(1))]), big_int=True))
+        query = rows.select(counts).where(in_range(rows, days), copy=False)
+        ((every, having),) = self._run(rows.build.with_queries(query).sql(rows.build.dialect)).rows
+        return bool(int(having)) or (value is None and not int(every))
+
+    def _look_up_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
+        rows = Rows(self._build.again(), edge.target)
+        day = rows.bind(_of_column(Name((), edge.pairs[0][1])))
+        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
+        ends = rows.select([called(exp.Min(this=day), "first"), called(exp.Max(this=day.copy()), "last")])
+        (found,) = self._run(rows.build.with_queries(ends.where(wanted)).sql(rows.build.dialect)).rows
+        first, last = _as_day(found[0]), _as_day(found[1])
+        if first is None or last is None:
+            return None
+        rows = Rows(self._build.again(), edge.target)
+        between = [
+            exp.GTE(this=day.copy(), expression=_literal(found[0], None, rows.build.dialect)),
+            exp.LTE(this=day.copy(), expression=_literal(found[1], None, rows.build.dialect)),
+            exp.Not(this=exp.paren(wanted)),
+        ]
+        others = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*between, copy=False)
+        ((count,),) = self._run(rows.build.with_queries(others).sql(rows.build.dialect)).rows
+        return None if int(count) else (first, last)
+
+
+def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
+    """Return the fact's time that a question is about: its default, unless periods or the range are of another one."""
+    plan = rows.build.plan
+    asked = [each.expression for each in plan.dimensions if each.grain is not None and each.column is not None]
+    asked += [] if plan.time_range is None else [plan.time_range.expression]
+    times: list[Name] = []
+    for each in asked:
+        name = each.names[0]
+        own = default if name.is_metric_time else None
+        if not name.is_metric_time and not rows.path(name, each).edges:
+            column = rows.fact.column(name.column)
+            own = name if column is not None and column.type is SemanticType.TIME and column.expr is None else None
+        if own is not None:
+            times.append(Name((), own.column))
+    return default if default in times or len(set(times)) != 1 else times[0]
+
+
+def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
+    wanted = _literal(value, dimension.grain, rows.build.dialect)
+    return null_safe(dimension_value(rows, dimension), wanted, rows.build.dialect)
+
+
+def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of an aggregate over the rows that meet the conditions, and its own."""
+    bound = [exp.paren(rows.bind(each), copy=False) for each in leaf.conditions]
+    columns = distinct_columns(leaf.aggregate.tree)
+    if columns:
+        parts = [rows.bind(replace(leaf.aggregate, tree=each)) for each in columns]
+        return _combinations(rows, parts, [*conditions, *bound])
+    own = exp.and_(*bound, copy=False) if bound else None
+    aggregate = with_condition(rows.bind(leaf.aggregate), own, rows.build.dialect)
+    return rows.select([aggregate]).where(*conditions, copy=False)
+
+
+def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of how many combinations of values rows have, none of the values missing."""
+    selected = [called(part, f"c{number}") for number, part in enumerate(parts)]
+    present = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
+    query = rows.select(selected).distinct(copy=False).where(*present, *conditions, copy=False)
+    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("combinations")))
+    return exp.select(exp.Count(this=exp.Star(), big_int=True), copy=False).from_(relation, copy=False)
+
+
+def _at_moment(
+    rows: Rows,
+    leaf: Leaf,
+    semi: SemiAdditive,
+    axis: TimeAxis,
+    conditions: Sequence[exp.Expr],
+    dimensions: Sequence[Keyed],
+) -> exp.Select:
+    """Return the query of a value that does not add up over time: at the last (first) moment, or the mean of all."""
+    over = _of_column(axis.over)
+    if semi.take == "average":
+        each = _aggregated(rows, leaf, conditions)
+        each.expressions[0].replace(called(each.expressions[0].copy(), "value"))
+        inner = exp.Subquery(
+            this=each.group_by(rows.bind(over), copy=False), alias=exp.TableAlias(this=identifier("moments"))
+        )
+        return exp.select(exp.Avg(this=column("value", "moments")), copy=False).from_(inner, copy=False)
+    build, plan = rows.build, rows.build.plan
+    among = Lookups(build, leaf.fact, alias=f"{rows.alias}__at", time=rows.time)
+    pick = exp.Min if semi.take == "first" else exp.Max
+    query = among.select([pick(this=among.bind(over))])
+    held = [each for each in plan.filters if axis.is_on(each.expression)]
+    where = row_conditions(among, plan, held)
+    where += [exp.paren(among.bind(each), copy=False) for each in leaf.conditions if axis.is_on(each)]
+    where += [_has_value(among, *each) for each in dimensions if axis.is_on(each[0].expression)]
+    where += [null_safe(among.own(name), rows.own(name), build.dialect) for name in semi.per]
+    if plan.time_range is not None:
+        where.append(in_range(among, plan.time_range))
+    moment = exp.Subquery(this=query.where(*where, copy=False))
+    return _aggregated(rows, leaf, [*conditions, exp.EQ(this=rows.bind(over), expression=moment)])
+
+
+def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFilter]) -> exp.Expr:
+    """Return the condition that one of the rows joined to a fact's row has the values, and meets the conditions."""
+    inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
+    conditions = [_has_value(inner, *each) for each in dimensions]
+    conditions += row_conditions(inner, rows.build.plan, filters)
+    query = inner.select([exp.Literal.number(1)])
+    for condition in (inner.same_row(rows), *conditions):
+        query = query.where(condition, copy=False)
+    return exp.Exists(this=query)
+
+
+class Lookups(Rows):
+    """The rows of a fact by themselves: what other sources say of a row is looked up, one value a query."""
+
+    def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
+        """Return a query of the fact alone."""
+        relation = self.build.relation(self.fact, self.alias)
+        return exp.select(*expressions, copy=False).from_(relation, copy=False)
+
+    def _value(self, path: Path, name: str) -> exp.Expr:
+        if not path.edges:
+            return super()._value(path, name)
+        return self._looked_up(path.edges, name, self.alias)
+
+    def _looked_up(self, edges: tuple[Edge, ...], name: str, parent: str) -> exp.Expr:
+        """Return the query for a column behind joins, whose first starts at `parent`."""
+        edge, alias = edges[0], self._free(f"{edges[0].name}__look")
+        source = self.names.model.sources[edge.target]
+        onward = edges[1:]
+        value = self._looked_up(onward, name, alias) if onward else self._column_of(edge.target, name, alias)
+        query = exp.select(value, copy=False).from_(self.build.relation(source, alias), copy=False)
+        near, far = self.names.model.sources[edge.source], source
+        for own, other in edge.pairs:
+            query = query.where(
+                exp.EQ(this=self._key(near, own, parent), expression=self._key(far, other, alias)), copy=False
+            )
+        for own_side, key, constant in edge.conditions:
+            place = self._key(near, key, parent) if own_side else self._key(far, key, alias)
+            query = query.where(exp.EQ(this=place, expression=exp.convert(constant)), copy=False)
+        return exp.Subquery(this=query)
+
+    def _column_of(self, source: str, name: str, alias: str) -> exp.Expr:
+        found = self.names.model.sources[source].column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, alias)
+        inner = self.names.computed(self.names.model.sources[source], found)
+
+        def value(of: Name) -> exp.Expr:
+            onward = self.names.graph.path(source, of.hops) if of.hops else Path(source)
+            if onward is None:
+                raise AssertionError(f"no path from {source} to {of}")
+            if onward.edges:
+                return self._looked_up(onward.edges, of.column, alias)
+            return self._column_of(source, of.column, alias)
+
+        return exp.paren(self.build.bound(inner, value), copy=False)
+
+
+def _of_column(name: Name) -> Expression:
+    return Expression(placeholder(0), (name,), None, str(name))
+
+
+def _literal(value: Any, grain: str | None, dialect: str) -> exp.Expr:
+    if grain is not None and value is not None:
+        kind: DateOrTimestamp = "timestamp" if grain in ("second", "minute", "hour") else "date"
+        moment = value if isinstance(value, date) else datetime.fromisoformat(str(value))
+        return literal(moment, kind, dialect)
+    if isinstance(value, date) and getattr(value, "tzinfo", None) is None:
+        return literal(value, "timestamp" if isinstance(value, datetime) else "date", dialect)
+    if not isinstance(value, _PLAIN) or (isinstance(value, float | Decimal) and not math.isfinite(value)):
+        raise NotPlacedError(f"a row is looked up by a value of a kind that has no literal: {type(value).__name__}")
+    return exp.convert(value)
+
+
+def _as_day(value: Any) -> date | datetime | None:
+    """Return the day of a calendar's key, None for one that is no day."""
+    try:
+        found = value if isinstance(value, date) else datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return None if isinstance(found, datetime) and found.time() != datetime.min.time() else found
+
+
+_MOMENT: Final = timedelta(microseconds=1)
+_CUTS: Final = (exp.TimestampTrunc, exp.DateTrunc, exp.DatetimeTrunc)
+_SECONDS: Final = {SECOND: 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
+_MONTHS: Final = {MONTH: 1, QUARTER: 3, YEAR: 12, FISCAL_QUARTER: 3, FISCAL_YEAR: 12}
+
+
+class NotPlacedError(Exception):
+    """A number cannot be recomputed: nothing says which stretch of time it is about. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Moments from `start` (None: always) to before `end` (None: for ever)."""
+
+    start: datetime | None
+    end: datetime | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no moment in it."""
+        return self.start is not None and self.end is not None and self.start >= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What the time dimensions of a row denote together: moments from `start` to before `end`; `grain` of a period."""
+
+    start: datetime
+    end: datetime
+    grain: str | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no moment is in all of the row's periods."""
+        return self.start >= self.end
+
+
+def stretch(
+    period: Period,
+    treatment: Treatment,
+    asked: tuple[date | datetime | None, date | datetime | None],
+    calendar: CalendarSettings,
+) -> Stretch:
+    """Return the moments whose rows make the number of a period.
+
+    `asked`: the ends of the time range on that time; what it cuts off the period is cut off its window and off its
+    earlier value too. Raises `NotPlacedError` for an earlier value of what is no period.
+    """
+    first, last = (None if each is None else instant(each) for each in asked)
+    cut = (max(period.start, first) if first else period.start, min(period.end, last) if last else period.end)
+    if cut[0] >= cut[1]:
+        return Stretch(cut[0], cut[0])
+    if treatment.offset is not None:
+        cut = _earlier(period, cut, treatment.offset, calendar)
+    if treatment.cumulative is None:
+        return Stretch(*cut)
+    return Stretch(_since(treatment.cumulative, cut[1], calendar), cut[1])
+
+
+def whole_stretch(
+    treatment: Treatment, asked: tuple[date | datetime | None, date | datetime | None], calendar: CalendarSettings
+) -> Stretch:
+    """Return the moments whose rows make a number without periods: those of the time range, or what it stands for."""
+    start, end = (None if each is None else instant(each) for each in asked)
+    if treatment.offset is not None:
+        start, end = (None if each is None else _back(each, treatment.offset) for each in (start, end))
+    if treatment.cumulative is None:
+        return Stretch(start, end)
+    if end is None and (treatment.cumulative.window or treatment.cumulative.to_date):
+        raise NotPlacedError("nothing says where its window ends")
+    return Stretch(None if end is None else _since(treatment.cumulative, end, calendar), end)
+
+
+def _earlier(
+    period: Period, cut: tuple[datetime, datetime], offset: Span, calendar: CalendarSettings
+) -> tuple[datetime, datetime]:
+    """Return what is left of the period that long before."""
+    if period.grain is None:
+        raise NotPlacedError("its earlier period is not known")
+    moved = (_back(cut[0], offset), _back(cut[1], offset))
+    if not _has_period_before(offset, period.grain):
+        return moved
+    start = instant(period_of(_back(period.start, offset), period.grain, calendar))
+    return (
+        start if cut[0] == period.start else moved[0],
+        later(start, 1, period.grain) if cut[1] == period.end else moved[1],
+    )
+
+
+def _has_period_before(offset: Span, grain: str) -> bool:
+    """Say whether a period of the grain lies that long before each, or a day (hour) that stands for it."""
+    if grain in _MONTHS:
+        return offset.unit in _MONTHS and offset.count * _MONTHS[offset.unit] % _MONTHS[grain] == 0
+    if offset.unit in _MONTHS:
+        return grain != WEEK
+    return offset.count * _SECONDS[offset.unit] % _SECONDS[grain] == 0
+
+
+def _since(cumulative: Cumulative, end: datetime, calendar: CalendarSettings) -> datetime | None:
+    """Return from when on a running value counts that ends at `end`: `to_date` is of the last day (moment) in it."""
+    if cumulative.window is not None:
+        return _back(end, cumulative.window)
+    if cumulative.to_date is None:
+        return None
+    return instant(period_of(end - _MOMENT, cumulative.to_date, calendar))
+
+
+def _back(value: datetime, span: Span) -> datetime:
+    return later(value, -span.count, span.unit)
+
+
+Ends = tuple[date | datetime | None, date | datetime | None]
+"""The ends of a time range: the first moment in it, the first behind it; None where it is open."""
+
+FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datetime] | None]
+"""Takes a join to a calendar, an expression over its columns, and its value; returns the first and the last day."""
+
+
+HasValue = Callable[[Edge, Expression, Any, Period], bool]
+"""Takes the same and a period; says whether the calendar has the value on any day in it."""
+
+
+class TimeAxis:
+    """The time of a fact, by which the values of a window, an offset or a comparison go; `over` is its column."""
+
+    def __init__(self, rows: Rows, over: Name, find_days: FindDays, has_value: HasValue) -> None:
+        self.over = over
+        self._rows = rows
+        self._find_days = find_days
+        self._has_value = has_value
+        self._source: Source = rows.fact
+        self._calendar = rows.names.model.calendar
+
+    def is_on(self, expression: Expression) -> bool:
+        """Say whether an expression reads this time alone: the column, what is computed of it, or its calendar."""
+        return bool(expression.names) and all(self._is_of(name, expression) for name in expression.names)
+
+    def is_exactly(self, expression: Expression) -> bool:
+        """Say whether an expression is the time itself: the column, or the key of a calendar joined by it."""
+        plain = isinstance(expression.tree, exp.Placeholder)
+        return plain and self.is_on(expression) and self._is_time(expression.names[0], expression)
+
+    def _is_time(self, name: Name, expression: Expression) -> bool:
+        """Say whether a name on this time is the time itself, or the key of a calendar joined by it."""
+        own = self._own_time(name)
+        edge = None if own is None else self._edge(own, expression)
+        if own is None or edge is None:
+            return own is not None and own.column == self.over.column
+        return (self.over.column, own.column) in edge.pairs
+
+    def ends(self, asked: TimeRange | None) -> Ends:
+        """Return the ends of the question's time range where it is about this time; it cuts no other one."""
+        if asked is None or not self.is_on(asked.expression):
+            return None, None
+        if not self.is_exactly(asked.expression):
+            raise NotPlacedError(f"the time range is on `{asked.expression.text}`, not on `{self.over}`")
+        return asked.start, asked.end
+
+    def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
+        """Return what the time dimensions of a row denote together, None where there are none.
+
+        The finest is the axis. Every other one must hold all of it, or it is of another time and the row of none.
+        """
+        on_it = [(each, value) for each, value in dimensions if self.is_on(each.expression)]
+        found: list[Period] = []
+        attributes: list[tuple[Dimension, Any, NotPlacedError]] = []
+        for each, value in on_it:
+            try:
+                found.append(self._bounds(each, value))
+            except NotPlacedError as error:
+                attributes.append((each, value, error))
+        if not found:
+            if attributes:
+                raise attributes[0][2]
+            return None
+        found.sort(key=lambda each: each.end - each.start)
+        finest = found[0]
+        empty = Period(finest.start, finest.start, finest.grain)
+        for other in found[1:]:
+            if other.end <= finest.start or finest.end <= other.start:
+                return empty
+            if finest.start < other.start or other.end < finest.end:
+                raise NotPlacedError(f"periods of {other.grain} and {finest.grain} overlap")
+        return finest if all(self._has(finest, *each) for each in attributes) else empty
+
+    def _has(self, period: Period, dimension: Dimension, value: Any, error: NotPlacedError) -> bool:
+        """Say whether a calendar has a value in a period: the name of a month, whether it is a holiday."""
+        edge = self._calendar_of(dimension.expression)
+        if edge is None:
+            raise error
+        return period.is_empty or self._has_value(edge, _of_far_side(dimension.expression), value, period)
+
+    def _calendar_of(self, expression: Expression) -> Edge | None:
+        """Return the one join to a calendar behind which all of an expression is, None where there is no such."""
+        edges = {self._edge(name, expression) for name in expression.names}
+        return edges.pop() if len(edges) == 1 else None
+
+    def _bounds(self, dimension: Dimension, value: Any) -> Period:
+        edge = self._calendar_of(dimension.expression)
+        if value is None:
+            if edge is not None:
+                raise NotPlacedError(f"`{dimension.asked}` has no value")
+            return Period(datetime.min, datetime.min, None)
+        grain = dimension.grain or self._grain(dimension.expression)
+        if grain is None and self.is_exactly(dimension.expression) and _is_date(value):
+            grain = DAY
+        if grain is not None:
+            start = _moment(value, dimension)
+            return Period(start, later(start, 1, grain), grain)
+        if edge is not None:
+            return self._of_calendar(edge, dimension, value)
+        raise NotPlacedError(f"the periods of `{dimension.asked}` are not known")
+
+    def _of_calendar(self, edge: Edge, dimension: Dimension, value: Any) -> Period:
+        """Return the days of a calendar that have a value, as a period of the grain it has."""
+        ends = self._find_days(edge, _of_far_side(dimension.expression), value)
+        if ends is None:
+            raise NotPlacedError(f"`{dimension.asked}` does not say periods: its values come and go")
+        start, end = instant(ends[0]), later(instant(ends[1]), 1, DAY)
+        for grain in reversed(GRAINS[GRAINS.index(DAY) :]):
+            if instant(period_of(start, grain, self._calendar)) == start and later(start, 1, grain) == end:
+                return Period(start, end, grain)
+        return Period(start, end, None)
+
+    def _grain(self, expression: Expression) -> str | None:
+        """Return the grain of the values of an expression of this time that is not cut, None where nothing says it."""
+        tree = _bare(expression.tree)
+        if isinstance(tree, _CUTS) and isinstance(_bare(tree.this), exp.Placeholder):
+            grain = str(getattr(tree.args.get("unit"), "name", "")).casefold()
+            return grain if grain in GRAINS else None
+        if not isinstance(tree, exp.Placeholder):
+            return None
+        source, column = self._column(expression)
+        if column is None:
+            return None
+        if column.natural_granularity is not None:
+            return column.natural_granularity
+        if column.expr is not None:
+            return self._grain(self._rows.names.computed(source, column)) if source is self._source else None
+        return DAY if isinstance(expression.tree, exp.TsOrDsToDate) or expression.tree.is_type("date") else None
+
+    def _column(self, expression: Expression) -> tuple[Source, Column | None]:
+        name = self._own_time(expression.names[0])
+        assert name is not None
+        edge = self._edge(name, expression)
+        source = self._source if edge is None else self._rows.names.model.sources[edge.target]
+        return source, source.column(name.column)
+
+    def _own_time(self, name: Name) -> Name | None:
+        return self._rows.time if name.is_metric_time else name
+
+    def _edge(self, name: Name, expression: Expression) -> Edge | None:
+        """Return the join to a calendar that a name is behind, None for a column of the fact itself."""
+        path = None if expression.home else self._rows.names.graph.path(self._source.name, name.hops, expression.via)
+        return path.edges[0] if path is not None and path.edges else None
+
+    def _is_of(self, name: Name, expression: Expression) -> bool:
+        own = self._own_time(name)
+        if own is None:
+            return False
+        path = self._rows.names.graph.path(self._source.name, own.hops, expression.via)
+        if path is None or len(path.edges) > 1:
+            return False
+        if not path.edges:
+            return self._is_own(own.column, frozenset())
+        (edge,) = path.edges
+        return edge.to_one and all(self._is_own(key, frozenset()) for key, _ in edge.pairs)
+
+    def _is_own(self, name: str, seen: frozenset[str]) -> bool:
+        """Say whether a column of the fact is the time, or computed of nothing else."""
+        if name == self.over.column:
+            return True
+        column = self._source.column(name)
+        if column is None or column.expr is None or name in seen:
+            return False
+        names = self._rows.names.computed(self._source, column).names
+        return bool(names) and all(not each.hops and self._is_own(each.column, seen | {name}) for each in names)
+
+
+def both(one: Ends, other: Ends) -> Ends:
+    """Return the ends of what is in two ranges."""
+    starts = [each for each in (one[0], other[0]) if each is not None]
+    stops = [each for each in (one[1], other[1]) if each is not None]
+    return max(starts, key=instant, default=None), min(stops, key=instant, default=None)
+
+
+def _of_far_side(expression: Expression) -> Expression:
+    """Return an expression over the columns of a calendar as one of the calendar itself."""
+    names = tuple(Name((), each.column) for each in expression.names)
+    return Expression(expression.tree, names, None, expression.text)
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Paren | exp.Cast | exp.TsOrDsToDate | exp.Date):
+        tree = tree.this
+    return tree
+
+
+def _is_date(value: Any) -> bool:
+    return (isinstance(value, date) and not isinstance(value, datetime)) or (
+        isinstance(value, str) and len(value) == 10
+    )
+
+
+def _moment(value: Any, dimension: Dimension) -> datetime:
+    try:
+        return instant(value if isinstance(value, date) else datetime.fromisoformat(str(value)))
+    except ValueError:
+        raise NotPlacedError(f"`{dimension.asked}` has a value that is not a time") from None

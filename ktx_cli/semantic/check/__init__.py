@@ -1,0 +1,1 @@
+"""Checks a loaded model: names, expressions, joins."""

@@ -1,0 +1,478 @@
+"""Checks of the SQL in definitions: it parses in the dialect, and every name in it is a column or a measure."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ktx_cli.core import KtxError, one_line
+from ktx_cli.semantic.expressions.fragments import has_other_braces, template_names
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.load.entries import unknown_name
+from ktx_cli.semantic.model import (
+    GRAINS,
+    Column,
+    Measure,
+    Model,
+    Place,
+    Problem,
+    SemanticError,
+    Source,
+    ambiguous,
+    unknown,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+MeasureKey = tuple[str, str]
+"""Source and measure."""
+
+_PLAIN: Final = re.compile(r"(?:sum|avg|min|max|count)\(\s*(?:distinct\s+)?([A-Za-z_]\w*)\s*\)", re.IGNORECASE)
+_ALL_ROWS: Final = re.compile(r"count\(\s*\*\s*\)", re.IGNORECASE)
+
+
+class ExpressionChecks:
+    """Checks the expressions of a model, source by source; `uses`: measure -> the measures it is computed from."""
+
+    def __init__(self, model: Model, report: Report) -> None:
+        self.model, self.report = model, report
+        self.names = Resolver(model)
+        self.uses: dict[MeasureKey, list[MeasureKey]] = {}
+        self.parameters = {name for source in model.sources.values() for name in source.parameters}
+
+    def check(self, source: Source) -> None:
+        """Check all expressions of a source."""
+        for column in source.columns.values():
+            if column.expr is not None:
+                self._check_rows(source, column.expr, f"column `{column.name}`", column.place)
+        for segment in source.segments.values():
+            self._check_rows(source, segment.expr, f"segment `{segment.name}`", segment.place)
+        for policy in source.policies:
+            self._check_rows(source, policy.filter, f"policy `{policy.name}`", policy.place, policy=True)
+        for measure in source.measures.values():
+            if measure.filter is not None:
+                self._check_rows(source, measure.filter, f"`filter` of measure `{measure.name}`", measure.place)
+            self._check_measure(source, measure)
+        self._check_equal(source)
+        self._check_computed(source)
+
+    def _parse(
+        self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False
+    ) -> Fragment | None:
+        try:
+            said = f"{what} of `{source.name}`"
+            return read_fragment(text, self.model.dialect, said, self.parameters, policy=policy)
+        except SemanticError as error:
+            self.report.raised(error, source, place)
+        return None
+
+    def _check_rows(self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False) -> None:
+        """Check an expression over rows, which has no aggregate."""
+        fragment = self._parse(source, text, what, place, policy=policy)
+        if fragment is None:
+            return
+        if fragment.aggregates:
+            said = f"{what} of `{source.name}` holds an aggregate, but is about single rows"
+            self.report.error("aggregate", said, source, place, "move the aggregate into a measure")
+        for reference in fragment.references:
+            self._check_column(source, reference, what, place)
+
+    def _check_column(self, source: Source, reference: Reference, what: str, place: Place | None) -> None:
+        try:
+            self.names.column(source, reference.parts)
+        except SemanticError as error:
+            if not reference.is_date_part:
+                self.report.raised(error, source, place, f"{what} of `{source.name}`")
+
+    def _check_measure(self, source: Source, measure: Measure) -> None:
+        self._check_keys(source, measure)
+        if self._is_plain(source, measure):
+            return
+        what = f"measure `{measure.name}`"
+        fragment = self._parse(source, measure.expr, what, measure.place)
+        if fragment is None:
+            return
+        used = self.uses.setdefault((source.name, measure.name), [])
+        for reference in fragment.references:
+            self._check_reference(source, measure, reference, used)
+        if fragment.nested:
+            said = f"{what} of `{source.name}` has an aggregate inside another one"
+            hint = "make the inner one a measure, and say its keys by `per: [column]`"
+            self.report.error("aggregate", said, source, measure.place, hint)
+        if not (fragment.aggregates or fragment.opaque or used or fragment.references):
+            said = f"{what} of `{source.name}` has no aggregate and names no measure"
+            self.report.error("aggregate", said, source, measure.place, "write an aggregate, such as sum(amount)")
+
+    def _is_plain(self, source: Source, measure: Measure) -> bool:
+        """Say whether it is an aggregate of one own column, or counts rows: that needs no parser."""
+        found = _PLAIN.fullmatch(measure.expr.strip())
+        if found is not None:
+            return not measure.per and source.column(found[1]) is not None
+        return _ALL_ROWS.fullmatch(measure.expr.strip()) is not None
+
+    def _check_keys(self, source: Source, measure: Measure) -> None:
+        for key, names in (("per", measure.per), ("percent_of", measure.percent_of or ())):
+            for name in names:
+                parts = (name,) if source.column(name) else tuple(name.split("."))
+                what = f"`{key}` of measure `{measure.name}`"
+                self._check_column(source, Reference(parts, False, False), what, measure.place)
+
+    def _check_reference(self, source: Source, measure: Measure, reference: Reference, used: list[MeasureKey]) -> None:
+        """Check one name of a measure: inside an aggregate it is a column (a measure with `per`), else a measure."""
+        found = self.names.measure(source, reference.parts)
+        what = f"measure `{measure.name}`"
+        if reference.aggregated and not (found and measure.per):
+            if found and self._finds(source, reference) is None:
+                said = f"{what} of `{source.name}` aggregates the measure `{reference}`"
+                hint = "say over which keys it is computed first: per: [column]"
+                self.report.error("aggregate", said, source, measure.place, hint)
+            else:
+                self._check_column(source, reference, what, measure.place)
+        elif found is not None:
+            used.append((found[0].name, found[1].name))
+        elif not reference.passed:
+            self._refuse_bare(source, measure, reference)
+        else:
+            self._check_column(source, reference, what, measure.place)
+
+    def _refuse_bare(self, source: Source, measure: Measure, reference: Reference) -> None:
+        what = f"measure `{measure.name}` of `{source.name}`"
+        if self._finds(source, reference) is None:
+            hint = unknown_name(str(reference), (*source.measures, *source.columns))
+            self.report.error("unknown_name", f"{what}: there is no measure `{reference}`", source, measure.place, hint)
+        else:
+            hint = f"write an aggregate of it, such as sum({reference})"
+            said = f"{what}: the column `{reference}` stands outside an aggregate"
+            self.report.error("aggregate", said, source, measure.place, hint)
+
+    def _finds(self, source: Source, reference: Reference) -> object | None:
+        try:
+            return self.names.column(source, reference.parts)
+        except KtxError:
+            return None
+
+    def _check_equal(self, source: Source) -> None:
+        """Warn of measures that compute the same."""
+        alike: dict[tuple[object, ...], list[Measure]] = defaultdict(list)
+        for measure in source.measures.values():
+            alike[_shape(measure)].append(measure)
+        for first, *others in alike.values():
+            for other in others:
+                what = f"measures `{first.name}` and `{other.name}` of `{source.name}` have the same expr"
+                same = first.filter == other.filter
+                hint = "keep one of them" if same else "keep one of them, and let questions filter, or name a segment"
+                said = what if same else f"{what} and differ in their filter alone"
+                self.report.warn("equal_measures", said, source, other.place, hint)
+
+    def _check_computed(self, source: Source) -> None:
+        """Refuse columns computed from themselves."""
+        computed = {name: column for name, column in source.columns.items() if column.expr is not None}
+        if not computed:
+            return
+        uses = {name: list(self._own_names(source, column)) for name, column in computed.items()}
+        for cycle in cycles(uses):
+            column = computed[cycle[0]]
+            said = f"column `{cycle[0]}` of `{source.name}` is computed from itself: {' -> '.join((*cycle, cycle[0]))}"
+            self.report.error("cycle", said, source, column.place, "take one of them out of the other's expr")
+
+    def _own_names(self, source: Source, column: Column) -> Iterator[str]:
+        """Yield the computed columns of the same source that a column is computed from."""
+        what = f"column `{column.name}` of `{source.name}`"
+        try:
+            references = read_fragment(column.expr or "", self.model.dialect, what, self.parameters).references
+        except SemanticError:  # reported when the column was checked
+            return
+        for reference in references:
+            own = source.column(reference.parts[0]) if len(reference.parts) == 1 else None
+            if own is not None and own.expr is not None:
+                yield own.name
+
+    def check_cycles(self) -> None:
+        """Refuse measures computed from themselves; after all sources were checked."""
+        for cycle in cycles(self.uses):
+            source = self.model.sources[cycle[0][0]]
+            shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
+            said = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
+            place = source.measures[cycle[0][1]].place
+            self.report.error("cycle", said, source, place, "take one of them out of the other's expr")
+
+
+def _shape(measure: Measure) -> tuple[object, ...]:
+    """Return what two measures that compute the same have in common; of the expr without blanks and case."""
+    return (
+        "".join(measure.expr.split()).casefold() if "'" not in measure.expr else " ".join(measure.expr.split()),
+        tuple(sorted(measure.segments)), measure.time, measure.semi_additive, measure.cumulative, measure.offset,
+        measure.percent_of, measure.per,
+    )  # fmt: skip
+
+
+LONGEST: Final = 20_000
+"""Characters of the longest fragment that is parsed."""
+
+_DATE_PARTS: Final = frozenset(
+    (*GRAINS, "microsecond", "millisecond", "dayofweek", "dayofyear", "isoweek", "dow", "doy", "epoch")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name in a fragment. `aggregated`: inside an aggregate; `passed`: to a function nothing is known of."""
+
+    parts: tuple[str, ...]
+    aggregated: bool
+    passed: bool
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+    @property
+    def is_date_part(self) -> bool:
+        """Whether it may be a part of a date, which some functions take as if it were a column."""
+        return self.passed and len(self.parts) == 1 and self.parts[0].lower() in _DATE_PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What a fragment names. `opaque`: it calls a function nothing is known of, which may be an aggregate.
+
+    `nested`: it has an aggregate inside another one.
+    """
+
+    references: tuple[Reference, ...]
+    aggregates: bool
+    nested: bool
+    opaque: bool
+
+
+def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str], *, policy: bool = False) -> Fragment:
+    """Return an expression of a dialect, parsed as questions parse it.
+
+    `what` names it in errors, `parameters` are those that are declared. Raises `SemanticError` for what is no single
+    expression, holds a query or a window function, or a template that cannot have a value; a caller's attributes stand
+    in policies alone.
+    """
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.fragments import parse
+
+    silence_parser()
+    if len(text) > LONGEST:
+        raise _refused(f"{what} is longer than {LONGEST:,} characters", "move it into the `sql` of a source")
+    tree = parse(text, dialect, what=what, values=template_values(text, what, parameters, policy=policy))
+    aggregates = [node for node in tree.walk() if is_aggregate(node)]
+    return Fragment(
+        tuple(_references(tree)),
+        bool(aggregates),
+        any(_is_inside(node.parent, is_aggregate) for node in aggregates),
+        any(isinstance(node, exp.Anonymous) for node in tree.walk()),
+    )
+
+
+def template_values(text: str, what: str, parameters: Collection[str], *, policy: bool = False) -> dict[str, int]:
+    """Return something for each template of a text to stand for; `SemanticError` for one that never has a value."""
+    if "{{" not in text:
+        return {}
+    found = template_names(text)
+    for kind, name in found:
+        if kind == "param" and name not in parameters:
+            raise unknown("parameter", name, parameters, f" (for {what})")
+        if kind == "user" and not policy:
+            raise _refused(f"{what} holds `user.{name}`, which stands in policies alone", "use {{ param.NAME }}")
+        if kind not in ("param", "user"):
+            raise _refused(f"{what} holds the unknown template `{kind}.{name}`", "write {{ param.NAME }}")
+    if has_other_braces(text):
+        raise _refused(f"{what} holds a template that cannot be read: {one_line(text, 100)}", "write {{ param.NAME }}")
+    return {f"{kind}.{name}": 1 for kind, name in found}
+
+
+@functools.cache
+def silence_parser() -> None:
+    """Keep what the parser logs of odd texts off standard error: what is wrong is a problem."""
+    logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+
+
+def is_aggregate(node: Any) -> bool:
+    """Say whether a node is an aggregate; `max(a, b)` of several values is none."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.AggFunc) and not (isinstance(node, exp.Max | exp.Min) and bool(node.expressions))
+
+
+def _references(tree: exp.Expr) -> Iterator[Reference]:
+    from sqlglot import exp
+
+    for node in tree.find_all(exp.Column):
+        if isinstance(node.this, exp.Star):
+            continue
+        yield Reference(
+            tuple(part.name for part in node.parts),
+            _is_inside(node.parent, lambda each: is_aggregate(each) or isinstance(each, exp.Filter | exp.WithinGroup)),
+            _is_inside(node.parent, lambda each: isinstance(each, exp.Anonymous)),
+        )
+
+
+def _is_inside(node: Any, fits: Any) -> bool:
+    while node is not None:
+        if fits(node):
+            return True
+        node = node.parent
+    return False
+
+
+def _refused(what: str, hint: str) -> SemanticError:
+    return SemanticError(what, hint=hint, code="definition")
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def cycles(uses: Mapping[_Key, Sequence[_Key]]) -> list[list[_Key]]:
+    """Return a cycle for each way back that a depth-first search finds, each from its first key in `uses`.
+
+    A graph without cycles gives none; one with cycles gives at least one through each of its strong components.
+    """
+    order = {key: position for position, key in enumerate(uses)}
+    found: dict[frozenset[_Key], list[_Key]] = {}
+    done: set[_Key] = set()
+    for start in uses:
+        path: list[_Key] = []
+        stack: list[tuple[_Key, Iterator[_Key]]] = []
+        _enter(start, uses, done, path, stack)
+        while stack:
+            following = next(stack[-1][1], None)
+            if following is None:
+                done.add(stack.pop()[0])
+                path.pop()
+            elif following in path:
+                cycle = path[path.index(following) :]
+                first = min(range(len(cycle)), key=lambda at: order.get(cycle[at], 0))
+                found.setdefault(frozenset(cycle), cycle[first:] + cycle[:first])
+            else:
+                _enter(following, uses, done, path, stack)
+    return list(found.values())
+
+
+def _enter(
+    key: _Key,
+    uses: Mapping[_Key, Sequence[_Key]],
+    done: set[_Key],
+    path: list[_Key],
+    stack: list[tuple[_Key, Iterator[_Key]]],
+) -> None:
+    if key not in done:
+        path.append(key)
+        stack.append((key, iter(uses.get(key, ()))))
+
+
+Parts = Sequence[str]
+
+
+class Resolver:
+    """Looks up names from a source: its own first, then what its rows reach over joins to one row."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._graph: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The joins of the model."""
+        if self._graph is None:
+            self._graph = Graph(self.model)
+        return self._graph
+
+    def column(self, source: Source, parts: Parts) -> tuple[Source, Column]:
+        """Return the column and its source; `SemanticError` where there is none or several."""
+        if len(parts) == 1:
+            own = source.column(parts[0])
+            return (source, own) if own is not None else self._reached(source, parts[0])
+        other = self._place(source, parts[:-1])
+        found = other.column(parts[-1])
+        if found is None:
+            raise unknown("column", parts[-1], other.columns, f" in `{other.name}`")
+        return other, found
+
+    def measure(self, source: Source, parts: Parts) -> tuple[Source, Measure] | None:
+        """Return the measure of a bare name of the source, or of `source.measure`, None where there is none."""
+        owner = source if len(parts) == 1 else self.model.sources.get(parts[0]) if len(parts) == 2 else None
+        found = None if owner is None else owner.measures.get(parts[-1])
+        return None if owner is None or found is None else (owner, found)
+
+    def _reached(self, source: Source, name: str) -> tuple[Source, Column]:
+        """Return a column that just one of the sources within reach has."""
+        owners = [
+            (other, column)
+            for other in self.model.sources.values()
+            if (column := other.column(name)) is not None and self.graph.reaches(source.name, other.name)
+        ]
+        if len(owners) == 1:
+            return owners[0]
+        if owners:
+            raise ambiguous("the column", name, (f"{other.name}.{name}" for other, _ in owners))
+        raise unknown("column", name, source.columns, f" in `{source.name}`")
+
+    def _place(self, source: Source, hops: Parts) -> Source:
+        """Return the source that `hops` lead to, over joins to one row."""
+        if len(hops) == 1 and hops[0].casefold() == source.name.casefold():
+            return source
+        path = self.graph.path(source.name, self._spelled(hops))
+        if path is None:
+            known = (name for edge in self.graph.edges(source.name) for name in (edge.name, edge.target))
+            raise unknown(f"source or alias that `{source.name}` is joined to", ".".join(hops), known)
+        if not path.to_one:
+            raise SemanticError(
+                f"`{'.'.join(hops)}` may have several rows for one of `{source.name}`",
+                hint=f"define it in {path.end}, or make the joins on the way many_to_one",
+                code="unreachable",
+            )
+        return self.model.sources[path.end]
+
+    def _spelled(self, hops: Parts) -> tuple[str, ...]:
+        """Return the hops with sources spelled as their files have them."""
+        return tuple(hop if hop in self.graph.aliases else self._source_name(hop) for hop in hops)
+
+    def _source_name(self, hop: str) -> str:
+        if hop in self.model.sources:
+            return hop
+        alike = [name for name in self.model.sources if name.casefold() == hop.casefold()]
+        return alike[0] if len(alike) == 1 else hop
+
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+
+
+class Report:
+    """The problems of a model, in the order they were found."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def add(
+        self, severity: str, code: str, message: str, source: Source, place: Place | None, hint: str | None = None
+    ) -> None:
+        """Note a problem at `place`, else at the source's own."""
+        where = place or source.place or Place("")
+        self.problems.append(Problem(severity, code, message, where, hint, source.name))
+
+    def error(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
+        """Note an error."""
+        self.add(ERROR, code, message, source, place, hint)
+
+    def warn(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
+        """Note a warning."""
+        self.add(WARNING, code, message, source, place, hint)
+
+    def raised(self, error: KtxError, source: Source, place: Place | None, what: str = "") -> None:
+        """Note an error that was raised; `what` it is about, where its message does not say."""
+        self.error(error.code, f"{what}: {error.message}" if what else error.message, source, place, error.hint)
+
+    def sorted(self) -> list[Problem]:
+        """Return the problems by file and line."""
+        return sorted(self.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))

@@ -1,0 +1,1 @@
+"""Compiles a plan to one statement, a sqlglot tree for each part."""

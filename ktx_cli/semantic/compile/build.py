@@ -1,0 +1,309 @@
+"""What all parts of one statement share: names, clock, the named queries in front of it, what the receipt tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ktx_cli.core import one_line
+from ktx_cli.semantic.compile.comparisons import readable_times, with_compared_times
+from ktx_cli.semantic.expressions.fragments import marked
+from ktx_cli.semantic.expressions.names import Expression, Name, Names, filled
+from ktx_cli.semantic.graph import Path
+from ktx_cli.semantic.model import Column, SemanticError, Source
+from ktx_cli.semantic.plan.axis import time_of
+from ktx_cli.semantic.plan.plan import Plan
+from ktx_cli.semantic.time.calendar import Clock
+
+_LONGEST_NAME: Final = 48
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+@dataclass(slots=True)
+class FactUse:
+    """What the statement does with one fact, for the receipt and the probe.
+
+    `overlapping`: a row may be in several groups. `by_key`: rows are told apart by the fact's grain.
+    """
+
+    fact: str
+    paths: dict[str, Path] = field(default_factory=dict)
+    filters: dict[str, str] = field(default_factory=dict)
+    overlapping: bool = False
+    by_key: bool = False
+
+
+class Build:
+    """One statement in the making."""
+
+    def __init__(self, names: Names, plan: Plan) -> None:
+        self.names = names
+        self.plan = plan
+        self.dialect = names.model.dialect
+        self.uses: dict[str, FactUse] = {}
+        self.notes: list[str] = list(plan.notes)
+        self.policies: dict[str, None] = {}
+        self.sources: dict[str, None] = {}
+        self.periods: dict[str, str] = {}
+        self.limits: list[tuple[str, exp.Expr]] = []
+        self._queries: dict[str, exp.Expr] = {}
+        self._relations: dict[str, exp.Expr] = {}
+        self._taken = {part.casefold() for each in names.model.sources.values() for part in each.table or ()}
+
+    def again(self) -> Build:
+        """Return the start of another statement about the same question, with the same record of facts."""
+        other = Build(self.names, self.plan)
+        other.uses = self.uses
+        return other
+
+    def use(self, fact: str) -> FactUse:
+        """Return the record of what is done with a fact."""
+        return self.uses.setdefault(fact, FactUse(fact))
+
+    def note(self, text: str) -> None:
+        """Tell the receipt something a reader of the numbers should know."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def clock(self, column: Column | None) -> Clock:
+        """Return the clock by which a column is read."""
+        own = None if column is None else column.timezone
+        return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)
+
+    def add(self, wanted: str, query: exp.Expr) -> str:
+        """Put a named query in front of the statement; return the name it got."""
+        base = _NOT_PLAIN.sub("_", wanted)[:_LONGEST_NAME]
+        name, number = base, 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name.casefold())
+        self._queries[name] = query
+        return name
+
+    def with_queries(self, final: exp.Select) -> exp.Select:
+        """Return the statement with its named queries in front."""
+        for name, query in self._queries.items():
+            final = final.with_(identifier(name), as_=query, copy=False)
+        return final
+
+    def relation(self, source: Source, alias: str) -> exp.Expr:
+        """Return the rows of a source that policies let through, under an alias."""
+        if source.name not in self._relations:
+            self.sources[source.name] = None
+            self._relations[source.name] = self._allowed(source, self._physical(source))
+        return aliased(self._relations[source.name].copy(), alias)
+
+    def _physical(self, source: Source) -> exp.Expr:
+        if source.table is not None:
+            return table(*source.table)
+        return named(self.add(f"{source.name}__sql", self._body(source)))
+
+    def _body(self, source: Source) -> exp.Expr:
+        what = f"the sql of `{source.name}`"
+        text = source.sql or ""
+        filled = _filled_templates(text, self.dialect, what, self.names)
+        if isinstance(filled, exp.Query):
+            return self._hoisted(source, filled)
+        raise SemanticError(f"{what} is no query", hint=f"write one SELECT in {source.place}", code="definition")
+
+    def _hoisted(self, source: Source, body: exp.Query) -> exp.Expr:
+        """Return the query with its own named queries in front of the statement, where it may have none inside."""
+        if self.dialect != "tsql" or not body.ctes:
+            return body
+        for each in body.ctes:
+            inner = self.add(f"{source.name}__{each.alias}", each.this)
+            for used in [node for node in body.find_all(exp.Table) if node.name == each.alias and not node.db]:
+                used.replace(aliased(named(inner), used.alias or each.alias))
+        body.set("with_", None)
+        return body
+
+    def _allowed(self, source: Source, relation: exp.Expr) -> exp.Expr:
+        if not source.policies:
+            return relation
+        inner = aliased(relation, source.name)
+        query = exp.select("*").from_(inner, copy=False)
+        for policy in source.policies:
+            what = f"the policy `{policy.name}` of `{source.name}`"
+            condition = self.names.defined(source, policy.filter, what)
+            if any(name.hops for name in condition.names):
+                raise SemanticError(
+                    f"{what} reads another source: {policy.filter}",
+                    hint="a policy is over the columns of its own source",
+                    code="definition",
+                )
+            readable: dict[exp.Expr, None] = {}
+            query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
+            query = query.where(*(exp.paren(each) for each in readable), copy=False)
+            self.policies[f"{source.name}.{policy.name}"] = None
+        return named(self.add(f"{source.name}__allowed", _fenced(query, self.dialect)))
+
+    def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
+        """Return a policy's condition, or a column it reads; what its times must meet for it to hold is added.
+
+        A row whose time is none is not let through, whatever the condition says where a time is missing.
+        """
+
+        def value(name: Name) -> exp.Expr:
+            read = source.column(name.column)
+            if read is not None and read.expr is not None:
+                return exp.paren(self._own(source, self.names.computed(source, read), readable), copy=False)
+            return column(name.column, source.name)
+
+        if self.dialect == "sqlite":
+            times = readable_times(condition.tree, lambda number: source.column(condition.names[number].column))
+            readable |= dict.fromkeys(filled(each, lambda number: value(condition.names[number])) for each in times)
+        return self.bound(condition, value)
+
+    def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:
+        """Return an expression with what `value` gives for each name, its times compared as times.
+
+        `time`: the column that stands for metric_time.
+        """
+
+        def read(number: int) -> Column | None:
+            name = expression.names[number]
+            return time if name.is_metric_time else self.names.column_of(name, expression.home)
+
+        tree = self.with_compared_times(expression.tree, read)
+        return filled(tree, lambda number: value(expression.names[number]))
+
+    def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
+        """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""
+        return with_compared_times(tree, read) if self.dialect == "sqlite" else tree
+
+    def time_of(self, fact: Source, said: str | None) -> Name | None:
+        """Return the column that is a fact's time: the one said, its default, or the only one."""
+        return time_of(fact, said)
+
+
+_ALL_ROWS: Final = {"sqlite": -1, "mysql": 2**64 - 1}
+"""Limits that leave out no row."""
+
+
+def _fenced(query: exp.Select, dialect: str) -> exp.Select:
+    """Keep the database from evaluating a condition of the question on rows before it has evaluated the policies.
+
+    It may otherwise do what looks cheapest first, and `CAST(note AS INT) = 1` fails on a row that is not allowed.
+    DuckDB moves no condition that can fail before another one.
+    """
+    if dialect in ("postgres", "redshift"):
+        return query.offset(0, copy=False)
+    if dialect in _ALL_ROWS:
+        return query.limit(_ALL_ROWS[dialect], copy=False)
+    return query
+
+
+def identifier(name: str) -> exp.Identifier:
+    """Return a name in quotes, whatever characters it has."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def column(name: str, relation: str | None = None) -> exp.Column:
+    """Return a column, its names in quotes."""
+    return exp.column(identifier(name), None if relation is None else identifier(relation))
+
+
+def called(value: exp.Expr, name: str) -> exp.Alias:
+    """Return a value as a column of that name."""
+    return exp.Alias(this=value, alias=identifier(name))
+
+
+def named(name: str) -> exp.Table:
+    """Return a named query as a relation."""
+    return exp.Table(this=identifier(name))
+
+
+def table(*parts: str) -> exp.Table:
+    """Return a table by the parts of its name, outermost first."""
+    quoted = [identifier(part) for part in parts]
+    names = dict(zip(("this", "db", "catalog"), reversed(quoted[-3:]), strict=False))
+    return exp.Table(**names)
+
+
+def aliased(relation: exp.Expr, alias: str) -> exp.Expr:
+    """Return a relation under an alias."""
+    relation.set("alias", exp.TableAlias(this=identifier(alias)))
+    return relation
+
+
+def join(query: exp.Select, relation: exp.Expr, on: exp.Expr | None, side: str = "") -> exp.Select:
+    """Join a relation to a query: `LEFT`, or with every row the condition holds for; without a condition with all."""
+    if on is None:
+        query.append("joins", exp.Join(this=relation, kind="CROSS"))
+    else:
+        query.append("joins", exp.Join(this=relation, on=on, **({"side": side} if side else {"kind": "INNER"})))
+    return query
+
+
+def _filled_templates(text: str, dialect: str, what: str, names: Names) -> exp.Expr:
+    """Return the tree of a query whose templates are filled in as values."""
+    filled, values = marked(text, what, names.values)
+    try:
+        tree = sqlglot.parse_one(filled, read=dialect)
+    except (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        detail = one_line(str(error).split("\n")[0], 120)
+        raise SemanticError(f"{what} cannot be read as {dialect}", hint=detail, code="definition") from None
+    return values.fill(tree, what)
+
+
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
+_TAKES_CONDITION = (exp.Where, exp.Having, exp.Connector, exp.Not)
+
+
+def without_booleans(tree: exp.Expr) -> exp.Expr:
+    """Return the statement (changed in place) with a bit for each condition that is a value, and back."""
+    for node in reversed(list(tree.walk())):
+        if isinstance(node, exp.Paren | exp.Alias) or not isinstance(node, exp.Condition):
+            continue
+        is_condition, is_wanted = isinstance(node, _CONDITIONS), _stands_for_a_condition(node)
+        if is_condition and not is_wanted:
+            _replace(node, _as_bit(node))
+        elif is_wanted and not is_condition and not isinstance(node, exp.Boolean):
+            _replace(node, exp.EQ(this=node.copy(), expression=exp.Literal.number(1)))
+    return tree
+
+
+def _stands_for_a_condition(node: exp.Expr) -> bool:
+    child, around = node, node.parent
+    while isinstance(around, exp.Paren):
+        child, around = around, around.parent
+    if isinstance(around, exp.If):
+        return child.arg_key == "this" and not (isinstance(around.parent, exp.Case) and around.parent.this)
+    if isinstance(around, exp.CountIf):
+        return True
+    if isinstance(around, exp.Join):
+        return child.arg_key == "on"
+    return isinstance(around, _TAKES_CONDITION)
+
+
+def _as_bit(condition: exp.Expr) -> exp.Expr:
+    """Return 1, 0 or nothing, of a condition that holds, does not, or is not known."""
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    no = exp.Not(this=exp.paren(condition.copy(), copy=False))
+    cases = [exp.If(this=condition.copy(), true=one), exp.If(this=no, true=zero)]
+    return exp.Case(ifs=cases)
+
+
+def _replace(node: exp.Expr, by: exp.Expr) -> None:
+    node.replace(by)
+
+
+_HAS_DISTINCT_FROM: Final = frozenset(
+    {"duckdb", "postgres", "snowflake", "bigquery", "databricks", "trino", "sqlite", "mysql"}
+)
+"""Dialects with IS NOT DISTINCT FROM, or an operator sqlglot writes for it (`IS` in SQLite, `<=>` in MySQL)."""
+
+
+def null_safe(one: exp.Expr, two: exp.Expr, dialect: str) -> exp.Expr:
+    """Return the condition that two values are equal, or both missing."""
+    if dialect in _HAS_DISTINCT_FROM:
+        return exp.NullSafeEQ(this=one, expression=two)
+    both = exp.and_(exp.Is(this=one.copy(), expression=exp.null()), exp.Is(this=two.copy(), expression=exp.null()))
+    return exp.paren(exp.or_(exp.EQ(this=one, expression=two), both, copy=False), copy=False)

@@ -1,0 +1,402 @@
+"""Members of dimensions whether or not a fact has rows for them, and questions of dimensions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ktx_cli.core import listing
+from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named
+from ktx_cli.semantic.compile.filters import (
+    counted_by,
+    cut,
+    cut_value,
+    dimension_value,
+    in_range,
+    kind_of,
+    row_conditions,
+)
+from ktx_cli.semantic.compile.rows import Rows, unreachable
+from ktx_cli.semantic.compile.windows import seen_periods
+from ktx_cli.semantic.expressions.names import Expression, Name, filled
+from ktx_cli.semantic.graph import Edge, Path
+from ktx_cli.semantic.model import DAY, Column, SemanticError
+from ktx_cli.semantic.plan.axis import TimeReader
+from ktx_cli.semantic.plan.plan import Dimension, Read, Reading, RowFilter, TimeRange
+from ktx_cli.semantic.time.expressions import DateOrTimestamp
+from ktx_cli.semantic.time.periods import truncate, within
+from ktx_cli.warehouses import SemanticType
+
+
+def dimension_rows(build: Build) -> exp.Expr:
+    """Return the distinct combinations of the dimensions, over the finest source that has one of each for a row."""
+    plan = build.plan
+    root = finest(build, plan.dimensions)
+    rows = Rows(build, root, time=build.time_of(build.names.model.sources[root], None))
+    values = [dimension_value(rows, each) for each in plan.dimensions]
+    where = row_conditions(rows, plan)
+    if plan.time_range is not None:
+        where.append(in_range(rows, plan.time_range))
+    query = rows.select([called(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
+    return query.where(*where, copy=False)
+
+
+def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
+    """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
+    graph, model = build.names.graph, build.names.model
+    ends = list(dict.fromkeys(end for each in dimensions for end in _starts(build, each)))
+    able = [source for source in model.sources if all(graph.reaches(source, end) for end in ends)]
+    own = [source for source in able if source in ends]
+    chosen = own or able
+    if len(chosen) == 1 or (own and all(graph.reaches(own[0], other) for other in own)):
+        return chosen[0]
+    if not chosen:
+        raise SemanticError(
+            f"no source has one row of each of {listing(ends)}",
+            hint="ask for a measure too: its fact says which combinations there are",
+            code="unreachable",
+            details={"sources": ends},
+        )
+    raise SemanticError(
+        f"the combinations of {listing(ends)} could be those in {listing(chosen)}",
+        hint="ask for a measure too: its fact says which combinations are meant",
+        code="ambiguous_path",
+        details={"candidates": chosen},
+    )
+
+
+def sources_of(build: Build, dimension: Dimension) -> list[str]:
+    """Return the sources a dimension's columns are of."""
+    found = []
+    for name in dimension.expression.names:
+        if name.is_metric_time:
+            raise SemanticError(
+                "metric_time needs a measure: it is the time of each measure's fact",
+                hint="ask for a measure too, or name the column",
+            )
+        found.append(build.names.target_of(name.hops))
+    return found
+
+
+def _starts(build: Build, dimension: Dimension) -> list[str]:
+    """Return the sources whose rows a dimension needs: of a role the one that declares it."""
+    ends = sources_of(build, dimension)
+    found = []
+    for name, end in zip(dimension.expression.names, ends, strict=True):
+        first = name.hops[0]
+        if first in build.names.model.sources:
+            found.append(first if len(name.hops) > 1 else end)
+            continue
+        owners = sorted({edge.source for edge in build.names.graph if edge.alias == first and not edge.reverse})
+        if len(owners) > 1:
+            raise SemanticError(
+                f"`{dimension.asked}` could be that of {listing(owners)}: each has a join called `{first}`",
+                hint=f"write `{owners[0]}.{dimension.asked}`, or ask for a measure too",
+                code="ambiguous_path",
+                details={"candidates": owners},
+            )
+        found.append(owners[0])
+    return found
+
+
+def members(build: Build) -> exp.Expr | None:
+    """Return the members to show besides those the facts have, None where none are asked for."""
+    plan = build.plan
+    wanted = plan.query.include_empty
+    if not plan.wanted or not plan.dimensions or wanted is False:
+        return None
+    if wanted is None and any(each.seen is not None and each.seen.names[0].hops for each in plan.axes.values()):
+        return None  # a running or earlier value is shown for periods with rows
+    groups = grouped_members(build, own=wanted is True)
+    if groups is None:
+        return None
+    if wanted is None and len(groups) > 1:
+        build.note(
+            "members without facts are left out: the dimensions are of several sources; include_empty shows them"
+        )
+        return None
+    parts = [_members(build, group) for group in groups]
+    if len(parts) == 1:
+        return parts[0]
+    relations = [
+        exp.Subquery(this=part, alias=exp.TableAlias(this=identifier(f"members_{place}")))
+        for place, part in enumerate(parts)
+    ]
+    order = [exp.column(identifier(f"d{index}")) for index in range(len(plan.dimensions))]
+    query = exp.select(*order).from_(relations[0], copy=False)
+    for relation in relations[1:]:
+        join(query, relation, None)
+    return query
+
+
+@dataclass(slots=True)
+class Group:
+    """Dimensions whose members come from one source: `root` is the path to it from each fact, None for metric_time."""
+
+    root: dict[str, Path] | None
+    numbers: list[int]
+
+    def holds(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether other paths go through this source on every fact, in one way behind it."""
+        if self.root is None:
+            return False
+        if any(not path.edges for path in self.root.values()):
+            return all(paths[fact].edges == path.edges for fact, path in self.root.items())
+        return self.covers(paths)
+
+    def covers(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether all paths go through this source, and from it on over the same joins to one row."""
+        return self.leads(paths) and all(
+            edge.to_one for fact, path in (self.root or {}).items() for edge in paths[fact].edges[len(path.edges) :]
+        )
+
+    def leads(self, paths: Mapping[str, Path]) -> bool:
+        """Say whether all paths go through this source, and from it on over the same joins."""
+        root = self.root or {}
+        rests = {paths[fact].edges[len(path.edges) :] for fact, path in root.items()}
+        return len(rests) == 1 and all(
+            paths[fact].edges[: len(path.edges)] == path.edges for fact, path in root.items()
+        )
+
+
+def grouped_members(build: Build, *, own: bool) -> list[Group] | None:
+    """Return the dimensions by the source their members are of; None where they cannot be told.
+
+    `own`: whether a fact's own columns have members too.
+    """
+    plan = build.plan
+    facts = list(dict.fromkeys(plan.leaves[number].fact for number in plan.wanted))
+    groups: list[Group] = []
+    for index, dimension in enumerate(plan.dimensions):
+        names = dimension.expression.names
+        if not names:
+            return None
+        if any(name.is_metric_time for name in names):
+            if not own:
+                return None
+            _with_times(groups, index)
+            continue
+        paths = [paths_of(build, facts, name, dimension.expression) for name in names]
+        if not own and any(not path.edges for path in paths[0].values()):
+            return None
+        _put(groups, Group(paths[0], [index]), paths)
+    return groups
+
+
+def _with_times(groups: list[Group], index: int) -> None:
+    """Put metric_time of one grain to that of the others: a year goes with its own months."""
+    for group in groups:
+        if group.root is None:
+            group.numbers.append(index)
+            return
+    groups.append(Group(None, [index]))
+
+
+def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Expression) -> dict[str, Path]:
+    """Return the path from each fact to a name's source; `SemanticError` where there is none."""
+    found = {}
+    for fact in facts:
+        path = build.names.graph.path(fact, name.hops, expression.via)
+        if path is None:
+            raise unreachable(fact, name, expression)
+        found[fact] = path
+    return found
+
+
+def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -> None:
+    """Put a dimension to the members it is reached from, or make it those the others are reached from."""
+    for group in groups:
+        if all(group.holds(each) for each in paths):
+            group.numbers = sorted([*group.numbers, *new.numbers])
+            return
+    for group in [each for each in groups if each.root is not None and new.holds(each.root)]:
+        new.numbers = sorted([*new.numbers, *group.numbers])
+        groups.remove(group)
+    groups.append(new)
+
+
+def _members(build: Build, group: Group) -> exp.Select:
+    if group.root is None:
+        return _seen_times(build, group.numbers)
+    plan = build.plan
+    fact, root = next(iter(group.root.items()))
+    rows = Rows(build, root.end)
+
+    def bound(expression: Expression) -> exp.Expr:
+        def value(name: Name) -> exp.Expr:
+            path = build.names.graph.path(fact, name.hops, expression.via) or root
+            return rows.at(Path(root.end, path.edges[len(root.edges) :]), name.column)
+
+        return build.bound(expression, value)
+
+    selected = []
+    for number in group.numbers:
+        dimension = plan.dimensions[number]
+        end = build.names.model.sources[sources_of(build, dimension)[0]]
+        read = end.column(dimension.expression.names[0].column)
+        selected.append(called(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
+    conditions = [bound(each.expression) for each in plan.filters if _inside(build, group, each)]
+    query = rows.select(selected).distinct(copy=False)
+    for condition in conditions:
+        query = query.where(exp.paren(condition, copy=False), copy=False)
+    within_range = _asked_range(build, group, rows)
+    return query if within_range is None else query.where(within_range, copy=False)
+
+
+def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
+    """Return the condition that members are in the time range of the question, None where it is not about them.
+
+    It is about those that are reached before its column, and about a calendar that is joined by it. Of the facts' own
+    members it takes none away.
+    """
+    asked = build.plan.time_range
+    if asked is None or not group.root:
+        return None
+    found = {_on_members(build, fact, root, asked) for fact, root in group.root.items()}
+    read = found.pop()
+    if found or read is None:
+        return None
+    path = Path(rows.fact.name, read[0])
+    column = build.names.model.sources[path.end].column(read[1])
+    return within(rows.at(path, read[1]), asked.start, asked.end, kind_of(column), build.clock(column))
+
+
+def _on_members(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
+    """Return where members have the column of a time range: the joins from them, and its name."""
+    name = asked.expression.names[0]
+    own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
+    path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
+    if own is None or path is None or not root.edges:
+        return None
+    if path.edges[: len(root.edges)] == root.edges:
+        return path.edges[len(root.edges) :], own.column
+    last, moment = root.edges[-1], Read(path.edges, own.column, is_time=True)
+    times = TimeReader(build.names, fact, moment, build.plan.timezone, None)
+    is_by_it = path.edges == root.edges[:-1] and not last.conditions and times.is_calendar(last)
+    return ((), last.pairs[0][1]) if is_by_it else None
+
+
+def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:
+    """Return the periods of metric_time in which any fact has rows."""
+    plan = build.plan
+    grains = {number: plan.dimensions[number].grain or DAY for number in numbers}
+    queries: list[exp.Select] = []
+    for fact in dict.fromkeys(plan.leaves[number].fact for number in plan.wanted):
+        time = build.time_of(build.names.model.sources[fact], None)
+        if time is None:
+            continue
+        if len(numbers) == 1:
+            name = seen_periods(build, fact, time, grains[numbers[0]])
+            queries.append(exp.select(called(column("period", name), f"d{numbers[0]}")).from_(named(name)))
+        else:
+            queries.append(_seen_together(build, fact, time, grains))
+    query: exp.Expr = queries[0]
+    for other in queries[1:]:
+        query = exp.union(query, other, distinct=True, copy=False)
+    if len(queries) == 1:
+        return queries[0]
+    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("times")))
+    return exp.select(*(column(f"d{number}", "times") for number in numbers)).from_(relation)
+
+
+def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str]) -> exp.Select:
+    """Return the periods of several grains that rows of a fact are in."""
+    rows = Rows(build, fact, time=time)
+    starts = {number: cut(rows, time, grain) for number, grain in grains.items()}
+    where = row_conditions(rows, build.plan)
+    if build.plan.time_range is not None:
+        where.append(in_range(rows, build.plan.time_range))
+    where.append(exp.Not(this=exp.Is(this=next(iter(starts.values())).copy(), expression=exp.null())))
+    query = rows.select([called(start, f"d{number}") for number, start in starts.items()]).distinct(copy=False)
+    return query.where(*where, copy=False)
+
+
+def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
+    """Say whether a condition is about the members, or what they have several rows of, and not about the facts.
+
+    Members are distinct, so one that several such rows are joined to is still one.
+    """
+    if condition.facts is not None or group.root is None or not condition.expression.names:
+        return False
+    if any(name.is_metric_time for name in condition.expression.names):
+        return False
+    facts = list(group.root)
+    try:
+        paths = [paths_of(build, facts, name, condition.expression) for name in condition.expression.names]
+    except SemanticError:  # the facts' own queries say so, where they need it
+        return False
+    return all(group.leads(each) for each in paths)
+
+
+_KEY = "day"
+
+
+def labelled(
+    build: Build, fact: str, periods: str, grain: str, readings: Mapping[int, Reading]
+) -> tuple[str, dict[int, exp.Expr]]:
+    """Return the name of a query of `period` and what else its dimensions need, and the value of each over it.
+
+    `periods`: the name of the query of the periods alone, of a grain.
+    """
+    if all(each.is_plain and each.grain in (grain, None) for each in readings.values()):
+        return periods, {index: column("period", periods) for index in readings}
+    query = exp.select(called(column("period", periods), "period"), copy=False).from_(named(periods), copy=False)
+    kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
+    period = column("period", periods)
+    of_period = Column("period", SemanticType.TIME, natural_granularity=DAY if kind == "date" else None)
+    looked_up: dict[Edge, dict[int, Reading]] = {}
+    selected: dict[int, exp.Expr] = {}
+    for index, reading in readings.items():
+        if reading.calendar is not None:
+            looked_up.setdefault(reading.calendar, {})[index] = reading
+            continue
+        value = filled(build.with_compared_times(reading.tree, lambda _: of_period), lambda _: period.copy())
+        if reading.grain is not None and reading.grain != grain:
+            value = truncate(value, reading.grain, kind, build.clock(None))
+        selected[index] = value
+    for edge, own in looked_up.items():
+        name = _of_calendar(build, fact, edge, own)
+        day = truncate(period.copy(), DAY, kind, build.clock(None))
+        on = exp.EQ(this=column(_KEY, name), expression=day)
+        join(query, aliased(exp.Table(this=identifier(name)), name), on, "LEFT")
+        selected |= {index: column(f"d{index}", name) for index in own}
+    query = query.select(*(called(selected[index], f"d{index}") for index in sorted(selected)), copy=False)
+    name = build.add(f"{fact}__axis", query)
+    return name, {index: column(f"d{index}", name) for index in readings}
+
+
+def _of_calendar(build: Build, fact: str, edge: Edge, readings: Mapping[int, Reading]) -> str:
+    """Return the name of the query of a calendar's days with the values of dimensions."""
+    rows = Rows(build, edge.target)
+    source = build.names.model.sources[edge.target]
+    key = source.column(edge.pairs[0][1])
+    own = rows.own(edge.pairs[0][1])
+    selected = [called(truncate(own, DAY, kind_of(key), build.clock(key)), _KEY)]
+    for index, reading in readings.items():
+        selected.append(called(_value(build, fact, rows, edge, reading), f"d{index}"))
+    return build.add(f"{edge.target}__days", rows.select(selected))
+
+
+def _value(build: Build, fact: str, rows: Rows, edge: Edge, reading: Reading) -> exp.Expr:
+    def value(number: int) -> exp.Expr:
+        read = reading.reads[number]
+        if read.is_time:
+            return rows.own(edge.pairs[0][1])
+        behind = read.edges[read.edges.index(edge) + 1 :]
+        way = Path(fact, read.edges)
+        build.use(fact).paths.setdefault(str(way), way)
+        return rows.at(Path(edge.target, behind), read.column)
+
+    def column_of(number: int) -> Column | None:
+        read = reading.reads[number]
+        source, name = (edge.target, edge.pairs[0][1]) if read.is_time else (read.edges[-1].target, read.column)
+        return build.names.model.sources[source].column(name)
+
+    found = filled(build.with_compared_times(reading.tree, column_of), value)
+    if reading.grain is None:
+        return found
+    last = next(each for each in reading.reads if not each.is_time)
+    read_from = build.names.model.sources[last.edges[-1].target].column(last.column)
+    return truncate(found, reading.grain, kind_of(read_from), build.clock(read_from))

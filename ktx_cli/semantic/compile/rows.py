@@ -1,0 +1,406 @@
+"""The rows of one fact with everything joined to them that a part of the statement reads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.core import listing
+from ktx_cli.semantic.compile.build import Build, column, identifier, join, named, null_safe
+from ktx_cli.semantic.expressions.aggregates import NATIVE_PERCENTILES, percentile_of
+from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
+from ktx_cli.semantic.graph import Edge, Path
+from ktx_cli.semantic.model import Column, SemanticError, SemiAdditive, Source, Visibility
+from ktx_cli.warehouses import SemanticType
+
+_WITHOUT_OWN_VALUE: Final = (
+    *(exp.Placeholder, exp.Literal, exp.Boolean, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.Extract, exp.Var, exp.Lower, exp.Upper),
+)
+"""Nodes that say nothing where one of their columns says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One join of the rows: the alias it comes under and that of the side it starts from."""
+
+    alias: str
+    edge: Edge
+    parent: str
+
+
+class Rows:
+    """A fact LEFT JOINed with what is read of it: no row of the fact is lost, none doubled unless `many` is wanted.
+
+    `time`: the column of the fact that stands for `metric_time`.
+    """
+
+    def __init__(self, build: Build, fact: str, *, alias: str | None = None, time: Name | None = None) -> None:
+        self.build = build
+        self.names = build.names
+        self.fact: Source = build.names.model.sources[fact]
+        self.alias = alias or fact
+        self.time = time
+        self.joins: dict[tuple[Edge, ...], Joined] = {}
+        self._aliases = {self.alias.casefold()}
+
+    @property
+    def many(self) -> bool:
+        """Whether a row of the fact may come several times."""
+        return any(not joined.edge.to_one for joined in self.joins.values())
+
+    def bind(self, expression: Expression) -> exp.Expr:
+        """Return an expression over these rows, joining what it reads; `SemanticError` where that is not reached."""
+        return self.bound(expression, lambda name: self.value(name, expression))
+
+    def bound(self, expression: Expression, value: Callable[[Name], exp.Expr]) -> exp.Expr:
+        """Return an expression over these rows with what `value` gives for each name."""
+        time = None if self.time is None else self.names.column_of(self.time, self.fact.name)
+        return self.build.bound(expression, value, time)
+
+    def value(self, name: Name, expression: Expression) -> exp.Expr:
+        """Return the value of a name."""
+        path = self.path(name, expression)
+        return self._value(path, self._own_time(name).column)
+
+    def at(self, path: Path, name: str) -> exp.Expr:
+        """Return a column of the source at the end of a path from the fact."""
+        return self._value(path, name)
+
+    def path(self, name: Name, expression: Expression) -> Path:
+        """Return the path from the fact to a name's source."""
+        name = self._own_time(name)
+        if expression.home not in (None, self.fact.name):
+            raise AssertionError(f"{expression.text} is of {expression.home}, not of {self.fact.name}")
+        path = self.names.graph.path(self.fact.name, name.hops, expression.via)
+        if path is None or self.names.model.sources[path.end].column(name.column) is None:
+            raise unreachable(self.fact.name, name, expression)  # a role led back to the source that declares it
+        return path
+
+    def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
+        """Return the source and the column a name leads to."""
+        source = self.names.model.sources[self.path(name, expression).end]
+        found = source.column(self._own_time(name).column)
+        if found is None:
+            raise AssertionError(f"{name} is not in {source.name}")
+        return source, found
+
+    def many_prefixes(self, expression: Expression) -> set[tuple[Edge, ...]]:
+        """Return the beginnings of the expression's paths, up to the first join to several rows."""
+        found = set()
+        for name in expression.names:
+            edges = self.path(name, expression).edges
+            first = next((index for index, edge in enumerate(edges) if not edge.to_one), None)
+            if first is not None:
+                found.add(edges[: first + 1])
+        return found
+
+    def own(self, name: str) -> exp.Expr:
+        """Return a column of the fact itself."""
+        return self._key(self.fact, name, self.alias)
+
+    def missed(self, joined: Joined) -> tuple[exp.Expr, exp.Expr]:
+        """Return the conditions that a join's key is missing, and that there is no row on its far side."""
+        sources = self.names.model.sources
+        near, far = sources[joined.edge.source], sources[joined.edge.target]
+        own = [
+            exp.Is(this=self._key(near, name, joined.parent), expression=exp.null()) for name, _ in joined.edge.pairs
+        ]
+        found = exp.Is(this=self._key(far, joined.edge.pairs[0][1], joined.alias), expression=exp.null())
+        return exp.or_(*own, copy=False), found
+
+    def reach(self, path: Path) -> None:
+        """Join what is on a path from the fact."""
+        self._alias(path)
+
+    def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
+        """Return a query of these rows."""
+        query = exp.select(*expressions, copy=False).from_(self.build.relation(self.fact, self.alias), copy=False)
+        for joined in self.joins.values():
+            target = self.names.model.sources[joined.edge.target]
+            relation = self.build.relation(target, joined.alias)
+            join(query, relation, self._on(joined), "LEFT")
+        return query
+
+    def same_row(self, other: Rows) -> exp.Expr:
+        """Return the condition that a row here is a row of other rows of the same fact."""
+        self.require_key("a filter over its details")
+        pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
+        return exp.and_(*(null_safe(one, two, self.build.dialect) for one, two in pairs), copy=False)
+
+    def require_key(self, what: str) -> None:
+        """Raise `SemanticError` where nothing says which of the fact's rows are the same row; else note that it counts.
+
+        What the grain says is held against the rows when the question is asked.
+        """
+        self.build.use(self.fact.name).by_key = True
+        if not self.fact.keyed:
+            raise SemanticError(
+                f"`{self.fact.name}` has no key, so {what} cannot count its rows once",
+                hint=f"declare it: grain: [...] in an overlay of {self.fact.name}",
+                code="grain",
+            )
+
+    def _own_time(self, name: Name) -> Name:
+        if not name.is_metric_time:
+            return name
+        if self.time is None:
+            raise SemanticError(
+                f"`{self.fact.name}` has no time of its own for metric_time",
+                hint=self._other_times(),
+                code="unreachable",
+                details={"fact": self.fact.name},
+            )
+        return self.time
+
+    def _other_times(self) -> str:
+        """Return what to say in place of metric_time: times a question may name, those of joined sources last."""
+        own, plan = self._public_times(self.fact), self.build.plan
+        asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
+        grouped = any(_is_metric_time(each.expression) for each in plan.dimensions)
+        place = "as `field` of the time range" if asked else ""
+        place += " and " if asked and grouped else ""
+        place += "as a dimension, in place of metric_time" if grouped else "" if asked else "in place of metric_time"
+        default = f"; or say `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
+        times = own or self._joined_times()
+        return f"name a time{f' ({listing(times)})' if times else ''} {place}{default}"
+
+    def _joined_times(self) -> list[str]:
+        """Return the times of the nearest sources that the fact has one row of."""
+        near: dict[int, list[str]] = defaultdict(list)
+        for each in self.names.model.sources.values():
+            times = self._public_times(each)
+            if not times or each is self.fact or not self.names.graph.reaches(self.fact.name, each.name):
+                continue
+            with contextlib.suppress(SemanticError):  # several paths lead there: none can be named in short
+                path = self.names.graph.path(self.fact.name, (each.name,))
+                near[0 if path is None else len(path.edges)] += times
+        return near[min(near)] if near else []
+
+    def _public_times(self, source: Source) -> list[str]:
+        times = (each for each in source.columns.values() if each.type is SemanticType.TIME)
+        public = (each.name for each in times if self.names.visibility(source, each) is Visibility.PUBLIC)
+        return [f"{source.name}.{name}" for name in public]
+
+    def _value(self, path: Path, name: str) -> exp.Expr:
+        source = self.names.model.sources[path.end]
+        found = source.column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, self._alias(path))
+        inner = self.names.computed(source, found)
+
+        def value(of: Name) -> exp.Expr:
+            onward = self.names.graph.path(source.name, of.hops) if of.hops else Path(source.name)
+            if onward is None:
+                raise unreachable(source.name, of, inner)
+            return self._value(path.then(onward.edges), of.column)
+
+        bound = exp.paren(self.build.bound(inner, value), copy=False)
+        if not path.edges or not _can_be_known(inner.tree):
+            return bound
+        return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)])
+
+    def _has_partner(self, path: Path) -> exp.Expr:
+        """Return the condition that a row has one at the end of a path: its value is missing there else."""
+        alias, far = self._alias(path), self.names.model.sources[path.end]
+        stored = [name for _, name in path.edges[-1].pairs if (found := far.column(name)) is None or found.expr is None]
+        name = next(iter(stored), path.edges[-1].pairs[0][1])
+        return exp.not_(exp.Is(this=self._key(far, name, alias), expression=exp.null()), copy=False)
+
+    def _alias(self, path: Path) -> str:
+        """Return the alias of a path's end, joining it and what is on the way."""
+        alias = self.alias
+        for length in range(1, len(path.edges) + 1):
+            edges = path.edges[:length]
+            if edges not in self.joins:
+                self.joins[edges] = Joined(self._free(edges[-1].name), edges[-1], alias)
+            alias = self.joins[edges].alias
+        if path.edges:
+            self.build.use(self.fact.name).paths.setdefault(str(path), path)
+        return alias
+
+    def _free(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name.casefold() in self._aliases:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._aliases.add(name.casefold())
+        return name
+
+    def _on(self, joined: Joined) -> exp.Expr:
+        edge = joined.edge
+        near, far = self.names.model.sources[edge.source], self.names.model.sources[edge.target]
+        terms = [
+            exp.EQ(this=self._key(near, own, joined.parent), expression=self._key(far, other, joined.alias))
+            for own, other in edge.pairs
+        ]
+        for own_side, name, value in edge.conditions:
+            place = self._key(near, name, joined.parent) if own_side else self._key(far, name, joined.alias)
+            terms.append(exp.EQ(this=place, expression=exp.convert(value)))
+        return exp.and_(*terms, copy=False)
+
+    def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
+        """Return a column of a join; a computed one is over its own source's columns."""
+        found = source.column(name)
+        if found is None or found.expr is None:
+            return column(name if found is None else found.name, alias)
+        inner = self.names.computed(source, found)
+        return exp.paren(self.build.bound(inner, lambda of: self._key(source, of.column, alias)), copy=False)
+
+
+def _can_be_known(tree: exp.Expr) -> bool:
+    """Say whether an expression may have a value where all its columns have none, as `COALESCE(tier, 'none')` has."""
+    return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
+
+
+def _is_metric_time(expression: Expression) -> bool:
+    return any(each.is_metric_time for each in expression.names)
+
+
+def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
+    """Return the error for a name no joins lead to."""
+    return SemanticError(
+        f"`{expression.text}` cannot be reached from `{fact}`: no joins lead to `{'.'.join(name.hops) or name}`",
+        hint=f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or leave one of the two out",
+        code="unreachable",
+        details={"fact": fact, "name": str(name)},
+    )
+
+
+class Stage:
+    """The inner query of two: dimensions `d0`, ..., what aggregates read `c0`, ..., and what decides about a row."""
+
+    def __init__(self, rows: Rows, *, distinct: bool) -> None:
+        self.rows = rows
+        self._distinct = distinct
+        self._selected: dict[str, exp.Expr] = {}
+        self._columns: dict[str, str] = {}
+        self._last: SemiAdditive | None = None
+
+    def dimensions(self, values: dict[int, exp.Expr]) -> None:
+        """Select what is grouped by."""
+        for number, value in values.items():
+            self._selected[f"d{number}"] = value
+
+    def bind(self, expression: Expression) -> exp.Expr:
+        """Return an expression over the outer query's columns; what it reads is selected inside."""
+        return self.rows.bound(expression, lambda name: self._outer(self.rows.value(name, expression)))
+
+    def select(self, name: str, value: exp.Expr) -> None:
+        """Select one column more."""
+        self._selected[name] = value
+
+    def only_last(
+        self,
+        semi: SemiAdditive,
+        over: Name,
+        values: dict[int, exp.Expr],
+        partition: list[int],
+        where: list[exp.Expr],
+        among: list[exp.Expr],
+    ) -> None:
+        """Find the last (first) moment of each period, see `last`; the conditions `where` come after that.
+
+        `among`: conditions of the measure on the moments that are looked at.
+        """
+        self._last = semi
+        moment = self._value(over)
+        parts = [values[number].copy() for number in partition] + [self._value(Name((), name)) for name in semi.per]
+        pick = exp.Min if semi.take == "first" else exp.Max
+        self._selected["t"] = moment
+        looked_at = moment.copy()
+        if among:
+            looked_at = exp.Case(ifs=[exp.If(this=exp.and_(*among, copy=False), true=looked_at)])
+        self._selected["t_last"] = exp.Window(this=pick(this=looked_at), partition_by=parts)
+        if where:
+            one, zero = exp.Literal.number(1), exp.Literal.number(0)
+            kept = exp.and_(*where, copy=False)
+            self._selected["kept"] = exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero)
+
+    def inner(self) -> exp.Select:
+        """Return the inner query."""
+        selected = dict(self._selected)
+        if self._distinct:
+            for number, name in enumerate(self.rows.fact.grain):
+                selected[f"g{number}"] = self.rows.own(name)
+        aliased = [exp.Alias(this=value, alias=identifier(name)) for name, value in selected.items()]
+        query = self.rows.select(aliased or [exp.Literal.number(1)])
+        return query.distinct(copy=False) if self._distinct else query
+
+    def outer_conditions(self, relation: str) -> list[exp.Expr]:
+        """Return what the outer query keeps."""
+        if "kept" not in self._selected:
+            return []
+        return [exp.EQ(this=column("kept", relation), expression=exp.Literal.number(1))]
+
+    def last(self) -> exp.Expr | None:
+        """Return the condition that a row is of the last moment; groups without such rows stay, with nothing."""
+        return None if self._last is None else exp.EQ(this=column("t"), expression=column("t_last"))
+
+    def _outer(self, value: exp.Expr) -> exp.Expr:
+        key = value.sql()
+        if key not in self._columns:
+            self._columns[key] = f"c{len(self._columns)}"
+            self._selected[self._columns[key]] = value
+        return column(self._columns[key])
+
+    def _value(self, name: Name) -> exp.Expr:
+        return self.rows.bind(Expression(placeholder(0), (name,), None, str(name)))
+
+
+def needs_ranks(aggregate: exp.Expr, dialect: str) -> bool:
+    """Say whether an aggregate is a percentile the dialect cannot aggregate by."""
+    return dialect not in NATIVE_PERCENTILES and percentile_of(aggregate) is not None
+
+
+def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Sequence[exp.Expr]) -> exp.Select:
+    """Return the rows of a named query with their value `x`, its rank `r` from 1 and how many there are, `n`."""
+    selected = [exp.Alias(this=column(key, relation), alias=identifier(key)) for key in keys]
+    parts = [column(key, relation) for key in keys]
+    missing = exp.Case(
+        ifs=[exp.If(this=exp.Is(this=value.copy(), expression=exp.null()), true=exp.Literal.number(1))],
+        default=exp.Literal.number(0),
+    )
+    order = exp.Order(expressions=[_ascending(missing), _ascending(value.copy())])
+    rank = exp.Window(this=exp.RowNumber(), partition_by=[each.copy() for each in parts], order=order)
+    count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[each.copy() for each in parts])
+    columns = {"x": value, "r": rank, "n": count}
+    selected += [exp.Alias(this=each, alias=identifier(name)) for name, each in columns.items()]
+    query = exp.select(*selected, copy=False).from_(named(relation), copy=False)
+    return query.where(*where, copy=False)
+
+
+def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:
+    """Return the percentile as a sum over ranked rows."""
+    last = exp.Sub(this=column("n", relation), expression=exp.Literal.number(1))
+    position = exp.Mul(this=exp.paren(fraction.copy()), expression=exp.paren(last))
+    below = _floor(position, dialect)
+    share = exp.paren(exp.Sub(this=position.copy(), expression=below.copy()))
+    rest = exp.paren(exp.Sub(this=exp.Literal.number("1.0"), expression=share.copy()))
+    value = column("x", relation)
+
+    def at(step: int) -> exp.Expr:
+        place = exp.Add(this=below.copy(), expression=exp.Literal.number(step))
+        return exp.EQ(this=column("r", relation), expression=place)
+
+    cases = [
+        exp.If(this=at(1), true=exp.Mul(this=value, expression=rest)),
+        exp.If(this=at(2), true=exp.Mul(this=value.copy(), expression=share)),
+    ]
+    return exp.Sum(this=exp.Case(ifs=cases))
+
+
+def _ascending(value: exp.Expr) -> exp.Ordered:
+    return exp.Ordered(this=value, desc=False, nulls_first=None)
+
+
+def _floor(value: exp.Expr, dialect: str) -> exp.Expr:
+    if dialect == "sqlite":
+        return exp.Cast(this=value.copy(), to=exp.DataType.build("bigint"))
+    return exp.Floor(this=value.copy())

@@ -1,0 +1,276 @@
+"""The periods a statement shows, as a named query with one column `period`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+from sqlglot import exp
+
+from ktx_cli.semantic.compile.build import Build, column, identifier, named
+from ktx_cli.semantic.compile.filters import counted_by, cut, in_range, row_conditions
+from ktx_cli.semantic.compile.rows import Rows
+from ktx_cli.semantic.expressions.names import Expression, Name
+from ktx_cli.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
+from ktx_cli.semantic.plan.axis import reader
+from ktx_cli.semantic.plan.plan import Leaf, TimeRange, Treatment, differs_in_length, earlier_range, instant, lines_up
+from ktx_cli.semantic.time.calendar import later, nests, period_of
+from ktx_cli.semantic.time.expressions import DateOrTimestamp, literal, next_period, shift
+from ktx_cli.semantic.time.periods import overflow, spine, truncate
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """A named query of period starts of a grain."""
+
+    name: str
+    grain: str
+
+    @property
+    def counted_by(self) -> str:
+        """The grain at which a row's time is held against the periods."""
+        return counted_by(self.grain)
+
+    @property
+    def kind(self) -> DateOrTimestamp:
+        """What a period's start is."""
+        return "date" if self.counted_by == DAY else "timestamp"
+
+    @classmethod
+    def of(cls, build: Build, fact: str, over: Name, seen: Expression, grain: str) -> Periods:
+        """Return the periods in which any fact of the question has rows at that time, read from `seen`."""
+        names = {fact: seen_periods(build, fact, over, grain, seen)}
+        for leaf in map(build.plan.leaves.__getitem__, build.plan.wanted):
+            time = build.time_of(build.names.model.sources[leaf.fact], leaf.treatment.time)
+            if leaf.fact not in names and time is not None and _shares(build, leaf, time, grain):
+                names[leaf.fact] = seen_periods(build, leaf.fact, time, grain)
+        queries = list(names.values())
+        return cls(queries[0] if len(queries) == 1 else _union(build, queries), grain)
+
+
+def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expression | None = None) -> str:
+    """Return the name of the query of a fact's periods: those with rows, or all from first to last with `fill`.
+
+    `seen`: what they are read from where it is not the column itself.
+    """
+    key = f"{fact}.{over if seen is None else seen.key}.{grain}"
+    if key not in build.periods:
+        rows = Rows(build, fact, time=over)
+        start = cut(rows, over if seen is None else seen, grain)
+        where = row_conditions(rows, build.plan)
+        if build.plan.time_range is not None:
+            where.append(in_range(rows, build.plan.time_range))
+        where.append(exp.Not(this=exp.Is(this=start.copy(), expression=exp.null())))
+        query = rows.select([exp.Alias(this=start, alias=identifier("period"))]).distinct(copy=False)
+        query = query.where(*where, copy=False)
+        name = build.add(f"{fact}__periods", query)
+        build.periods[key] = filled_periods(build, [name], grain) if build.plan.query.fill else name
+    return build.periods[key]
+
+
+def filled_periods(build: Build, seen: list[str], grain: str) -> str:
+    """Return the name of the query of all periods from the first to the last, of the time range where it says so."""
+    key = f"filled.{'.'.join(seen)}.{grain}"
+    if key not in build.periods:
+        source = seen[0] if len(seen) == 1 else _union(build, seen)
+        kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
+        ends = [_end(build, source, grain, kind, last=last) for last in (False, True)]
+        build.limits.append((grain, overflow(ends[0], ends[1], grain, build.clock(None))))
+        build.periods[key] = build.add("periods", spine(ends[0], ends[1], grain, build.clock(None)))
+    return build.periods[key]
+
+
+def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
+    """Say whether the rows of another fact are in the same periods: its own time is cut to them."""
+    times = reader(build.names, build.plan, leaf.fact, time, leaf.treatment.time)
+    return any(each.grain == grain and times.is_itself(each.expression) for each in build.plan.dimensions)
+
+
+def _union(build: Build, names: list[str]) -> str:
+    key = "union." + ".".join(names)
+    if key not in build.periods:
+        query: exp.Expr = exp.select(column("period", names[0])).from_(named(names[0]))
+        for name in names[1:]:
+            other = exp.select(column("period", name)).from_(named(name))
+            query = exp.union(query, other, distinct=True, copy=False)
+        build.periods[key] = build.add("seen_periods", query)
+    return build.periods[key]
+
+
+def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bool) -> exp.Expr:
+    """Return the first or the last period: of the time range where it has that end, else of those seen."""
+    asked = build.plan.time_range
+    if asked is not None:
+        value = asked.end if last else asked.start
+        if value is not None:
+            moment = instant(value) - timedelta(microseconds=1) if last else instant(value)
+            return literal(period_of(moment, grain, build.names.model.calendar), kind, build.dialect)
+    pick = exp.Max if last else exp.Min
+    query = exp.select(pick(this=column("period", seen))).from_(named(seen))
+    return exp.Subquery(this=query)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows of a fact that count in the periods; `asked`: the question's time range, where it is on `over`."""
+
+    periods: Periods
+    rows: Rows
+    over: Name
+    treatment: Treatment
+    asked: TimeRange | None
+
+    def condition(self) -> exp.Expr:
+        """Return the condition that a row counts in a period."""
+        start, end = self._stretch()
+        cumulative = self.treatment.cumulative
+        if cumulative is None:
+            terms = self._earlier(start, end)
+        else:
+            terms = [exp.LT(this=self._moment(), expression=end), *self._since(cumulative, start, end)]
+        return exp.and_(*terms, *self._cuts(), copy=False)
+
+    def range(self) -> TimeRange | None:
+        """Return the stretch of time in which all rows lie that count in any period."""
+        if self.asked is None:
+            return None
+        asked, offset = self.asked, self.treatment.offset
+        if self.treatment.cumulative is not None:
+            asked = replace(asked, start=None)
+        if offset is not None:
+            start, end = earlier_range(asked.start, asked.end, offset)
+            asked = replace(asked, start=start, end=end)
+            if differs_in_length(offset, self.periods.grain):
+                asked = self._widened(asked)
+        return None if asked.start is None and asked.end is None else asked
+
+    def notes(self) -> list[str]:
+        """Return what a reader of earlier values should know: which rows are not shown, what does not add up."""
+        offset, grain = self.treatment.offset, self.periods.grain
+        if offset is None:
+            return []
+        found = []
+        if not self.rows.build.plan.query.fill:
+            found.append("a period without rows of its own is not shown, also where it has an earlier value; see fill")
+        if not lines_up(offset, grain):
+            found.append(
+                f"periods of a {grain} do not lie {offset} apart: each is held against its own days or hours moved back"
+                + ("; 52 weeks would compare whole weeks" if grain == WEEK else "")
+            )
+        if differs_in_length(offset, grain):
+            found.append(f"months differ in length: by {grain}, values {offset} earlier need not add up to their total")
+        return found
+
+    def _stretch(self) -> tuple[exp.Expr, exp.Expr]:
+        """Return start and end of the period, or of what is so much earlier."""
+        start: exp.Expr = column("period", self.periods.name)
+        offset, grain = self.treatment.offset, self.periods.grain
+        if offset is None:
+            return start, self._next(start)
+        if lines_up(offset, grain):
+            start = truncate(self._shifted(start, offset), grain, self.periods.kind, self.rows.build.clock(None))
+            return start, self._next(start)
+        return self._shifted(start, offset), self._shifted(self._next(start), offset)
+
+    def _earlier(self, start: exp.Expr, end: exp.Expr) -> list[exp.Expr]:
+        offset = self.treatment.offset
+        if offset is None or lines_up(offset, self.periods.grain):
+            return [exp.EQ(this=cut(self.rows, self.over, self.periods.grain), expression=start)]
+        moment = self._moment()
+        return [exp.GTE(this=moment, expression=start), exp.LT(this=moment.copy(), expression=end)]
+
+    def _since(self, cumulative: Cumulative, start: exp.Expr, end: exp.Expr) -> list[exp.Expr]:
+        """Return the condition that a row is not before what is accumulated."""
+        if cumulative.to_date is not None:
+            return [self._to_date(cumulative.to_date, start, end)]
+        if cumulative.window is None:
+            return []
+        whole = exp.GTE(this=self._moment(), expression=self._shifted(end, cumulative.window))
+        last = self._cut_period(last=True)
+        if last is None or self.asked is None or self.asked.end is None:
+            return [whole]
+        first_moment = later(self._moved_end(self.asked.end), -cumulative.window.count, cumulative.window.unit)
+        return [self._unless_cut(whole, last, first_moment)]
+
+    def _to_date(self, grain: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+        """Return the condition that a row is not before the month, quarter or year in which the period ends."""
+        kind, clock = self.periods.kind, self.rows.build.clock(None)
+        if nests(self.periods.grain, grain, self.rows.names.model.calendar):  # it begins there, too
+            return exp.GTE(this=self._moment(), expression=truncate(start.copy(), grain, kind, clock))
+        last_day = shift(end.copy(), -1, DAY, kind, self.rows.build.dialect)
+        whole = exp.GTE(this=self._moment(), expression=truncate(last_day, grain, kind, clock))
+        last = self._cut_period(last=True)
+        if last is None or self.asked is None or self.asked.end is None:
+            return whole
+        moment = self._moved_end(self.asked.end) - timedelta(microseconds=1)
+        return self._unless_cut(whole, last, period_of(moment, grain, self.rows.names.model.calendar))
+
+    def _unless_cut(self, whole: exp.Expr, last: exp.Expr, first: date | datetime) -> exp.Expr:
+        """Return the condition on rows of a whole period; in the last one, which the range cuts, not before `first`."""
+        assert self.asked is not None
+        shortened = in_range(self.rows, replace(self.asked, start=first, end=None))
+        before, at = exp.LT(this=self._shown(), expression=last), exp.EQ(this=self._shown(), expression=last.copy())
+        return exp.paren(exp.or_(exp.and_(before, whole), exp.and_(at, shortened)), copy=False)
+
+    def _cuts(self) -> list[exp.Expr]:
+        """Return where the first and the last period end that the range cuts, where `range` does not say it."""
+        offset = self.treatment.offset
+        if self.asked is None or offset is None or not differs_in_length(offset, self.periods.grain):
+            return []
+        found: list[exp.Expr] = []
+        first, last = self._cut_period(last=False), self._cut_period(last=True)
+        if first is not None and self.treatment.cumulative is None:
+            part = replace(self.asked, start=self._back(self.asked.start), end=None)
+            found.append(exp.or_(exp.GT(this=self._shown(), expression=first), in_range(self.rows, part)))
+        if last is not None:
+            part = replace(self.asked, start=None, end=self._back(self.asked.end))
+            found.append(exp.or_(exp.LT(this=self._shown(), expression=last), in_range(self.rows, part)))
+        return [exp.paren(each, copy=False) for each in found]
+
+    def _cut_period(self, *, last: bool) -> exp.Expr | None:
+        """Return the start of the period the range's start or end lies in, None where it cuts none."""
+        value = None if self.asked is None else self.asked.end if last else self.asked.start
+        if value is None:
+            return None
+        start = self._period_of(instant(value))
+        if instant(start) == instant(value):
+            return None
+        return literal(start, self.periods.kind, self.rows.build.dialect)
+
+    def _widened(self, moved: TimeRange) -> TimeRange:
+        """Return a range moved back by months that has the whole of the periods its ends lie in.
+
+        Several days have the same day a month before, so a period of which nothing is cut may end behind the moved end.
+        """
+        assert self.asked is not None and self.treatment.offset is not None
+        offset, start, end = self.treatment.offset, moved.start, moved.end
+        if start is not None:
+            start = self._period_of(instant(start))
+        if self.asked.end is not None:
+            last = self._period_of(instant(self.asked.end) - timedelta(microseconds=1))
+            before = self._period_of(instant(later(last, -offset.count, offset.unit)))
+            end = later(before, 1, self.periods.grain)
+        return replace(moved, start=start, end=end)
+
+    def _moved_end(self, end: date | datetime) -> datetime:
+        offset = self.treatment.offset
+        return instant(end) if offset is None else later(instant(end), -offset.count, offset.unit)
+
+    def _back(self, value: date | datetime | None) -> date | datetime | None:
+        return None if value is None else self._moved_end(value)
+
+    def _period_of(self, value: datetime) -> date | datetime:
+        return period_of(value, self.periods.grain, self.rows.names.model.calendar)
+
+    def _shown(self) -> exp.Expr:
+        return column("period", self.periods.name)
+
+    def _next(self, start: exp.Expr) -> exp.Expr:
+        return next_period(start.copy(), self.periods.grain, self.rows.build.dialect)
+
+    def _shifted(self, value: exp.Expr, back: Span) -> exp.Expr:
+        return shift(value.copy(), -back.count, back.unit, self.periods.kind, self.rows.build.dialect)
+
+    def _moment(self) -> exp.Expr:
+        """Return a row's time as it is held against periods: its day, its second where they are under a day."""
+        return cut(self.rows, self.over, DAY if self.periods.counted_by == DAY else SECOND)

@@ -1,0 +1,222 @@
+"""One piece of SQL as a tree: an expression and nothing else, its templates filled in."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ktx_cli.core import did_you_mean, one_line
+from ktx_cli.semantic.expressions.dates import with_sqlite_dates
+from ktx_cli.semantic.model import GRAINS, SemanticError
+
+_MARK: Final = "ktx_template_"
+_FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
+"""What the parser raises of texts it did not foresee, besides its own errors."""
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_OPERATORS: Final = frozenset(
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "LIKE",
+        "ILIKE",
+        "BETWEEN",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "AS",
+        "FROM",
+        "DISTINCT",
+    ]
+)
+"""Words that stand in expressions for themselves."""
+
+_REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
+    (exp.Query, "a query of its own"),
+    (exp.Subquery, "a query of its own"),
+    (exp.Exists, "a query of its own"),
+    (exp.Table, "a table"),
+    (exp.Window, "a window function"),
+    (exp.DML, "a statement that writes"),
+    (exp.DDL, "a statement that changes tables"),
+    (exp.Command, "a command"),
+    (exp.Placeholder, "a placeholder"),
+    (exp.Parameter, "a variable"),
+    (exp.SessionParameter, "a variable"),
+    (exp.Alias, "an alias"),
+    (exp.Lambda, "a lambda"),
+    (exp.Semicolon, "a second statement"),
+    (exp.Block, "a second statement"),
+    (exp.Columns, "columns without their names"),
+    (exp.PositionalColumn, "columns without their names"),
+)
+
+
+def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | None = None) -> exp.Expr:
+    """Return the tree of an expression in the dialect; not to be changed by the caller.
+
+    `what` names it in errors. `values`: what `{{ param.x }}` and `{{ user.x }}` stand for, by `param.x`. Raises
+    `SemanticError`: no expression, or one with a query, a window, a statement in it, or a template without a value.
+    """
+    if "{{" not in text:
+        return _parsed(text, dialect, what)
+    marks, filling = marked(text, what, values or {})
+    return filling.fill(_parsed(marks, dialect, what).copy(), what)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The values that stand for the marks of a text, in their order."""
+
+    values: tuple[Any, ...]
+
+    def fill(self, tree: exp.Expr, what: str) -> exp.Expr:
+        """Return the tree with every mark replaced by its value; `SemanticError` for one inside a text or a name."""
+        marks = [column for column in tree.find_all(exp.Column) if column.name.startswith(_MARK) and not column.table]
+        if {int(column.name.removeprefix(_MARK)) for column in marks} != set(range(len(self.values))):
+            raise SemanticError(
+                f"{what} has a template inside a text or a name",
+                hint="write {{ user.region }} bare, without quotes around it",
+                code="definition",
+            )
+        for column in marks:
+            value = exp.convert(self.values[int(column.name.removeprefix(_MARK))])
+            if column is tree:
+                return value
+            column.replace(value)
+        return tree
+
+
+def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Filling]:
+    """Return a text with a mark in place of each template, and what the marks stand for."""
+    templates = template_names(text)
+    if has_other_braces(text):
+        hint = "there are {{ param.NAME }} and {{ user.NAME }}"
+        raise SemanticError(f"{what} has a template without a kind or a name", hint=hint, code="definition")
+    for kind, name in templates:
+        if f"{kind}.{name}" not in values:
+            raise _no_value(kind, name, what)
+
+    def mark(found: re.Match[str]) -> str:
+        return f" {_MARK}{templates.index((found[1], found[2]))} "
+
+    return TEMPLATE.sub(mark, text), Filling(tuple(values[f"{kind}.{name}"] for kind, name in templates))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
+    try:
+        tree = sqlglot.parse_one(text, read=dialect, into=exp.Condition)
+    except _FAULTS:
+        raise SemanticError(
+            f"{what} cannot be read as an expression of {dialect}: {one_line(text, 120)}",
+            hint=_unread(text, dialect),
+            code="definition",
+        ) from None
+    for node in tree.walk():
+        found = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
+        if found is not None or _is_all_columns(node):
+            raise SemanticError(
+                f"{what} holds {found or 'columns without their names'}: {one_line(text, 120)}",
+                hint="one expression over columns; what needs a query of its own is a source with `sql:`",
+                code="definition",
+            )
+    return _with_functions(tree, dialect)
+
+
+def _unread(text: str, dialect: str) -> str:
+    """Return what may be wrong in a text that cannot be read: a granularity there is not, a name that is a keyword."""
+    field, colon, grain = text.rpartition(":")
+    if colon and grain.strip().isidentifier() and not field.endswith(":"):
+        near = did_you_mean(grain.strip(), GRAINS)
+        return f"did you mean `{field}:{near}`?" if near else f"there is no granularity `{grain}`: {', '.join(GRAINS)}"
+    words = _WORD.findall(_QUOTED.sub(" ", text))
+    for word in words:
+        try:
+            sqlglot.parse_one(f"t.{word}", read=dialect, into=exp.Condition)
+            sqlglot.parse_one(f"{word} > 1", read=dialect, into=exp.Condition)
+        except _FAULTS:
+            if word.upper() not in _OPERATORS:
+                return (
+                    f"where `{word}` is a name, put it in quotes: {exp.to_identifier(word, quoted=True).sql(dialect)}"
+                )
+    return f"write `{one_line(text, 60)}` as one SQL expression"
+
+
+def _is_all_columns(node: exp.Expr) -> bool:
+    """Say whether a node stands for columns nobody looked up, which may be hidden; `count(*)` counts rows."""
+    if not isinstance(node, exp.Star):
+        return False
+    counted = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent
+    return not isinstance(counted, exp.Count) or any(node.args.values())
+
+
+def _no_value(kind: str, name: str, what: str) -> SemanticError:
+    if kind == "user":
+        return SemanticError(
+            f"{what} needs the attribute `{name}` of the caller, who gave none",
+            hint=f"ktx sl query --user-attribute {name}=VALUE",
+            code="policy",
+            details={"attribute": name},
+        )
+    if kind == "param":
+        return SemanticError(
+            f"{what} needs the parameter `{name}`, which has no value",
+            hint=f'"parameters": {{"{name}": ...}}',
+            code="parameter",
+            details={"parameter": name},
+        )
+    return SemanticError(
+        f"{what} has an unknown template `{kind}.{name}`", hint="there are param.NAME and user.NAME", code="definition"
+    )
+
+
+def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Return the tree with ktx's own functions as what they mean: percentile(x, p), count_distinct(x)."""
+
+    def replace(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Anonymous):
+            return node
+        name, arguments = str(node.this).lower(), node.expressions
+        if name == "count_distinct" and arguments:
+            return exp.Count(this=exp.Distinct(expressions=arguments), big_int=True)
+        if name == "percentile" and len(arguments) == 2:
+            return exp.Quantile(this=arguments[0], quantile=arguments[1])
+        if name == "safe_divide" and len(arguments) == 2:
+            return exp.Div(this=exp.paren(arguments[0]), expression=exp.paren(arguments[1]))
+        return node
+
+    def divide(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.SafeDivide):
+            return exp.Div(this=exp.paren(node.this), expression=exp.paren(node.expression))
+        return node
+
+    tree = tree.transform(replace).transform(divide)
+    return tree.transform(with_sqlite_dates) if dialect == "sqlite" else tree
+
+
+TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
+"""One template: its kind and its name."""
+
+
+def template_names(text: str) -> list[tuple[str, str]]:
+    """Return the (kind, name) of every template in a text, each once."""
+    return list(dict.fromkeys(TEMPLATE.findall(text)))
+
+
+def has_other_braces(text: str) -> bool:
+    """Say whether a text opens a template that is none."""
+    return "{{" in TEMPLATE.sub("", text)

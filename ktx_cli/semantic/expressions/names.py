@@ -1,0 +1,337 @@
+"""An expression with its names found: a tree in which every column is a number, and what each number stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.semantic.expressions.fragments import parse
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, unknown
+from ktx_cli.warehouses import SemanticType
+
+METRIC_TIME: Final = "metric_time"
+"""The name that stands for each fact's own time column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column: the joins that lead to it, and its name verbatim. No hops: a column of the source looked from."""
+
+    hops: tuple[str, ...]
+    column: str
+
+    @property
+    def is_metric_time(self) -> bool:
+        """Whether it stands for each fact's own time column."""
+        return not self.hops and self.column == METRIC_TIME
+
+    def __str__(self) -> str:
+        return ".".join((*self.hops, self.column))
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A tree whose placeholders `0`, `1`, ... stand for `names`, which are looked for from `home`.
+
+    `home` None: the names are a question's, looked for from each fact. `text`: as it was written. `via`: what the paths
+    of a question's names must go through.
+    """
+
+    tree: exp.Expr
+    names: tuple[Name, ...]
+    home: str | None
+    text: str
+    via: tuple[str, ...] = ()
+
+    def bound(self, column: Callable[[Name], exp.Expr]) -> exp.Expr:
+        """Return a copy of the tree with what `column` gives for each name."""
+        return filled(self.tree, lambda number: column(self.names[number]))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two expressions the same."""
+        return self.tree, self.names, self.home, self.via
+
+
+def filled(tree: exp.Expr, value: Callable[[int], exp.Expr]) -> exp.Expr:
+    """Return a copy of a tree with every numbered placeholder replaced."""
+    if isinstance(tree, exp.Placeholder):
+        return value(int(tree.name))
+    copy = tree.copy()
+    for node in list(placeholders(copy)):
+        node.replace(value(int(node.name)))
+    return copy
+
+
+def placeholders(tree: exp.Expr) -> Iterator[exp.Placeholder]:
+    """Yield the numbered places of a tree."""
+    for node in tree.walk():
+        if isinstance(node, exp.Placeholder):
+            yield node
+
+
+def placeholder(number: int) -> exp.Placeholder:
+    """Return the place of a number."""
+    return exp.Placeholder(this=str(number))
+
+
+def column_parts(column: exp.Column) -> tuple[str, ...]:
+    """Return the names a column is written with, outermost first."""
+    return tuple(part.name for part in column.parts)
+
+
+def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the conditions a condition is made of by AND at its top."""
+    found: list[exp.Expr] = []
+    ahead = [tree]
+    while ahead:
+        node = ahead.pop().unnest()
+        if isinstance(node, exp.And):
+            ahead += (node.expression, node.this)
+        else:
+            found.append(node)
+    return found
+
+
+def with_names(
+    tree: exp.Expr, home: str | None, text: str, find: Callable[[exp.Column], Name], via: Sequence[str] = ()
+) -> Expression:
+    """Return the expression of a tree, each of its columns found by `find`."""
+    names: list[Name] = []
+    copy = tree.copy()
+    for column in [node for node in copy.walk() if isinstance(node, exp.Column)]:
+        name = find(column)
+        if name not in names:
+            names.append(name)
+        place = placeholder(names.index(name))
+        if column is copy:
+            copy = place
+        else:
+            column.replace(place)
+    return Expression(copy, tuple(names), home, text, tuple(via))
+
+
+_DIFFERENCES: Final = {"sqlite": "julianday({0}) - julianday({1})", "mysql": "datediff({0}, {1})"}
+"""How to subtract times, in the dialects where `-` makes numbers of them: 2024 of a date in SQLite."""
+
+
+class Names:
+    """Finds columns: those of definitions from their source, those of a question from anywhere.
+
+    `values`: of the templates. `facts`: the sources whose measures are asked, where a bare column is looked for first.
+    """
+
+    def __init__(self, model: Model, graph: Graph, values: Mapping[str, Any]) -> None:
+        self.model = model
+        self.graph = graph
+        self.values = values
+        self.facts: tuple[str, ...] = ()
+        self._defined: dict[tuple[str, str], Expression] = {}
+
+    def source(self, name: str) -> Source:
+        """Return the source of a name, whatever its case where only one has it."""
+        found = self.find_source(name)
+        if found is None:
+            raise unknown("source", name, self.model.sources)
+        return found
+
+    def find_source(self, name: str) -> Source | None:
+        """Return the source of a name or None."""
+        sources = self.model.sources
+        if name in sources:
+            return sources[name]
+        alike = [source for each, source in sources.items() if each.casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def parse(self, text: str, what: str) -> exp.Expr:
+        """Return the tree of a fragment with its templates filled in."""
+        return parse(text, self.model.dialect, what=what, values=self.values)
+
+    def defined(self, source: Source, text: str, what: str) -> Expression:
+        """Return the expression of a definition of a source."""
+        key = (source.name, text)
+        if key not in self._defined:
+            tree = self.parse(text, what)
+            self._defined[key] = self.in_source(source, tree, text, what)
+        return self._defined[key]
+
+    def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
+        """Return a tree of a definition with its names found."""
+        found = with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
+        self._require_no_subtracted_times(found)
+        return found
+
+    def computed(self, source: Source, column: Column) -> Expression:
+        """Return the expression of a computed column."""
+        return self.defined(source, column.expr or "", f"the column `{source.name}.{column.name}`")
+
+    def visibility(self, source: Source, column: Column, seen: frozenset[str] = frozenset()) -> Visibility:
+        """Return who may use a column: as it says, else as the most hidden of the columns it reads."""
+        if column.visibility is not None or column.expr is None:
+            return column.visibility or Visibility.PUBLIC
+        if column.name in seen:
+            raise SemanticError(
+                f"the column `{source.name}.{column.name}` is computed from itself",
+                hint=f"change the expr of {column.name} in {column.place}",
+                code="definition",
+            )
+        strictest = Visibility.PUBLIC
+        for name in self.computed(source, column).names:
+            path = self.graph.path(source.name, name.hops)
+            other = self.model.sources[path.end] if path else source
+            read = other.column(name.column)
+            if read is not None:
+                found = self.visibility(other, read, seen | {column.name} if other is source else seen)
+                strictest = max(strictest, found, key=list(Visibility).index)
+        return strictest
+
+    def asked(self, tree: exp.Expr, text: str, via: Sequence[str] = (), *, grouped: bool = False) -> Expression:
+        """Return a tree of a question with its names found; `grouped`: it is to group by."""
+        found = with_names(tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via)
+        self._require_no_subtracted_times(found)
+        return found
+
+    def example_count(self) -> str | None:
+        """Return a count a question may ask for: of a fact's rows, else of any source with a key; None without one."""
+        sources = [self.model.sources[each] for each in self.facts]
+        for source in (*sources, *self.model.sources.values()):
+            key = source.column(source.grain[0]) if source.grain else None
+            public = source.visibility is Visibility.PUBLIC
+            if public and key is not None and self.visibility(source, key) is Visibility.PUBLIC:
+                return f"count({source.name}.{key.name})"
+        return None
+
+    def _require_no_subtracted_times(self, expression: Expression) -> None:
+        """Raise `SemanticError` where times are subtracted in a database that takes the numbers they begin with."""
+        difference = _DIFFERENCES.get(self.model.dialect)
+        if difference is None:
+            return
+        for node in expression.tree.find_all(exp.Sub):
+            sides = node.this.unnest(), node.expression.unnest()
+            if not all(isinstance(each, exp.Placeholder) for each in sides):
+                continue
+            first, second = (expression.names[int(each.name)] for each in sides)
+            if self._is_time(first, expression.home) and self._is_time(second, expression.home):
+                raise SemanticError(
+                    f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers",
+                    hint=f"write {difference.format(first, second)}, which gives days",
+                    code="definition",
+                )
+
+    def _is_time(self, name: Name, home: str | None) -> bool:
+        if name.is_metric_time:
+            return True
+        found = self.column_of(name, home)
+        return found is not None and found.type is SemanticType.TIME
+
+    def column_of(self, name: Name, home: str | None) -> Column | None:
+        """Return the column of an expression's name, looked for from its home; None for metric_time, a fact's own."""
+        if name.is_metric_time:
+            return None
+        path = self.graph.path(home, name.hops) if home is not None else None
+        source = self.model.sources[self.target_of(name.hops) if path is None else path.end]
+        return source.column(name.column)
+
+    def asked_name(self, parts: Sequence[str], *, grouped: bool = False) -> Name:
+        """Return the column a question names; `SemanticError` where there is none, several, or it is hidden."""
+        if len(parts) == 1:
+            if parts[0].casefold() == METRIC_TIME and not self._owners(parts[0]):
+                return Name((), METRIC_TIME)
+            hops: tuple[str, ...] = (self._owner(parts[0]).name,)
+        else:
+            hops = self._hops(parts[:-1])
+        source = self.model.sources[self.target_of(hops)]
+        column = self._column(source, parts[-1])
+        self._require_visible(source, column, grouped=grouped)
+        return Name(hops, column.name)
+
+    def _hops(self, hops: Sequence[str]) -> tuple[str, ...]:
+        """Return the hops with sources spelled as their files have them."""
+        fixed = []
+        for hop in hops:
+            source = None if hop in self.graph.aliases else self.find_source(hop)
+            fixed.append(hop if source is None else source.name)
+        return tuple(fixed)
+
+    def target_of(self, hops: Sequence[str]) -> str:
+        """Return the source that hops lead to; `SemanticError` where the last is no source and no alias of one."""
+        last = hops[-1]
+        if last in self.model.sources:
+            return last
+        targets = self.graph.aliases.get(last, frozenset())
+        if len(targets) == 1:
+            return next(iter(targets))
+        paths = [self.graph.path(fact, hops) for fact in self.facts]
+        ends = {path.end for path in paths if path is not None}
+        if len(ends) == 1:
+            return ends.pop()
+        if targets:
+            raise ambiguous("the alias", last, (f"{last} ({target})" for target in targets))
+        raise unknown("source or alias", last, (*self.model.sources, *self.graph.aliases))
+
+    def _owners(self, column: str) -> list[Source]:
+        return [source for source in self.model.sources.values() if source.column(column) is not None]
+
+    def _owner(self, column: str) -> Source:
+        """Return the source a bare column of a question belongs to: the fact's own before any other."""
+        owners = self._owners(column)
+        own = [source for source in owners if source.name in self.facts]
+        if len(self.facts) == 1 and own:
+            return own[0]
+        if len(owners) == 1:
+            return owners[0]
+        if not owners:
+            known = (name for each in self.model.sources.values() for name in self._listed(each))
+            raise unknown("column", column, known)
+        raise ambiguous("the column", column, (f"{source.name}.{column}" for source in owners))
+
+    def _column(self, source: Source, name: str) -> Column:
+        column = source.column(name)
+        if column is None:
+            raise unknown("column", name, self._listed(source), f" in `{source.name}`")
+        return column
+
+    def _listed(self, source: Source) -> Iterable[str]:
+        visible = (each for each in source.columns.values() if self.visibility(source, each) is not Visibility.HIDDEN)
+        return (each.name for each in visible)
+
+    def _require_visible(self, source: Source, column: Column, *, grouped: bool) -> None:
+        visibility = max(self.visibility(source, column), source.visibility, key=list(Visibility).index)
+        if visibility is Visibility.HIDDEN or (grouped and visibility is Visibility.INTERNAL):
+            use = "asked for" if visibility is Visibility.HIDDEN else "grouped by"
+            raise SemanticError(
+                f"`{source.name}.{column.name}` cannot be {use}: it is {visibility.value}",
+                hint=f"measures and segments of {source.name} may use it; visibility is set in its file",
+                code="hidden",
+                details={"source": source.name, "column": column.name},
+            )
+
+    def _defined_name(self, source: Source, column: exp.Column, what: str) -> Name:
+        parts = column_parts(column)
+        if len(parts) == 1:
+            return self._bare(source, parts[0], what)
+        hops = self._hops(parts[:-1])
+        if hops == (source.name,):
+            hops = ()
+        path = self.graph.path(source.name, hops) if hops else None
+        if hops and path is None:
+            known = (edge.name for edge in self.graph.edges(source.name))
+            raise unknown(f"join from `{source.name}` in {what} to", ".".join(hops), known)
+        other = source if path is None else self.model.sources[path.end]
+        return Name(hops, self._column(other, parts[-1]).name)
+
+    def _bare(self, source: Source, name: str, what: str) -> Name:
+        own = source.column(name)
+        if own is not None:
+            return Name((), own.name)
+        owners = [each for each in self._owners(name) if self.graph.reaches(source.name, each.name)]
+        if len(owners) == 1:
+            found = owners[0].column(name)
+            return Name((owners[0].name,), name if found is None else found.name)
+        if owners:
+            raise ambiguous(f"in {what}, the column", name, (f"{each.name}.{name}" for each in owners))
+        raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")

@@ -1,0 +1,359 @@
+"""Literals that a question compares columns with, and the one statement that says whether any row has them.
+
+The statement reads each source as the question does, through its row policies, so it finds no value and suggests none
+that the caller could not ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.semantic.answer import Asked
+from ktx_cli.semantic.compile.build import Build, column, identifier, without_booleans
+from ktx_cli.semantic.compile.filters import in_range
+from ktx_cli.semantic.compile.rows import Rows
+from ktx_cli.semantic.expressions.names import filled, placeholder
+from ktx_cli.semantic.model import Column, Source, Visibility
+from ktx_cli.semantic.plan.plan import Leaf, RowFilter
+from ktx_cli.warehouses import SemanticType
+
+MOST_CHECKED: Final = 12
+"""How many literals of one question are looked for in the database."""
+
+MOST_CANDIDATES: Final = 500
+"""How many values of a column are read to find those near a literal."""
+
+LONGEST_VALUE: Final = 120
+"""Longer values, in characters, are not suggested."""
+
+_ROWS: Final = "source_rows"
+_HAS, _CANDIDATE, _BELOW, _ABOVE, _IN_PERIOD, _NEWEST = range(6)
+_EQUAL: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
+_LIKE: Final = (exp.Like, exp.ILike)
+_WILD: Final = frozenset("%_[]\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A literal that a plain column is compared with.
+
+    `name`: the column as the question reaches it. `like`: the literal is a pattern. `negated`: the condition keeps
+    the rows without it. `facts`: the only facts the condition is for, None for all. `required`: every row of the answer
+    has the value, so an answer with rows proves that it exists. `public`: other values of the column may be shown.
+    """
+
+    source: Source
+    column: Column
+    name: str
+    literal: exp.Expr
+    like: type[exp.Expr] | None = None
+    negated: bool = False
+    facts: frozenset[str] | None = None
+    required: bool = False
+    public: bool = False
+
+    @property
+    def value(self) -> str | int | float | bool | None:
+        """The literal as a Python value, its text where it is neither a text, a number nor a boolean."""
+        return _value(self.literal)
+
+    def condition(self, build: Build, kind: type[exp.Expr] | None = None) -> exp.Expr:
+        """Return the condition that a row of the source has the value, or compares with it in another way."""
+        tree = (kind or self.like or exp.EQ)(this=placeholder(0), expression=self.literal.copy())
+        left = column(self.column.name, _ROWS)
+        return filled(build.with_compared_times(tree, lambda _: self.column), lambda _: left.copy())
+
+    def text(self, dialect: str) -> str:
+        """Return the comparison as SQL with the column's name as the question has it."""
+        operator = "=" if self.like is None else self.like.key.upper()
+        return f"{self.name} {operator} {self.literal.sql(dialect)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A fact whose rows the question asks for in its most recent period; `public`: its times may be shown."""
+
+    fact: str
+    last: str
+    public: bool
+
+
+@dataclass(slots=True)
+class ValueCheck:
+    """The statement that looks for the values of some comparisons and the rows of some periods."""
+
+    sql: str
+    comparisons: Sequence[Comparison]
+    periods: Sequence[Period]
+    max_rows: int
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> ValueFindings:
+        """Return what the rows of the statement say."""
+        found = ValueFindings(set(range(len(self.comparisons))), set(range(len(self.periods))))
+        for number, what, value in rows:
+            if what == _HAS:
+                found.missing.discard(number)
+            elif what == _IN_PERIOD:
+                found.empty.discard(number)
+            elif value is not None and what == _NEWEST:
+                found.newest[number] = str(value)
+            elif value is not None:
+                found.candidates.setdefault(number, []).append(str(value))
+        return found
+
+
+@dataclass(slots=True)
+class ValueFindings:
+    """What a check found: numbers of comparisons no row meets and of periods without rows.
+
+    `candidates`: other values of a comparison's column, those that begin alike first. `newest`: the time of a fact's
+    newest row.
+    """
+
+    missing: set[int]
+    empty: set[int]
+    candidates: dict[int, list[str]] = field(default_factory=dict)
+    newest: dict[int, str] = field(default_factory=dict)
+
+
+def comparisons(asked: Asked) -> list[Comparison]:
+    """Return the literals that the question's own conditions compare plain columns with, each once."""
+    found: dict[tuple[object, ...], Comparison] = {}
+    for each in asked.plan.filters:
+        for made in _of_filter(asked.compiled.build, each):
+            found.setdefault((made.name, made.literal, made.like, made.negated), made)
+    return list(found.values())
+
+
+def periods(asked: Asked) -> list[Period]:
+    """Return the facts that the question limits to a most recent period, by a time that each of their rows has."""
+    plan, build = asked.plan, asked.compiled.build
+    last = None if plan.query.time_range is None else plan.query.time_range.last
+    if last is None or plan.time_range is None:
+        return []
+    found = []
+    for leaf in {leaf.fact: leaf for leaf in reversed(plan.leaves)}.values():
+        source = build.names.model.sources[leaf.fact]
+        name = plan.time_range.expression.names[0]
+        time = build.time_of(source, leaf.treatment.time) if name.is_metric_time else name
+        path = None if time is None else build.names.graph.path(leaf.fact, time.hops, plan.time_range.expression.via)
+        if time is None or path is None or not path.to_one:
+            continue
+        source = build.names.model.sources[path.end]
+        read = source.column(time.column)
+        found.append(Period(leaf.fact, last, read is not None and _is_public(build, source, read)))
+    return found[::-1]
+
+
+def is_proven(comparison: Comparison, asked: Asked, rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the rows of the answer prove that some row has the value."""
+    if not comparison.required:
+        return False
+    if not asked.plan.outputs:
+        return bool(rows)
+    return any(comparison.facts is None or leaf.fact in comparison.facts for leaf in _counted(asked, rows))
+
+
+def has_rows(period: Period, asked: Asked, rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the rows of the answer prove that the fact has rows in the period."""
+    plain = (leaf for leaf in _counted(asked, rows) if not (leaf.treatment.offset or leaf.treatment.cumulative))
+    return any(leaf.fact == period.fact for leaf in plain)
+
+
+def plan_check(
+    asked: Asked, wanted: Sequence[Comparison], since: Sequence[Period], suggest: Sequence[bool]
+) -> ValueCheck:
+    """Return the statement for some comparisons and periods; `suggest`: for which comparisons values are read too."""
+    build = Build(asked.compiled.build.names, asked.plan)  # of its own: the receipt tells of the question's alone
+    parts: list[exp.Select] = []
+    for number, each in enumerate(wanted):
+        parts.append(_has(build, number, each))
+        if suggest[number]:
+            parts += _candidates(build, number, each)
+    for number, period in enumerate(since):
+        parts += _of_period(build, number, period)
+    union: exp.Expr = exp.select("*").from_(_inner(parts[0], "p0"), copy=False)
+    for number, part in enumerate(parts[1:], start=1):
+        other = exp.select("*").from_(_inner(part, f"p{number}"), copy=False)
+        union = exp.union(union, other, distinct=False, copy=False)
+    query = build.with_queries(exp.select("*").from_(_inner(union, "checks"), copy=False))
+    tree = without_booleans(query) if build.dialect == "tsql" else query
+    return ValueCheck(tree.sql(build.dialect), wanted, since, len(parts) * MOST_CANDIDATES)
+
+
+def _of_filter(build: Build, condition: RowFilter) -> Iterator[Comparison]:
+    expression = condition.expression
+    top = expression.tree.unnest()
+    for node in top.walk():
+        for place, literal, like in _literals(node):
+            name = expression.names[int(place.name)]
+            if name.is_metric_time or not name.hops:
+                continue
+            source = build.names.model.sources[build.names.target_of(name.hops)]
+            read = source.column(name.column)
+            if read is None or read.expr is not None:
+                continue
+            alone = not isinstance(node, exp.In) or len(node.expressions) == 1
+            negated = _is_negated(node)
+            yield Comparison(
+                source,
+                read,
+                str(name),
+                literal,
+                like,
+                negated,
+                condition.facts,
+                required=node is top and alone and not negated,
+                public=_is_public(build, source, read),
+            )
+
+
+def _literals(node: exp.Expr) -> Iterator[tuple[exp.Placeholder, exp.Expr, type[exp.Expr] | None]]:
+    """Yield (column, literal, kind of pattern) of a comparison."""
+    if isinstance(node, _EQUAL):
+        one, two = node.this.unnest(), node.expression.unnest()
+        for place, literal in ((one, two), (two, one)):
+            if isinstance(place, exp.Placeholder) and _is_literal(literal):
+                yield place, literal, None
+    elif isinstance(node, _LIKE) and not isinstance(node.parent, exp.Escape):
+        place, literal = node.this.unnest(), node.expression.unnest()
+        if isinstance(place, exp.Placeholder) and isinstance(literal, exp.Literal) and literal.is_string:
+            yield place, literal, type(node)
+    elif isinstance(node, exp.In) and isinstance(node.this.unnest(), exp.Placeholder):
+        for each in node.expressions:
+            if _is_literal(each.unnest()):
+                yield node.this.unnest(), each.unnest(), None
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Neg | exp.Cast):
+        return isinstance(node.this, exp.Literal)
+    return isinstance(node, exp.Literal | exp.Boolean)
+
+
+def _value(node: exp.Expr) -> str | int | float | bool | None:
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _value(node.this)
+        return -inner if isinstance(inner, int | float) else None
+    if isinstance(node, exp.Literal) and not node.is_string:
+        try:
+            return float(node.this) if set(node.this) & set(".eE") else int(node.this)
+        except ValueError:
+            return None
+    return str(node.name)
+
+
+def _is_negated(node: exp.Expr) -> bool:
+    negated = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
+    while node.parent is not None:
+        node = node.parent
+        negated ^= isinstance(node, exp.Not)
+    return negated
+
+
+def _is_public(build: Build, source: Source, read: Column) -> bool:
+    visibility = build.names.visibility(source, read)
+    return visibility is Visibility.PUBLIC and source.visibility is Visibility.PUBLIC
+
+
+def _counted(asked: Asked, rows: Sequence[Sequence[Any]]) -> Iterator[Leaf]:
+    """Yield the aggregates of which the answer shows that they counted some row."""
+    first = len(asked.plan.dimensions)
+    for place, output in enumerate(asked.plan.outputs, start=first):
+        number = _leaf_of(output.formula)
+        if number is not None and any(row[place] not in (None, 0, False) for row in rows):
+            yield asked.plan.leaves[number]
+
+
+def _leaf_of(formula: exp.Expr) -> int | None:
+    """Return the aggregate without whose rows a formula is 0 or nothing, None where there may be none."""
+    node = formula.unnest()
+    if isinstance(node, exp.Placeholder):
+        return int(node.name) if int(node.name) >= 0 else None
+    if isinstance(node, exp.Coalesce) and all(each.is_number and float(each.name) == 0 for each in node.expressions):
+        return _leaf_of(node.this)
+    if isinstance(node, exp.Cast | exp.Nullif | exp.Div):
+        return _leaf_of(node.this)
+    if isinstance(node, exp.Mul):
+        found = _leaf_of(node.this)
+        return _leaf_of(node.expression) if found is None else found
+    return None
+
+
+def _has(build: Build, number: int, each: Comparison) -> exp.Select:
+    """Return a query with one row where the source has the value."""
+    query = _selected(number, _HAS, _no_text()).from_(build.relation(each.source, _ROWS), copy=False)
+    return query.where(each.condition(build), copy=False).limit(1, copy=False)
+
+
+def _candidates(build: Build, number: int, each: Comparison) -> Iterator[exp.Select]:
+    """Yield the queries for other values: texts that may be meant, or the next number or time on either side."""
+    of = column(each.column.name, _ROWS)
+    if each.column.type in (SemanticType.NUMBER, SemanticType.TIME):
+        for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
+            query = _selected(number, what, _text(most(this=of.copy())))
+            query = query.from_(build.relation(each.source, _ROWS), copy=False)
+            yield query.where(each.condition(build, compare), copy=False)
+    elif each.column.type is SemanticType.STRING:
+        values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
+        values = values.from_(build.relation(each.source, _ROWS), copy=False)
+        values = values.where(exp.Not(this=exp.Is(this=of.copy(), expression=exp.null())), copy=False)
+        value = column("v", "source_values")
+        query = _selected(number, _CANDIDATE, value).from_(_inner(values, "source_values"), copy=False)
+        short = exp.LTE(this=exp.Length(this=value.copy()), expression=exp.Literal.number(LONGEST_VALUE))
+        order = [exp.Ordered(this=key, nulls_first=False) for key in (*_nearness(value, each), value.copy())]
+        yield query.where(short, copy=False).order_by(*order, copy=False).limit(MOST_CANDIDATES, copy=False)
+
+
+def _nearness(value: exp.Expr, each: Comparison) -> Iterator[exp.Expr]:
+    """Yield what to sort values by so that those that may be meant are among the first."""
+    wanted = str(each.value).strip().lower()
+    lower = exp.Lower(this=value.copy())
+    ranked: list[exp.Expr] = [exp.EQ(this=exp.Trim(this=lower.copy()), expression=exp.Literal.string(wanted))]
+    if each.like is not None:
+        ranked = [exp.Like(this=lower.copy(), expression=exp.Literal.string(wanted))]
+    elif wanted and not _WILD & set(wanted[:2]):
+        ranked.append(exp.Like(this=lower.copy(), expression=exp.Literal.string(f"{wanted[:2]}%")))
+    ifs = [exp.If(this=term, true=exp.Literal.number(rank)) for rank, term in enumerate(ranked)]
+    yield exp.Case(ifs=ifs, default=exp.Literal.number(len(ranked)))
+
+
+def _of_period(build: Build, number: int, period: Period) -> Iterator[exp.Select]:
+    """Yield the queries for a row in the period, and for the newest row at all."""
+    asked = build.plan.time_range
+    assert asked is not None
+    source = build.names.model.sources[period.fact]
+    said = next(leaf.treatment.time for leaf in build.plan.leaves if leaf.fact == period.fact)
+    rows = Rows(build, period.fact, time=build.time_of(source, said))
+    condition = in_range(rows, asked)
+    found = rows.select(_columns(number, _IN_PERIOD, _no_text()))
+    yield found.where(condition, copy=False).limit(1, copy=False)
+    if period.public:
+        yield rows.select(_columns(number, _NEWEST, _text(exp.Max(this=rows.bind(asked.expression)))))
+
+
+def _selected(number: int, what: int, value: exp.Expr) -> exp.Select:
+    return exp.select(*_columns(number, what, value), copy=False)
+
+
+def _columns(number: int, what: int, value: exp.Expr) -> list[exp.Expr]:
+    named = (("n", exp.Literal.number(number)), ("what", exp.Literal.number(what)), ("v", value))
+    return [exp.Alias(this=each, alias=identifier(name)) for name, each in named]
+
+
+def _text(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value, to=exp.DataType.build("text"))
+
+
+def _no_text() -> exp.Expr:
+    return _text(exp.null())
+
+
+def _inner(query: exp.Expr, name: str) -> exp.Subquery:
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))

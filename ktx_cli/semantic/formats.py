@@ -1,0 +1,263 @@
+"""What the definitions of an answer say about its numbers: scales of columns, `format` and `unit` of measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.core import NumberStyle
+from ktx_cli.semantic.answer import Asked
+from ktx_cli.semantic.expressions.aggregates import percentile_of
+from ktx_cli.semantic.expressions.names import Expression, Names
+from ktx_cli.semantic.model import Column, Measure, SemanticError, Source
+from ktx_cli.semantic.plan.plan import Leaf, Output, Plan
+from ktx_cli.warehouses import SemanticType, decimal_places
+
+ScaleOf = Callable[[Source, Column], int | None]
+"""Returns the digits behind the point of a physical column's numbers, None where nobody knows."""
+
+_WITHOUT_CENTS: Final = ("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF")
+_WITH_MILLS: Final = ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
+_WITH_CENTS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "AED ARS AUD BGN BRL CAD CHF CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR KES MAD MXN MYR NGN NOK NZD PEN "
+        "PHP PKR PLN QAR RON RUB SAR SEK SGD THB TRY TWD UAH USD ZAR",
+    )
+)
+
+CURRENCY_DECIMALS: Final = (
+    dict.fromkeys(_WITH_CENTS, 2) | dict.fromkeys(_WITHOUT_CENTS, 0) | dict.fromkeys(_WITH_MILLS, 3)
+)
+"""The digits of amounts in a currency (ISO 4217)."""
+
+_POWER: Final = re.compile(r"1(0*)(?:\.0*)?")
+_PERCENT: Final = NumberStyle(1, computed=True, percent=100, significant=2)
+_PERCENT_UNITS: Final = ("%", "percent", "percentage", "pct")
+_NAMED: Final = re.compile(r"(percent|percentage|decimal|fixed|usd|eur|gbp)_?(\d{1,2})?")
+_PYTHON: Final = re.compile(r"[$€£]?,?\.(\d{1,2})([f%])")
+_SPREADSHEET: Final = re.compile(r"[^#0.,;%\"]*(?:\"[^\"]*\")?[#0,]*[#0](?:\.([0#]+))?\s*(%)?[^#0.,;%]*(?:;.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """The digits of an expression, and whether it is a quotient or an average of what has them."""
+
+    decimals: int | None
+    computed: bool = False
+
+
+_UNKNOWN: Final = _Scale(None)
+_WHOLE: Final = _Scale(0)
+
+
+def number_styles(asked: Asked, scale_of: ScaleOf) -> list[NumberStyle | None]:
+    """Return for each column of the answer what its numbers are wanted like, None where nothing is known."""
+    scales = _Scales(asked.compiled.build.names, asked.plan, scale_of)
+    return [
+        *(scales.dimension(each.expression) for each in asked.plan.dimensions),
+        *map(scales.output, asked.plan.outputs),
+    ]
+
+
+def style_of_format(text: str | None) -> NumberStyle | None:
+    """Return what a measure's `format` says: a name (`percent`, `currency`, `integer`, LookML's `usd_0`, `decimal_2`),
+    a pattern of spreadsheets (`0.0%`, `#,##0.00`) or of d3 and Python (`.1%`, `,.2f`); None for any other.
+    """
+    name = (text or "").strip().lower()
+    if name in ("integer", "count"):
+        return _rounded(0)
+    named = _NAMED.fullmatch(name)
+    if named is not None:
+        percent = named[1].startswith("percent")
+        if named[2] is None:
+            return _PERCENT if percent else _rounded(2)
+        return _rounded(int(named[2]), percent=percent)
+    pattern = _PYTHON.fullmatch(name) or _SPREADSHEET.fullmatch(name)
+    if pattern is None or not name:
+        return None
+    digits = pattern[1] or ""
+    decimals = int(digits) if digits.isdecimal() and pattern.re is _PYTHON else len(digits)
+    percent = pattern[2] == "%"
+    return _rounded(decimals, percent=percent)
+
+
+def _rounded(decimals: int, *, percent: bool = False) -> NumberStyle:
+    return NumberStyle(decimals, computed=True, percent=100 if percent else 0, significant=0)
+
+
+class _Scales:
+    """Follows the columns of one answer down to the columns of tables."""
+
+    def __init__(self, names: Names, plan: Plan, scale_of: ScaleOf) -> None:
+        self._names = names
+        self._plan = plan
+        self._scale_of = scale_of
+
+    def output(self, output: Output) -> NumberStyle:
+        """Return the style of a measure's column: `format` first, then `unit`, then the scale of what it is made of."""
+        measure = self._measure(output)
+        unit = (output.unit or "").strip()
+        currency = CURRENCY_DECIMALS.get(unit.upper())
+        wanted = (output.format or "").strip().lower()
+        style = _rounded(2 if currency is None else currency) if wanted == "currency" else style_of_format(wanted)
+        if style is None and (
+            unit.lower() in _PERCENT_UNITS or (measure is not None and measure.percent_of is not None)
+        ):
+            return NumberStyle(1, computed=True, percent=1, significant=2)
+        if style is not None and style.percent and _is_hundredfold(output.formula):
+            return NumberStyle(style.decimals, computed=True, percent=1, significant=style.significant)
+        if style is not None:
+            return style
+        scale = self._scale(output.formula, self._of_leaf)
+        if currency is not None and (scale.computed or scale.decimals is None):
+            return NumberStyle(currency, computed=scale.computed)
+        return NumberStyle(_wider(scale), computed=scale.computed)
+
+    def dimension(self, expression: Expression) -> NumberStyle:
+        """Return the style of a dimension's column."""
+        scale = self._of_expression(expression, None)
+        return NumberStyle(_wider(scale), computed=scale.computed)
+
+    def _measure(self, output: Output) -> Measure | None:
+        source, _, name = (output.ref or "").rpartition(".")
+        found = self._names.model.sources.get(source)
+        return None if found is None else found.measures.get(name)
+
+    def _of_leaf(self, number: int) -> _Scale:
+        if number < 0:
+            return self._of_expression(self._plan.dimensions[-1 - number].expression, None)
+        leaf = self._plan.leaves[number]
+        if leaf.nested is not None:
+            formulas = leaf.nested.formulas
+            names = leaf.aggregate.names
+            return self._aggregate(
+                leaf.aggregate.tree, lambda place: self._scale(formulas[int(names[place].column)], self._of_leaf)
+            )
+        return self._of_expression(leaf.aggregate, leaf)
+
+    def _of_expression(self, expression: Expression, leaf: Leaf | None) -> _Scale:
+        start = expression.home or ("" if leaf is None else leaf.fact)
+
+        def of(place: int) -> _Scale:
+            name = expression.names[place]
+            if name.is_metric_time:
+                return _UNKNOWN
+            try:
+                path = self._names.graph.path(start, name.hops) if expression.home and name.hops else None
+                end = path.end if path is not None else self._names.target_of(name.hops) if name.hops else start
+            except SemanticError:
+                return _UNKNOWN
+            source = self._names.model.sources[end]
+            column = source.column(name.column)
+            return _UNKNOWN if column is None else self._of_column(source, column)
+
+        return self._aggregate(expression.tree, of)
+
+    def _of_column(self, source: Source, column: Column) -> _Scale:
+        if column.type is not SemanticType.NUMBER:
+            return _UNKNOWN
+        if column.expr is None:
+            return _Scale(self._scale_of(source, column))
+        try:
+            return self._of_expression(self._names.computed(source, column), None)
+        except (SemanticError, RecursionError):  # how it is printed is the least that is wrong with it
+            return _UNKNOWN
+
+    def _aggregate(self, tree: exp.Expr, of: Callable[[int], _Scale]) -> _Scale:
+        """Return the scale of an aggregate, or of an expression over columns."""
+        node = tree
+        while isinstance(node, exp.Filter | exp.Paren):
+            node = node.this
+        percentile = percentile_of(node)
+        if percentile is not None:
+            return _computed(self._scale(percentile[0], of))
+        if isinstance(node, exp.Count | exp.CountIf | exp.ApproxDistinct):
+            return _WHOLE
+        if isinstance(node, exp.Sum | exp.Min | exp.Max):
+            inner = node.this
+            distinct = inner.expressions[0] if isinstance(inner, exp.Distinct) and inner.expressions else inner
+            return self._scale(distinct, of)
+        if isinstance(node, exp.AggFunc):
+            return _computed(self._scale(node.this, of)) if isinstance(node.this, exp.Expr) else _UNKNOWN
+        return self._scale(node, of)
+
+    def _scale(self, tree: exp.Expr, of: Callable[[int], _Scale]) -> _Scale:
+        """Return the scale of an expression whose numbered places have scales."""
+        if isinstance(tree, exp.Placeholder):
+            return of(int(tree.name))
+        if isinstance(tree, exp.Literal):
+            return _UNKNOWN if tree.is_string else _Scale(len(tree.name.partition(".")[2]))
+        if isinstance(tree, exp.AggFunc | exp.Filter | exp.WithinGroup):
+            return self._aggregate(tree, of)
+        if isinstance(tree, exp.Paren | exp.Neg | exp.Abs | exp.Nullif):
+            return self._scale(tree.this, of)
+        if isinstance(tree, exp.Cast):
+            return self._cast(tree, of)
+        if isinstance(tree, exp.Round):
+            digits = tree.args.get("decimals")
+            return (
+                _Scale(int(digits.name)) if isinstance(digits, exp.Literal) else _WHOLE if digits is None else _UNKNOWN
+            )
+        if isinstance(tree, exp.Div):
+            return self._quotient(tree, of)
+        parts = [self._scale(each, of) for each in _parts(tree)]
+        if not parts or any(each.decimals is None for each in parts):
+            return _Scale(None, any(each.computed for each in parts))
+        decimals = [each.decimals or 0 for each in parts]
+        whole = sum(decimals) if isinstance(tree, exp.Mul) else max(decimals)
+        return _Scale(whole, any(each.computed for each in parts))
+
+    def _quotient(self, tree: exp.Div, of: Callable[[int], _Scale]) -> _Scale:
+        """Return the scale of a division: cents by 100 are exact, with two digits more."""
+        scale, divisor = self._scale(tree.this, of), tree.expression.unnest()
+        power = _POWER.fullmatch(divisor.name) if isinstance(divisor, exp.Literal) and divisor.is_number else None
+        if power is None:
+            return _computed(scale)
+        return _Scale(None if scale.decimals is None else scale.decimals + len(power[1]), scale.computed)
+
+    def _cast(self, tree: exp.Cast, of: Callable[[int], _Scale]) -> _Scale:
+        spelled = decimal_places(tree.to.sql())
+        return self._scale(tree.this, of) if spelled is None else _Scale(spelled)
+
+
+def _parts(tree: exp.Expr) -> Sequence[exp.Expr]:
+    """Return the expressions whose digits a sum, a product or a choice has; none for other expressions."""
+    if isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Mod):
+        return [tree.this, tree.expression]
+    if isinstance(tree, exp.Coalesce):
+        return [tree.this, *tree.expressions]
+    if isinstance(tree, exp.Case):
+        found = [each.args["true"] for each in tree.args["ifs"]]
+        default = tree.args.get("default")
+        chosen = found if default is None else [*found, default]
+        return [each for each in chosen if not isinstance(each, exp.Null)]
+    return []
+
+
+def _computed(scale: _Scale) -> _Scale:
+    return _Scale(scale.decimals, computed=True)
+
+
+def _wider(scale: _Scale) -> int | None:
+    """Return the digits to print: an average or a quotient has two more than what it is computed from."""
+    if not scale.computed:
+        return scale.decimals
+    return (2 if scale.decimals is None else scale.decimals) + 2
+
+
+def _is_hundredfold(formula: exp.Expr) -> bool:
+    """Whether a formula says itself that it is a percentage: a product with 100."""
+    node = formula.unnest()
+    while isinstance(node, exp.Div | exp.Cast):
+        node = node.this.unnest()
+    if not isinstance(node, exp.Mul):
+        return False
+    ends = (node.this.unnest(), node.expression.unnest())
+    return any(isinstance(each, exp.Literal) and each.is_number and float(each.name) == 100 for each in ends) or any(
+        _is_hundredfold(each) for each in ends if isinstance(each, exp.Mul | exp.Div)
+    )

@@ -1,0 +1,305 @@
+"""The joins as a graph, and the one path a fact takes to another source.
+
+A path goes over joins that have at most one row on the far side; where there is none, over any. Of several the
+cheapest is taken, and two equally cheap ones are an error that lists how to choose.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ktx_cli.core import listing
+from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
+
+MOST_HOPS: Final = 12
+MOST_CHOICES: Final = 20
+_MOST: Final = 10_000
+"""Lookups a graph remembers: what is asked of a server may be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One join in one direction: `pairs[i]` is (column of `source`, column of `target`).
+
+    `name`: the alias, else the target: what a reference calls the far side. `to_one`: a row of `source` has at most
+    one row there. `conditions`: (whether on the source's side, column, constant). `reverse`: against its declaration.
+    """
+
+    source: str
+    target: str
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    to_one: bool
+    alias: str | None = None
+    conditions: tuple[tuple[bool, str, Any], ...] = ()
+    provenance: str | None = None
+    reverse: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What a `via` may call it, the best first."""
+        own = "+".join(pair[0 if self.to_one else 1] for pair in self.pairs)
+        return tuple(dict.fromkeys(filter(None, (self.alias, own, self.target))))
+
+    def same_link(self, other: Edge) -> bool:
+        """Say whether it is the same join, in this direction or back."""
+        if self == other:
+            return True
+        back = {(theirs, own) for own, theirs in other.pairs}
+        return (self.source, self.target, self.alias) == (other.target, other.source, other.alias) and (
+            set(self.pairs) == back
+        )
+
+    def __str__(self) -> str:
+        on = " and ".join(f"{self.source}.{own} = {self.name}.{other}" for own, other in self.pairs)
+        called = "" if self.name == self.target else f" as {self.name}"
+        return f"{self.target}{called} on {on}"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The joins from `start` on; none for the source itself."""
+
+    start: str
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def end(self) -> str:
+        """The source the path leads to."""
+        return self.edges[-1].target if self.edges else self.start
+
+    @property
+    def to_one(self) -> bool:
+        """Whether a row at the start has at most one row at the end."""
+        return all(edge.to_one for edge in self.edges)
+
+    def then(self, edges: Iterable[Edge]) -> Path:
+        """Return the path that goes on over more joins."""
+        return Path(self.start, (*self.edges, *edges))
+
+    def __str__(self) -> str:
+        return " -> ".join((self.start, *(_shown(edge) for edge in self.edges)))
+
+
+def _shown(edge: Edge) -> str:
+    return edge.target if edge.alias is None else f"{edge.target} ({edge.alias})"
+
+
+class Graph:
+    """The joins of a model. Lookups are remembered: a graph is for one model and never changes."""
+
+    def __init__(self, model: Model) -> None:
+        self._edges: dict[str, list[Edge]] = defaultdict(list)
+        self._found: dict[tuple[Any, ...], Path | SemanticError | None] = {}
+        self._sources = frozenset(model.sources)
+        for source in model.sources.values():
+            for join in source.joins:
+                if join.to in self._sources:
+                    self._add(source.name, join)
+        self.aliases: Mapping[str, frozenset[str]] = self._alias_targets()
+        self.labels = frozenset(label for edge in self for label in edge.labels)
+
+    def edges(self, source: str) -> Sequence[Edge]:
+        """Return the joins that start at a source."""
+        return self._edges.get(source, ())
+
+    def path(self, start: str, hops: Sequence[str], via: Sequence[str] = ()) -> Path | None:
+        """Return the path from a fact to where `hops` lead, through what `via` names; None where there is none.
+
+        Raises `SemanticError` (`ambiguous_path`) with `details.choices`.
+        """
+        key = (start, tuple(hops), tuple(via))
+        if key not in self._found:
+            if len(self._found) >= _MOST:
+                self._found.clear()
+            try:
+                self._found[key] = self._search(start, tuple(hops), tuple(via))
+            except SemanticError as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, SemanticError):
+            raise copy.copy(found)  # who catches it may change it
+        return found
+
+    def reaches(self, start: str, target: str) -> bool:
+        """Say whether a source reaches another one over joins to one row, by whatever path."""
+        seen, open_nodes = {start}, [start]
+        while open_nodes:
+            for edge in self._edges.get(open_nodes.pop(), ()):
+                if edge.to_one and edge.target not in seen:
+                    seen.add(edge.target)
+                    open_nodes.append(edge.target)
+        return target in seen
+
+    def longer(self, path: Path, hops: Sequence[str]) -> list[Path]:
+        """Return other, longer paths to the same place, for the receipt."""
+        if not path.edges:
+            return []
+        found = self._cheapest(path.start, tuple(hops), many=False, exact=False, beyond=len(path.edges))
+        return [each for each in found if each.edges != path.edges]
+
+    def _search(self, start: str, hops: tuple[str, ...], via: tuple[str, ...]) -> Path | None:
+        if not via and len(hops) <= 1 and (not hops or hops[0] == start):
+            return Path(start)
+        found = self._cheapest(start, (*via, *hops), many=True, exact=False, border=len(via)) if via else []
+        if not found and hops == (start,):
+            return Path(start)
+        for many in (False, True):
+            for exact in (True, False):
+                found = found or self._cheapest(start, hops, many=many, exact=exact)
+        if len(found) > 1 and via:  # `order_date` means the join without an alias rather than a role on that column
+            found = [each for each in found if set(via) <= {edge.labels[0] for edge in each.edges}] or found
+        if len(found) > 1:
+            raise _ambiguous_path(start, hops, found)
+        if not found:
+            return None
+        if not via and found[0].to_one and len(found[0].edges) > 1:
+            self._require_nearest(found[0], hops)
+        return found[0]
+
+    def _require_nearest(self, path: Path, hops: tuple[str, ...]) -> None:
+        """Raise `SemanticError` where a join to several rows leads there at once, and joins to one row by a detour."""
+        direct = self._cheapest(path.start, hops, many=True, exact=True)
+        if direct and len(direct[0].edges) == 1 and not direct[0].to_one:
+            raise _ambiguous_path(path.start, hops, [*direct, path])
+
+    def _cheapest(
+        self, start: str, wanted: tuple[str, ...], *, many: bool, exact: bool, border: int = 0, beyond: int = 0
+    ) -> list[Path]:
+        """Return the cheapest paths on which every wanted name is met in its order, the last at the end.
+
+        Cost: the number of joins, then that of joins to several rows. `exact`: a joined source goes by its alias where
+        it has one, and aliases are gone through only where they are named. `border`: how many of the names are of
+        `via`; the last of these and the next may be one join. `beyond`: only paths of more joins.
+        """
+        if not wanted:
+            return []
+        begin = 1 if wanted[0] == start and len(wanted) > 1 else 0
+        queue: list[tuple[int, int, int, tuple[Edge, ...], int]] = [(0, 0, 0, (), begin)]
+        best: dict[tuple[str, int], tuple[int, int]] = {}
+        found: list[Path] = []
+        cost: tuple[int, int] | None = None
+        serial = 0
+        while queue:
+            length, several, _, edges, met = heapq.heappop(queue)
+            if cost is not None and (length, several) > cost:
+                break
+            if met == len(wanted):
+                if length > beyond:
+                    cost = (length, several)
+                    found.append(Path(start, edges))
+                    if len(found) >= MOST_CHOICES:
+                        break
+                continue
+            here = edges[-1].target if edges else start
+            if not beyond and best.setdefault((here, met), (length, several)) < (length, several):
+                continue
+            if length >= min(MOST_HOPS, beyond + 3 if beyond else MOST_HOPS):
+                continue
+            visited = {start, *(edge.target for edge in edges)}
+            for edge in self._edges.get(here, ()):
+                then = _met(edge, wanted, met, border, exact=exact)
+                if (not edge.to_one and not many) or (exact and edge.alias and then == met):
+                    continue
+                if then == met and any(edge.same_link(other) for other in edges):
+                    continue
+                if edge.target in visited and edge.source != edge.target and (then == met or edge.target == start):
+                    continue
+                serial += 1
+                heapq.heappush(queue, (length + 1, several + (not edge.to_one), serial, (*edges, edge), then))
+        return found
+
+    def _add(self, source: str, join: Join) -> None:
+        forward = Edge(
+            source,
+            join.to,
+            join.alias or join.to,
+            join.pairs,
+            join.relationship is not Relationship.ONE_TO_MANY,
+            join.alias,
+            tuple((each.own, each.column, each.value) for each in join.conditions),
+            join.provenance,
+        )
+        back = replace(
+            forward,
+            source=join.to,
+            target=source,
+            name=source,
+            pairs=tuple((other, own) for own, other in join.pairs),
+            to_one=join.relationship is not Relationship.MANY_TO_ONE,
+            conditions=tuple((not own, column, value) for own, column, value in forward.conditions),
+            reverse=True,
+        )
+        self._put(forward)
+        self._put(back)
+
+    def _put(self, edge: Edge) -> None:
+        """Add an edge; one that both sides declare is one edge, to one row only where both say so."""
+        edges = self._edges[edge.source]
+        for index, other in enumerate(edges):
+            if _same(edge, other):
+                kept = other if not other.reverse else edge
+                edges[index] = replace(kept, to_one=edge.to_one and other.to_one)
+                return
+        edges.append(edge)
+
+    def _alias_targets(self) -> dict[str, frozenset[str]]:
+        targets: dict[str, set[str]] = defaultdict(set)
+        for edge in self:
+            if edge.alias is not None and not edge.reverse:
+                targets[edge.alias].add(edge.target)
+        return {alias: frozenset(found) for alias, found in targets.items()}
+
+    def __iter__(self) -> Iterator[Edge]:
+        for edges in self._edges.values():
+            yield from edges
+
+
+def _same(one: Edge, other: Edge) -> bool:
+    return (
+        one.target == other.target
+        and one.alias == other.alias
+        and set(one.pairs) == set(other.pairs)
+        and set(one.conditions) == set(other.conditions)
+        and not (one.source == one.target and one.reverse != other.reverse)
+    )
+
+
+def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: bool) -> int:
+    """Return how many of the wanted names are met once the edge is taken."""
+    names = (edge.name, *edge.labels) if not exact else () if edge.alias and edge.reverse else (edge.name,)
+    if wanted[met] not in names:
+        return met
+    met += 1
+    return met + 1 if met == border and wanted[met] in names else met
+
+
+def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> SemanticError:
+    choices = [{"via": _via(path, paths), "path": _told(path)} for path in paths]
+    shown = listing(f"`{choice['via']}`" for choice in choices)
+    return SemanticError(
+        f"there are {len(paths)} ways from `{start}` to `{'.'.join(hops)}`: {listing(map(_told, paths))}",
+        hint=f"say which by `via`: {shown}",
+        code="ambiguous_path",
+        details={"fact": start, "target": ".".join(hops), "choices": choices},
+    )
+
+
+def _told(path: Path) -> str:
+    """Return a path with what tells its joins from others: the alias, else the columns."""
+    return " -> ".join((path.start, *(f"{edge.target} ({edge.labels[0]})" for edge in path.edges)))
+
+
+def _via(path: Path, paths: Sequence[Path]) -> str:
+    """Return the fewest labels that tell a path from the others."""
+    others = [other for other in paths if other is not path]
+    for edge in path.edges:
+        for label in edge.labels:
+            if not any(label in each.labels for other in others for each in other.edges):
+                return label
+    return ".".join(edge.labels[0] for edge in path.edges)

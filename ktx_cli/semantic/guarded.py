@@ -1,0 +1,397 @@
+"""The one way a statement gets to a database: checked by the filter for the very server, then sent as it was checked.
+
+`ktx sql` sends statements of people through it, the semantic layer those it compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ktx_cli.core import ConfigError, Recent, SourceError, UsageError, is_utf8, json_value, listing, shell_words
+from ktx_cli.project import SEMANTIC_NAME, Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
+from ktx_cli.semantic.load.files import read_strays
+from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.manifest import SUFFIXES, load_manifest
+from ktx_cli.semantic.model import CalendarSettings, Model, Problem, SemanticError
+from ktx_cli.warehouses import (
+    CHECKED,
+    EITHER,
+    CheckedStatement,
+    ConnectionTest,
+    Connector,
+    Counts,
+    DatabaseSchema,
+    Evident,
+    Interruptible,
+    Opener,
+    QueryResult,
+    Scope,
+    Server,
+    StatementPolicy,
+    dialect_of,
+    is_interruptible,
+    open_connection,
+    parse_name,
+    row_size,
+    server_of,
+    with_hint,
+)
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.answer import Prepared
+    from ktx_cli.semantic.plan.plan import Plan
+
+
+DEFAULT_BYTES: Final = 10_000_000
+"""About how many bytes of values an answer has at most, unless it is asked for more."""
+
+_STATEMENTS: Final = 256
+"""Checked statements a guard keeps."""
+
+_SEARCHED: Final = ("postgres", "redshift")
+"""The dialects whose sessions look up names without a schema in the system's catalog alone."""
+
+
+def database_of(config: KtxConfig, connection: str) -> Database:
+    """Return the database of that id; `UsageError` where there is none, or it is of another kind."""
+    entry: Connection = connection_of(config, connection)
+    if not isinstance(entry, Database):
+        raise UsageError(
+            f"connection `{connection}` is not a database: its driver is {entry.driver}",
+            hint=f"databases: {listing(sorted(config.databases()))}",
+        )
+    return entry
+
+
+def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
+    """Raise `UsageError` for a question with measures of its own, where the connection answers defined ones alone."""
+    if database_of(config, connection).query_policy != "semantic-layer-only" or not plan.composed:
+        return
+    raise UsageError(
+        f"connection `{connection}` answers only measures that its semantic layer defines, and the question composes"
+        f" {listing(f'`{each}`' for each in plan.composed)}: its query_policy is semantic-layer-only",
+        hint=f"ktx sl list -c {connection} shows the measures; a new one belongs into its source file",
+        details={"connection": connection, "query_policy": "semantic-layer-only", "composed": list(plan.composed)},
+    )
+
+
+class TableNames:
+    """The names of a connection's tables, from its committed manifest, read when the first is asked for.
+
+    `also`: tables besides the manifest's, by the parts of their names.
+    """
+
+    def __init__(self, layout: Layout, connection: str, entry: Database, also: Iterable[tuple[str, ...]] = ()) -> None:
+        self._layout = layout
+        self._connection = connection
+        self._also = list(also)
+        single = getattr(entry, "schema_", None)
+        self._schemas: list[str] = list(getattr(entry, "schemas", None) or ([single] if single else []))
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables, without their schemas."""
+        return sorted({parts[-1] for parts in self._tables})
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return sorted({str(column["name"]) for entry in self._entries for column in entry.get("columns") or ()})
+
+    def __contains__(self, name: object) -> bool:
+        return name in {".".join(parts) for parts in self._tables}
+
+    @functools.cached_property
+    def _entries(self) -> list[dict[str, Any]]:
+        return list(load_manifest(self._layout, self._connection).tables.values())
+
+    @functools.cached_property
+    def _tables(self) -> list[tuple[str, ...]]:
+        return [found for entry in self._entries if (found := _parts(entry.get("table")))] + self._also
+
+    @functools.cached_property
+    def _places(self) -> dict[str, list[str]]:
+        """The schemas of every table by its name."""
+        places: dict[str, list[str]] = defaultdict(list)
+        for parts in self._tables:
+            if len(parts) > 1 and parts[-2] not in places[parts[-1]]:
+                places[parts[-1]].append(parts[-2])
+        return places
+
+    def schema_of(self, table: str) -> str | None:
+        """Return the schema a table is in: by the manifest, else the connection's own, else `public`.
+
+        None for the system's tables, which sessions find by themselves. `UsageError` where several schemas have it.
+        """
+        if table.startswith("pg_"):
+            return None
+        found = self._places.get(table, [])
+        wanted = [*self._schemas, "public"]
+        if len(found) > 1 and not set(found) & set(wanted):
+            raise UsageError(
+                f"the table `{table}` is in {len(found)} schemas: {listing(sorted(found))}",
+                hint=f"name the schema too: {sorted(found)[0]}.{table}",
+            )
+        return next((schema for schema in wanted if schema in found), found[0] if found else wanted[0])
+
+
+def _parts(table: object) -> tuple[str, ...]:
+    """Return the parts of a manifest's `table:`; none for one that people wrote wrongly."""
+    try:
+        return parse_name(table) if isinstance(table, str) else ()
+    except ConfigError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What may be sent to one connection. `of` reads it from the configuration; nothing is opened.
+
+    `checked`: statements let through before, so that the same one need not be read again; None: none is kept.
+    """
+
+    policy: StatementPolicy
+    dialect: str
+    names: TableNames
+    checked: Recent[CheckedStatement] | None = None
+
+    @classmethod
+    def of(cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()) -> Guard:
+        """Return the guard of a connection; `UsageError`, `NotSupportedError` where it is no database we read."""
+        entry = database_of(config, connection)
+        policy = StatementPolicy.of(connection, entry.model_dump(by_alias=True))
+        return cls(policy, dialect_of(entry.driver) or entry.driver, TableNames(layout, connection, entry, also))
+
+    @property
+    def for_compiled(self) -> Guard:
+        """The guard for statements of the semantic layer: `query_policy` is about those of people and agents."""
+        return replace(self, policy=replace(self.policy, raw_sql=True))
+
+    @property
+    def remembering(self) -> Guard:
+        """The same guard, which keeps what it let through for as long as names and settings are as they are."""
+        return replace(self, checked=Recent(_STATEMENTS))
+
+    def check(self, sql: str, *, max_rows: int, server: Server | None = EITHER) -> CheckedStatement:
+        """Return the statement that may be sent; raises as `StatementPolicy.check`."""
+        if self.checked is None:
+            return self._check(sql, max_rows, server)
+        return self.checked.get((sql, max_rows, server), lambda: self._check(sql, max_rows, server))
+
+    def _check(self, sql: str, max_rows: int, server: Server | None) -> CheckedStatement:
+        schema_of = self.names.schema_of if self.dialect in _SEARCHED else None
+        return self.policy.check(
+            sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
+        )
+
+    def open(
+        self, config: KtxConfig, *, layout: Layout, environ: Mapping[str, str], opener: Opener = open_connection
+    ) -> GuardedConnector:
+        """Open the connection behind this guard; raises as `open_connection`."""
+        connector, _ = opener(config, self.policy.connection, project_dir=layout.root, environ=environ)
+        return GuardedConnector(connector, self)
+
+
+@dataclass(slots=True)
+class GuardedConnector:
+    """An open connection whose `query` sends nothing that the guard did not let through."""
+
+    inner: Connector
+    guard: Guard
+    dialect: str = field(init=False)
+    _server: Server | None = None
+
+    def __post_init__(self) -> None:
+        self.dialect = self.inner.dialect
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Check one statement, then run it; `StatementRefusedError` where it is not known to only read."""
+        return self.send(self.checked(sql, max_rows=max_rows), parameters, max_rows=max_rows)
+
+    def checked(self, sql: str, *, max_rows: int) -> CheckedStatement:
+        """Return the statement that may be sent to this very server."""
+        return self.guard.check(sql, max_rows=max_rows, server=self._the_server())
+
+    def send(self, statement: CheckedStatement, parameters: Sequence[Any] = (), *, max_rows: int) -> QueryResult:
+        """Run a checked statement; its error names the table or column that was probably meant."""
+        try:
+            found = self.inner.query(statement.sql, parameters, max_rows=max_rows)
+        except SourceError as error:
+            names = self.guard.names
+            with_hint(error, statement.dialect, names.tables, names.columns)
+            raise
+        return replace(found, columns=statement.columns(found.columns))
+
+    def evidence(self) -> str | None:
+        """See `Evident`; None of a connection that can prove nothing."""
+        return self.inner.evidence() if isinstance(self.inner, Evident) else None
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self.inner)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`; does nothing for a connection that cannot do that."""
+        if isinstance(self.inner, Interruptible):
+            self.inner.interrupt()
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Connect, make one round trip, look at version and privileges."""
+        return self.inner.test(scope)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope."""
+        return self.inner.introspect(scope)
+
+    def close(self) -> None:
+        """Give the session back."""
+        self.inner.close()
+
+    def __enter__(self) -> GuardedConnector:
+        self.inner.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.inner.__exit__(*exc)
+
+    def _the_server(self) -> Server | None:
+        """Return which of the servers of a dialect this is, where what is built in depends on it."""
+        if self.guard.dialect not in CHECKED:
+            return EITHER
+        if self._server is None:
+            ((version,),) = self.inner.query("SELECT VERSION()", max_rows=1).rows
+            self._server = server_of(str(version))
+        return self._server
+
+
+def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+    """Return the guard for statements compiled from a model."""
+    tables = [source.table for source in model.sources.values() if source.table is not None]
+    return Guard.of(layout, config, connection, tables).for_compiled
+
+
+def json_rows(
+    rows: Iterable[Sequence[Any]], max_bytes: int = DEFAULT_BYTES
+) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """Return rows with their values as JSON takes them, and whether some were left out for want of bytes."""
+    kept: list[tuple[Any, ...]] = []
+    left = max_bytes
+    for row in rows:
+        values = tuple(json_value(value) for value in row)
+        left -= row_size(values)
+        if left < 0:
+            return tuple(kept), True
+        kept.append(values)
+    return tuple(kept), False
+
+
+LoadLayer = Callable[[Layout, KtxConfig, str], Model]
+"""Takes layout, settings and connection; returns its semantic layer: `load_layer`, or one that remembers."""
+
+_NO_DATABASE: Final = ""
+"""sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""
+
+
+def layer_ids(layout: Layout) -> list[str]:
+    """Return the ids of the connections that have files of a semantic layer, sorted."""
+    folder = layout.root / SEMANTIC_NAME
+    if not folder.is_dir():
+        return []
+    names = (each.name for each in folder.iterdir() if each.is_dir() and is_utf8(each.name))
+    return sorted(name for name in names if _has_files(layout, name))
+
+
+def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
+    """Return the semantic layer of a connection, as its files have it now."""
+    entry = config.connections.get(connection)
+    dialect = None if entry is None else dialect_of(entry.driver)
+    configured = None if entry is None else config.connections.keys()
+    return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config), configured=configured)
+
+
+def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:
+    """Return the semantic layers of several connections."""
+    return [load_layer(layout, config, connection) for connection in connections]
+
+
+def stray_problems(layout: Layout, config: KtxConfig) -> list[Problem]:
+    """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
+    if not config.databases():
+        return []
+    return [each.problem for each in read_strays(WorkingTree(layout.root), config.connections.keys())]
+
+
+@contextlib.contextmanager
+def broken_files_told(model: Model) -> Iterator[None]:
+    """Let the hint of an unknown name say that files have errors, where some have: the name may be in one of them."""
+    try:
+        yield
+    except SemanticError as error:
+        if error.code == "unknown_name" and any(each.severity == "error" for each in model.problems):
+            check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+            error.hint = f"{error.hint}; or correct the files with errors: {check}"
+        raise
+
+
+def calendar_of(config: KtxConfig) -> CalendarSettings:
+    """Return how the project cuts time; `ConfigError` for a time zone that is none."""
+    from ktx_cli.semantic.time.calendar import require_zone
+
+    zone = config.semantic.timezone
+    try:
+        if zone is not None:
+            require_zone(zone)
+    except SemanticError as error:
+        raise ConfigError(
+            f"ktx.yaml: `semantic.timezone`: {error.message}",
+            hint=f"{error.hint}, then: ktx config set semantic.timezone Europe/Berlin",
+        ) from error
+    return CalendarSettings(config.semantic.week_start, config.semantic.fiscal_year_start, zone)
+
+
+def _has_files(layout: Layout, connection: str) -> bool:
+    folder = layout.root / Layout.context_paths(connection)[0]
+    return any(path.suffix in SUFFIXES for path in folder.rglob("*"))
+
+
+MakeGuard = Callable[[Layout, KtxConfig, str, Model], Guard]
+"""Takes layout, settings, connection and its layer; returns what statements compiled from it have to pass."""
+
+
+class Prepare(Protocol):
+    """How a question is compiled: anew, or once for all who ask it."""
+
+    def __call__(
+        self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
+    ) -> Prepared:
+        """Return the question ready to be asked; `SemanticError` where it has no right answer."""
+        ...
+
+
+def prepared_anew(model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime) -> Prepared:
+    """Return a question ready to be asked; see `Prepare`."""
+    from ktx_cli.semantic.answer import prepare
+
+    return prepare(model, query, attributes=attributes, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What answers a question. `counted`: keeps what joins missed, as long as the data is proved the same."""
+
+    load: LoadLayer = load_layer
+    opener: Opener = open_connection
+    guard: MakeGuard = guard_of
+    prepare: Prepare = prepared_anew
+    counted: Counts | None = None
+
+
+ANEW: Final = Means()
+"""Nothing is remembered."""

@@ -1,0 +1,1 @@
+"""Semantic models and metrics of dbt (MetricFlow)."""

@@ -1,0 +1,415 @@
+"""The sources of an import while they are put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import ConfigError, file_stem
+from ktx_cli.semantic.interchange.report import Report
+from ktx_cli.semantic.load.joins import table_parts
+from ktx_cli.semantic.model import Model, Place, SemanticError, Source, Visibility
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+TAKEN: Final = "the table has a column of that name, or the name has a dot"
+"""Why a computed column has another name."""
+
+
+@dataclass(slots=True)
+class ColumnDraft:
+    """A column; `expr` where it is computed; `extra`: further keys as they are written."""
+
+    name: str
+    type: str | None = None
+    expr: str | None = None
+    visibility: str | None = None
+    description: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SourceDraft:
+    """A source of an import.
+
+    `base`: the source of the manifest it changes; else it has `table` or `sql`. `measures`, `segments`: name -> as
+    written. `hops`: what may stand before a dot in its expressions, a source or alias -> its source.
+    """
+
+    name: str
+    place: Place
+    dialect: str
+    base: Source | None = None
+    table: str | None = None
+    sql: str | None = None
+    grain: tuple[str, ...] = ()
+    columns: dict[str, ColumnDraft] = field(default_factory=dict)
+    joins: list[dict[str, Any]] = field(default_factory=list)
+    measures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    segments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    time: str | None = None
+    description: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    hops: dict[str, SourceDraft] = field(default_factory=dict)
+    guessed: list[str] = field(default_factory=list)
+
+    def find(self, name: str) -> str | None:
+        """Return a column's name as it is spelled, whatever the case it is asked in."""
+        if name in self.columns:
+            return name
+        known = (*self.columns, *(self.base.columns if self.base else ()))
+        alike = {each for each in known if each.casefold() == name.casefold()}
+        return name if name in alike else min(alike, default=None)
+
+    def physical(self, name: str) -> str | None:
+        """Return the name of a column of the table itself, as it is spelled."""
+        found = self.find(name)
+        if found is None:
+            return None
+        if self.base is not None:
+            column = self.base.column(found)
+            return column.name if column is not None else None
+        return found if self.columns[found].expr is None else None
+
+    def column(self, name: str) -> ColumnDraft:
+        """Return the draft of a column, a new one where there is none."""
+        found = self.find(name) or name
+        return self.columns.setdefault(found, ColumnDraft(found))
+
+    def require(self, name: str, kind: str | None = None) -> str | None:
+        """Return a column's name; in a source of its own one nobody declared is added, for definitions alone.
+
+        None where the table has no such column, or the name has a dot, which ktx cannot name.
+        """
+        found = self.find(name)
+        if found is None and self.base is None and "." not in name:
+            self.columns[name] = ColumnDraft(name, kind, visibility="internal")
+            found = name
+        elif found is not None and kind and found in self.columns and self.columns[found].type is None:
+            self.columns[found].type = kind
+        return found
+
+    def compute(self, name: str, expr: str, kind: str, reads: Iterable[tuple[str, ...]]) -> ColumnDraft:
+        """Add a computed column; under another name where the table has, or the expr reads, a column of that one."""
+        own = {parts[0].casefold() for parts in reads if len(parts) == 1}
+        taken = {each.casefold() for each in (*own, *self.columns, *(self.base.columns if self.base else ()))}
+        free = name.replace(".", "_")
+        while free.casefold() in taken:
+            free = f"{free}_expr"
+        shown = "public" if self._all_public(reads) else None
+        self.columns[free] = ColumnDraft(free, kind, expr, shown)
+        return self.columns[free]
+
+    def _all_public(self, reads: Iterable[tuple[str, ...]]) -> bool:
+        """Say whether nothing that is read was hidden before the import; if not, what reads it is as hidden."""
+        return all(len(parts) == 1 and self._is_public(parts[0]) for parts in reads)
+
+    def _is_public(self, name: str) -> bool:
+        column = self.base.column(name) if self.base is not None else None
+        if column is not None:
+            return column.visibility in (None, Visibility.PUBLIC) and column.expr is None
+        found = self.find(name)
+        draft = self.columns.get(found or "")
+        return draft is None or draft.expr is None or draft.visibility is not None
+
+
+class Sources:
+    """The sources of an import by name, and where their tables are in the model there is."""
+
+    def __init__(self, model: Model | None, dialect: str, report: Report) -> None:
+        self.model, self.dialect, self.report = model, dialect, report
+        self.drafts: dict[str, SourceDraft] = {}
+
+    def add(self, name: str, place: Place, *, table: str | None = None, sql: str | None = None) -> SourceDraft:
+        """Return a new source: a change of the manifest's where that has the table and no other draft changes it."""
+        base = self._base(table, name, place) if table else None
+        if base is not None and base.name not in self.drafts:
+            if base.name != name:
+                self.report.approximated(
+                    f"the name `{name}`", "the manifest's source has another one", place, base.name
+                )
+            draft = SourceDraft(base.name, place, self.dialect, base=base)
+        else:
+            draft = SourceDraft(self._free(name, place), place, self.dialect, table=table, sql=sql)
+        self.drafts[draft.name] = draft
+        return draft
+
+    def has_table(self, table: str) -> bool:
+        """Say whether the manifest has exactly one source of a table, which no draft changes yet."""
+        found = self._tables(table)
+        return len(found) == 1 and found[0].name not in self.drafts
+
+    def knows(self, table: str) -> bool:
+        """Say whether the manifest has a source of a table."""
+        return bool(self._tables(table))
+
+    def _base(self, table: str, name: str, place: Place) -> Source | None:
+        found = self._tables(table)
+        if len(found) > 1:
+            exact = [source for source in found if source.name.casefold() == name.casefold()]
+            found = exact if len(exact) == 1 else found
+        if len(found) > 1:
+            names = ", ".join(sorted(source.name for source in found))
+            why = f"several sources could be its table: {names}; it is a source of its own"
+            self.report.approximated(f"the table of `{name}`", why, place, name)
+            return None
+        return found[0] if found else None
+
+    def _tables(self, table: str) -> list[Source]:
+        """Return the manifest's sources whose table has that name, or one of which the other is the end."""
+        try:
+            wanted = _folded(table_parts(table))
+        except ConfigError:
+            return []
+        sources = self.model.sources.values() if self.model else ()
+        known = [(source, _folded(source.table)) for source in sources if source.generated and source.table]
+        same = [source for source, parts in known if parts == wanted]
+        return same or [
+            source for source, parts in known if parts[-len(wanted) :] == wanted or wanted[-len(parts) :] == parts
+        ]
+
+    def _free(self, name: str, place: Place) -> str:
+        """Return the name, or one with a number where a source of another file has it."""
+        free, number = name, 2
+        while free in self.drafts or self._is_taken(free):
+            free, number = f"{name}_{number}", number + 1
+        if free != name:
+            self.report.approximated(f"the name `{name}`", "another source has it", place, free)
+        return free
+
+    def _is_taken(self, name: str) -> bool:
+        found = self.model.sources.get(name) if self.model else None
+        if found is None:
+            return False
+        written_before = found.place is not None and found.place.path.endswith(f"/{file_of(name)}")
+        return found.generated or not written_before
+
+
+def file_of(name: str) -> str:
+    """Return the file a source is written to, below the connection's folder."""
+    return f"{file_stem(name)}.yaml"
+
+
+def _folded(parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in parts)
+
+
+def described(description: str | None, label: str | None) -> str | None:
+    """Return a description with the label before it, where it is not in it already."""
+    if not label or (description and label.casefold() in description.casefold()):
+        return description
+    return f"{label}: {description}" if description else label
+
+
+def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping without what says nothing."""
+    return {key: value for key, value in entry.items() if value is not None and value not in ("", [], (), {})}
+
+
+LONGEST: Final = 20_000
+"""Characters of the longest piece of SQL that is read."""
+
+NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_TOKEN: Final = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*(?!\w*\s*\()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a piece of SQL names: `columns` inside aggregates (all, where it has none), those `outside` them.
+
+    `numbers`: columns that are added up. `type`: the ktx type of what it gives, None where that does not show.
+    """
+
+    columns: tuple[tuple[str, ...], ...]
+    outside: tuple[tuple[str, ...], ...]
+    numbers: frozenset[tuple[str, ...]]
+    aggregates: bool
+    type: str | None
+
+
+def read(text: str, dialect: str) -> Read:
+    """Read one expression; `SemanticError` for what is none, or none a definition may hold."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.aggregates import is_aggregate
+    from ktx_cli.semantic.expressions.fragments import parse
+
+    if len(text) > LONGEST:
+        raise SemanticError(f"it is longer than {LONGEST:,} characters", hint="move it into a view", code="definition")
+    if "{{" in text or "{%" in text or "${" in text:
+        raise SemanticError("it holds a template that stands for nothing here", hint="write it out", code="definition")
+    tree = parse(text, dialect, what="it")
+    inside: list[tuple[str, ...]] = []
+    outside: list[tuple[str, ...]] = []
+    numbers: set[tuple[str, ...]] = set()
+    for column in tree.find_all(exp.Column):
+        if isinstance(column.this, exp.Star):
+            continue
+        parts = tuple(part.name for part in column.parts)
+        around = _aggregate_around(column, is_aggregate)
+        (outside if around is None else inside).append(parts)
+        if _is_added(column, around):
+            numbers.add(parts)
+    if any(_is_nested(node, is_aggregate) for node in tree.walk()):
+        raise SemanticError("it holds an aggregate inside another one", hint="name the inner one", code="definition")
+    aggregates = any(is_aggregate(node) for node in tree.walk())
+    found = tuple(dict.fromkeys(inside if aggregates else outside))
+    return Read(found, tuple(dict.fromkeys(outside)), frozenset(numbers), aggregates, type_of(tree))
+
+
+def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
+    """Say whether a node is an aggregate inside one; FILTER and WITHIN GROUP belong to the aggregate they are of."""
+    above = _aggregate_around(node, fits) if fits(node) else None
+    return above is not None and above.this is not node
+
+
+def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.Expr | None:
+    above = node.parent
+    while above is not None and not fits(above):
+        above = above.parent
+    return above
+
+
+def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
+    """Say whether an aggregate of numbers takes the column as it is, or in arithmetic."""
+    from sqlglot import exp
+
+    if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
+        return False
+    above = column.parent
+    while above is not aggregate and isinstance(above, exp.Paren | exp.Add | exp.Sub | exp.Mul | exp.Div):
+        above = above.parent
+    return above is aggregate
+
+
+def type_of(tree: exp.Expr) -> str | None:
+    """Return the ktx type an expression gives, None where its form does not show it."""
+    from sqlglot import exp
+
+    while isinstance(tree, exp.Paren | exp.Neg):
+        tree = tree.this
+    if isinstance(tree, exp.Case):
+        branches = [each.args["true"] for each in tree.args["ifs"]]
+        return next((kind for branch in branches if (kind := type_of(branch))), None)
+    if isinstance(tree, exp.Literal):
+        return "string" if tree.is_string else "number"
+    if isinstance(tree, exp.Cast):
+        return _type_of_cast(tree)
+    if isinstance(tree, exp.Predicate | exp.Connector | exp.Not | exp.Boolean):
+        return "boolean"
+    if isinstance(tree, exp.TimestampTrunc | exp.DateTrunc | exp.TsOrDsToDate):
+        return "time"
+    if isinstance(tree, exp.Extract | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Sum | exp.Count | exp.Avg):
+        return "number"
+    return (
+        "string"
+        if isinstance(tree, exp.Upper | exp.Lower | exp.Concat | exp.DPipe | exp.Trim | exp.Substring)
+        else None
+    )
+
+
+def _type_of_cast(tree: exp.Expr) -> str | None:
+    from sqlglot import exp
+
+    kind = tree.args["to"].this
+    if kind in exp.DataType.NUMERIC_TYPES:
+        return "number"
+    if kind in exp.DataType.TEMPORAL_TYPES:
+        return "time"
+    if kind in exp.DataType.TEXT_TYPES:
+        return "string"
+    return "boolean" if kind == exp.DType.BOOLEAN else None
+
+
+def fault(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterable[str] = ()) -> str | None:
+    """Return why a definition cannot stand in a source, None where it can; columns it needs are then added.
+
+    `aggregate`: it must hold one (or one of `measures`), or must not.
+    """
+    try:
+        found = read(text, draft.dialect)
+    except SemanticError as error:
+        return error.message
+    if found.aggregates and not aggregate:
+        return "it holds an aggregate, but is about single rows"
+    named = found.outside if aggregate else ()
+    if aggregate and not found.aggregates and not named:
+        return "it holds no aggregate"
+    known = set(measures)
+    strange = [".".join(parts) for parts in named if ".".join(parts) not in known]
+    if strange:
+        return f"`{strange[0]}` in it is no measure that was imported"
+    return _missing(draft, found.columns if found.aggregates or not aggregate else (), found)
+
+
+def _missing(draft: SourceDraft, columns: Iterable[tuple[str, ...]], found: Read) -> str | None:
+    """Return why a column is not there; one that nobody declared is added to a source of its own."""
+    owners = [(parts, _owner(draft, parts[:-1])) for parts in columns]
+    for parts, owner in owners:
+        if owner is None:
+            return f"`{'.'.join(parts)}` in it is of nothing `{draft.name}` is joined to"
+        if owner.find(parts[-1]) is None and owner.base is not None:
+            return f"`{owner.name}` has no column `{parts[-1]}`"
+        if owner.find(parts[-1]) is None and "." in parts[-1]:
+            return f"the name `{parts[-1]}` in it has a dot"
+    for parts, owner in owners:
+        if owner is not None:
+            owner.require(parts[-1], "number" if parts in found.numbers else None)
+    return None
+
+
+def _owner(draft: SourceDraft, hops: tuple[str, ...]) -> SourceDraft | None:
+    """Return the source some hops lead to."""
+    found: SourceDraft | None = draft
+    for hop in hops:
+        if found is not None and hop != found.name:
+            found = found.hops.get(hop)
+    return found
+
+
+def plain_name(text: str) -> str | None:
+    """Return the column a text is the bare or quoted name of, else None."""
+    stripped = text.strip()
+    if NAME.fullmatch(stripped):
+        return stripped
+    quoted = re.fullmatch(r'"([^"]+)"|`([^`]+)`', stripped)
+    return quoted[1] or quoted[2] if quoted else None
+
+
+def quoted(name: str, dialect: str) -> str:
+    """Return a name as the dialect's SQL writes it: in quotes where it is no plain word."""
+    from sqlglot import exp
+
+    return name if NAME.fullmatch(name) else str(exp.to_identifier(name, quoted=True).sql(dialect))
+
+
+def with_names(text: str, names: dict[str, str]) -> str:
+    """Return the text with bare names replaced; functions, texts and quoted names stay as they are."""
+    return _TOKEN.sub(lambda found: names.get(re.sub(r"\s", "", found[0]), found[0]), text)
+
+
+def truncated(text: str, grain: str, dialect: str) -> str:
+    """Return a column cut to a grain, in the dialect; `SemanticError` where the text is no expression."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.fragments import parse
+
+    tree = parse(text, dialect, what="it").copy()
+    if grain == "day":
+        return str(exp.cast(tree, "date").sql(dialect))
+    return str(exp.TimestampTrunc(this=tree, unit=exp.var(grain.upper())).sql(dialect))
+
+
+def all_of(conditions: Iterable[str]) -> str | None:
+    """Return one condition that holds where all do."""
+    several = list(dict.fromkeys(conditions))
+    if len(several) < 2:
+        return several[0] if several else None
+    return " AND ".join(f"({each})" for each in several)

@@ -1,0 +1,108 @@
+"""Imports and exports from and to paths: what a command calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ktx_cli.core import UsageError, did_you_mean, shell_words, yaml
+from ktx_cli.project import Layout, WorkingTree, read_bytes, storage_error, write_atomic
+from ktx_cli.semantic.interchange.dbt.importer import import_dbt
+from ktx_cli.semantic.interchange.lookml.importer import import_lookml
+from ktx_cli.semantic.interchange.osi.importer import import_osi
+from ktx_cli.semantic.interchange.report import Imported
+from ktx_cli.semantic.interchange.writer import HEADER_START
+from ktx_cli.semantic.load.files import read_files, text_of
+from ktx_cli.semantic.model import Model
+
+_YAML: Final = (".yml", ".yaml")
+_LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_modules", "logs"})
+
+
+class _Format(NamedTuple):
+    """How a format is read, and which files it has."""
+
+    read: Callable[[Mapping[str, str], Model | None], Imported]
+    suffixes: tuple[str, ...]
+
+
+_FORMATS: Final[Mapping[str, _Format]] = {
+    "dbt": _Format(import_dbt, _YAML),
+    "lookml": _Format(import_lookml, (".lkml", ".lookml")),
+    "osi": _Format(import_osi, (*_YAML, ".json")),
+}
+FORMATS: Final = tuple(_FORMATS)
+"""What can be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of imported files, by path in the project.
+
+    `written`: new or replaced. `same`: as they were. `kept`: people's own files, left alone -> the text that was not
+    written.
+    """
+
+    written: tuple[str, ...]
+    same: tuple[str, ...]
+    kept: Mapping[str, str]
+
+
+def import_path(kind: str, path: Path, model: Model | None) -> Imported:
+    """Return what a file or folder of a format (one of `FORMATS`) becomes; nothing is written.
+
+    Raises `UsageError` for an unknown format and a path without such files, `StorageError` for one that cannot be read.
+    """
+    if kind not in _FORMATS:
+        near = did_you_mean(kind, FORMATS)
+        raise UsageError(f"`{kind}` is no format that can be imported", hint=f"use {near or ', '.join(FORMATS)}")
+    wanted = _FORMATS[kind]
+    files = read_inputs(path, wanted.suffixes)
+    if not files:
+        shown = ", ".join(wanted.suffixes)
+        raise UsageError(f"there are no {kind} files ({shown}) at {path}", hint=f"see {shell_words('ls', path)}")
+    return wanted.read(files, model)
+
+
+def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
+    """Return path -> text of a file, or of all files with those endings below a folder.
+
+    Paths are relative to the folder. Hidden folders and those of packages and build results are left out.
+    """
+    if path.is_file():
+        return {path.name: text_of(read_bytes(path) or b"")}
+    found: dict[str, str] = {}
+    try:
+        paths = sorted(each for each in path.rglob("*") if each.suffix in suffixes and each.is_file())
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+    for each in paths:
+        below = each.relative_to(path)
+        if not any(part in _LEFT_OUT or part.startswith(".") for part in below.parts[:-1]):
+            found[below.as_posix()] = text_of(read_bytes(each) or b"")
+    return found
+
+
+def place(imported: Imported, layout: Layout, connection: str) -> Placed:
+    """Write imported files into the project; files of people's own about the same sources are left alone.
+
+    Raises `StorageError`; each file is then either as before or as imported.
+    """
+    folder = Layout.context_paths(connection)[0]
+    owners = {file.document["name"]: file for file in read_files(WorkingTree(layout.root), connection).own}
+    written, same, kept = [], [], {}
+    for name, text in imported.files.items():
+        target = f"{folder}/{name}"
+        owner = owners.get(yaml.load(text, where=target)["name"])
+        current = read_bytes(layout.root / target)
+        where = target if owner is None else owner.path
+        if current == text.encode():
+            same.append(target)
+        elif where != target or (current is not None and not text_of(current).startswith(HEADER_START)):
+            kept[where] = text
+        else:
+            write_atomic(layout.root / target, text.encode())
+            written.append(target)
+    return Placed(tuple(written), tuple(same), kept)

@@ -1,0 +1,1 @@
+"""Views, explores and measures of LookML."""

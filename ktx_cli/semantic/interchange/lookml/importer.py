@@ -1,0 +1,320 @@
+"""LookML as the files of ktx."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ktx_cli.core import KtxError
+from ktx_cli.semantic.interchange.drafts import Sources, described, fault
+from ktx_cli.semantic.interchange.lookml.measures import Measures
+from ktx_cli.semantic.interchange.lookml.parser import Block
+from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError, read_project, references, replaced
+from ktx_cli.semantic.interchange.lookml.views import SCREEN, Dimensions, View, World
+from ktx_cli.semantic.interchange.report import Imported, Report
+from ktx_cli.semantic.interchange.writer import imported, reach
+from ktx_cli.semantic.load.joins import Sides, parse_on
+from ktx_cli.semantic.model import Model
+
+DEFAULT_DIALECT: Final = "duckdb"
+_TOPS: Final = {
+    "week_start_day": "set semantic.week_start in ktx.yaml",
+    "fiscal_month_offset": "set semantic.fiscal_year_start in ktx.yaml",
+    "access_grant": "who has it is not asked here: fields that need it are hidden",
+    "datagroup": "ktx keeps no results",
+    "persist_with": "ktx keeps no results",
+    "persist_for": "ktx keeps no results",
+    "named_value_format": SCREEN,
+    "map_layer": SCREEN,
+    "label": SCREEN,
+    "case_sensitive": "the database compares texts as it does",
+    "test": "a data test of Looker asks an explore; write it under `tests:` of the source",
+    "connection": "an import is for the connection it is asked for",
+}
+_VIEWS: Final = {
+    "filter": "its value goes into Liquid alone",
+    "parameter": "its value goes into Liquid alone",
+    "set": SCREEN,
+    "drill_fields": SCREEN,
+    "suggestions": SCREEN,
+    "view_label": SCREEN,
+    "label": SCREEN,
+    "required_access_grants": "who has the access grant is not asked here: write a policy instead",
+    "fields_hidden_by_default": SCREEN,
+}
+_USED: Final = (
+    "dimension", "dimension_group", "measure", "sql_table_name", "derived_table", "extends", "extension", "description",
+    "label",
+)  # fmt: skip
+
+
+def import_lookml(
+    files: Mapping[str, str], model: Model | None, *, dialect: str | None = None, known_only: bool = False
+) -> Imported:
+    """Return ktx's files for the views and explores of a LookML project.
+
+    `files`: path -> text; all but `.lkml` and `.lookml` are left out. `model`: the connection's semantic layer, whose
+    manifest's sources are then changed, not repeated. `dialect`: sqlglot's name for the SQL of the fields; the
+    model's, else DuckDB's. `known_only`: a view of a table the manifest does not have is dropped. Raises nothing for
+    what the files hold: it is in the report.
+    """
+    report = Report()
+    project = read_project(files, report)
+    sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
+    world = World(project, sources, report, known_only=known_only)
+    dimensions = Dimensions(world)
+    explores = Explores(world, dimensions)
+    explores.add_joins()
+    for view in world.views.values():
+        dimensions.add_all(view)
+    measures = Measures(world, dimensions)
+    for view in world.views.values():
+        measures.add_all(view)
+        _add_view(view, report)
+    explores.add_rules()
+    for top in project.tops:
+        item = top.item
+        item.skip("view", "explore", "include")
+        item.report_rest(report, top.place.path, _TOPS)
+    return imported(sources.drafts.values(), report, "lookml")
+
+
+def _add_view(view: View, report: Report) -> None:
+    """Add what a view says of itself, and report the rest."""
+    item = view.block.item
+    text = described(item.text("description"), item.text("label"))
+    view.draft.description = text or view.draft.description
+    item.skip(*_USED)
+    if view.block.values.get("required_access_grants"):
+        view.draft.extra["visibility"] = "hidden"
+        item.skip("required_access_grants")
+        why = "who has the access grant is not asked here: no question may use it"
+        what = f"`required_access_grants` of view `{view.block.name}`"
+        report.approximated(what, why, view.block.place, view.draft.name)
+    for table in view.block.below("derived_table"):
+        below = table.item
+        below.skip("sql")
+        below.report_rest(report, f"derived table of `{view.block.name}`")
+    item.report_rest(report, f"view `{view.block.name}`", _VIEWS)
+
+
+RELATIONSHIPS: Final = ("many_to_one", "one_to_one", "one_to_many")
+_LEFT: Final = "left_outer"
+_REASONS: Final = {
+    **dict.fromkeys(("view_label", "group_label", "hidden", "fields", "tags", "required_joins", "query"), SCREEN),
+    "always_filter": "a question says its filters itself; ask for the segment or filter you need",
+    "conditionally_filter": "a question says its filters itself; ask for the segment or filter you need",
+    "sql_always_having": "a question says itself which results it keeps (`having`)",
+    "aggregate_table": "ktx keeps no aggregates",
+    "persist_with": "ktx keeps no results",
+    "persist_for": "ktx keeps no results",
+    "cancel_grouping_fields": "it is about Looker's SQL",
+    "case_sensitive": "the database compares texts as it does",
+    "sql_where": "a join of ktx has equalities alone",
+    "required_access_grants": "who has the access grant is not asked here: write a policy instead",
+}
+_EXPLORES_USED: Final = (
+    "from",
+    "view_name",
+    "join",
+    "label",
+    "description",
+    "sql_always_where",
+    "access_filter",
+    "extension",
+)
+
+
+class Explores:
+    """Reads explores: first the joins of all, then what the joined views are needed for."""
+
+    def __init__(self, world: World, dimensions: Dimensions) -> None:
+        self._world, self._dimensions, self._report = world, dimensions, world.report
+        self._joins: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def add_joins(self) -> None:
+        """Add the joins of all explores, then what each view can reach over them."""
+        wanted = [
+            each for each in self._world.project.explores.items() if each[1].values.get("extension") != "required"
+        ]
+        for name, explore in wanted:
+            names = self._names(name, explore)
+            for join in explore.below("join"):
+                self._join(name, names, join)
+        reach(view.draft for view in self._world.views.values())
+
+    def add_rules(self) -> None:
+        """Add segments of what explores always filter, and policies of what they filter by user."""
+        for name, explore in self._world.project.explores.items():
+            if explore.values.get("extension") == "required":
+                continue
+            base = self._base(name, explore)
+            if base is None:
+                self._report.dropped(f"explore `{name}`", "its view was not imported", explore.place)
+                continue
+            self._report.kept(f"explore `{name}`", explore.place, base.draft.name)
+            base.draft.description = base.draft.description or _text(explore)
+            self._always(name, explore, base)
+            for block in explore.below("access_filter"):
+                self._policy(name, explore, block, base)
+            item = explore.item
+            item.skip(*_EXPLORES_USED)
+            item.report_rest(self._report, f"explore `{name}`", _REASONS)
+
+    def _base(self, name: str, explore: Block) -> View | None:
+        called = explore.values.get("from") or explore.values.get("view_name") or name
+        return self._world.views.get(str(called))
+
+    def _names(self, name: str, explore: Block) -> dict[str, View]:
+        """Return what an explore calls its views."""
+        found: dict[str, View] = {}
+        base = self._base(name, explore)
+        if base is not None:
+            found[str(explore.values.get("view_name") or name)] = base
+        for join in explore.below("join"):
+            view = self._world.views.get(str(join.values.get("from") or join.name))
+            if view is not None and join.name:
+                found[join.name] = view
+                self._world.call(join.name, view)
+        return found
+
+    def _join(self, explore: str, names: dict[str, View], block: Block) -> None:
+        what = f"join `{block.name}` of explore `{explore}`"
+        try:
+            self._read_join(explore, names, block, what)
+        except KtxError as error:
+            self._report.dropped(what, error.message, block.place)
+
+    def _read_join(self, explore: str, names: dict[str, View], block: Block, what: str) -> None:
+        item = block.item
+        relationship = (item.text("relationship") or RELATIONSHIPS[0]).lower()
+        kind = (item.text("type") or _LEFT).lower()
+        target = names.get(block.name or "")
+        if target is None:
+            raise UnresolvedSqlError("its view was not imported", hint="import the view's file too")
+        if relationship not in RELATIONSHIPS or kind == "cross":
+            raise UnresolvedSqlError(
+                f"it is {relationship} ({kind}), which ktx has not", hint="join over a bridge table"
+            )
+        sql = item.text("sql_on") or self._by_key(explore, names, block, target)
+        own_name, own = self._own_side(names, block, sql)
+        hop, on = self._on(own_name, own, block, target, sql)
+        self._add_join(own, target, hop, on, relationship, explore, block, what)
+        target_text = f"{own.draft.name} -> {hop}"
+        if kind != _LEFT:
+            why = (
+                f"its type is {kind}; ktx keeps rows without a partner, and shows the members of a dimension on demand"
+            )
+            self._report.approximated(what, why, block.place, target_text)
+        self._report.kept(what, block.place, target_text)
+        item.skip("from", "outer_only")
+        item.report_rest(self._report, what, _REASONS)
+
+    def _by_key(self, explore: str, names: dict[str, View], block: Block, target: View) -> str:
+        """Return the `sql_on` a `foreign_key` stands for."""
+        field = block.values.get("foreign_key")
+        keys = [name for name, each in target.blocks("dimension").items() if each.values.get("primary_key") == "yes"]
+        if not field or len(keys) != 1:
+            raise UnresolvedSqlError("it has no `sql_on`, or its view no primary key", hint="write sql_on")
+        own = str(field) if "." in str(field) else f"{next(iter(names))}.{field}"
+        return f"${{{own}}} = ${{{block.name}.{keys[0]}}}"
+
+    def _own_side(self, names: dict[str, View], block: Block, sql: str) -> tuple[str, View]:
+        """Return the view that is joined, by what the explore calls it: the only other one in the condition."""
+        others = list(dict.fromkeys(each.split(".")[0] for each in references(sql) if "." in each))
+        others = [each for each in others if each != block.name]
+        if len(others) != 1 or others[0] not in names:
+            shown = ", ".join(others) or "none"
+            raise UnresolvedSqlError(
+                f"its condition must name one other view, and names {shown}", hint="split the join"
+            )
+        return others[0], names[others[0]]
+
+    def _on(self, own_name: str, own: View, block: Block, target: View, sql: str) -> tuple[str, str]:
+        """Return how the joined source is called, and the condition as ktx writes it."""
+        name = block.name or ""
+        hop = target.draft.name if name == target.block.name and target is not own else name
+        if hop != target.draft.name and hop in {view.draft.name for view in self._world.views.values()}:
+            hop = f"{own.draft.name}_{name}"
+
+        def find(reference: str) -> str:
+            side, _, field = reference.rpartition(".")
+            if side == name:
+                return f"{hop}.{self._dimensions.sql_of(target, field)}"
+            if side == own_name:
+                return self._dimensions.sql_of(own, field)
+            raise UnresolvedSqlError(f"`${{{reference}}}` is of neither side", hint="write ${view.field}")
+
+        on = " ".join(replaced(sql, find).split())
+        columns = {*own.draft.columns, *(own.draft.base.columns if own.draft.base else ())}
+        alias = None if hop == target.draft.name else hop
+        parse_on(on, Sides(own.draft.name, target.draft.name, alias, own.draft.dialect, columns))
+        return hop, on
+
+    def _add_join(
+        self, own: View, target: View, hop: str, on: str, relationship: str, explore: str, block: Block, what: str
+    ) -> None:
+        """Add a join once; another one of the same name with another condition gets the explore's name too."""
+        join = {"to": target.draft.name, "on": on, "relationship": relationship}
+        if hop != target.draft.name:
+            join["alias"] = hop
+        known = self._joins.setdefault((own.draft.name, hop), join)
+        if known is join:
+            own.draft.joins.append(join)
+        elif known != join:
+            alias = f"{explore}_{hop}"
+            join |= {"on": on.replace(f"{hop}.", f"{alias}."), "alias": alias}
+            if self._joins.setdefault((own.draft.name, alias), join) is join:
+                own.draft.joins.append(join)
+            why = "another explore joins it otherwise: it has a name of its own"
+            self._report.approximated(what, why, block.place, f"{own.draft.name} -> {alias}")
+
+    def _always(self, name: str, explore: Block, base: View) -> None:
+        sql = explore.values.get("sql_always_where")
+        if not isinstance(sql, str):
+            return
+        what, place = f"`sql_always_where` of explore `{name}`", explore.places["sql_always_where"]
+        expr, fault_found = self._condition(sql, base, name, explore)
+        if fault_found is not None:
+            self._report.dropped(what, fault_found, place)
+            return
+        segment = f"{name}_always"
+        base.draft.segments[segment] = {"name": segment, "expr": expr}
+        why = "it is a segment: a question must ask for it"
+        self._report.approximated(what, why, place, f"{base.draft.name}.{segment}")
+
+    def _condition(self, sql: str, base: View, name: str, explore: Block) -> tuple[str, str | None]:
+        """Return a condition over the rows of an explore's first view, and why it cannot stand there."""
+        called = str(explore.values.get("view_name") or name)
+        try:
+            expr = replaced(sql, lambda each: self._dimensions.sql_of(base, each.removeprefix(f"{called}.")))
+            return expr, fault(base.draft, expr, aggregate=False)
+        except KtxError as error:
+            return "", error.message
+
+    def _policy(self, name: str, explore: Block, block: Block, base: View) -> None:
+        field, attribute = block.item.text("field"), block.item.text("user_attribute")
+        what = f"`access_filter` of explore `{name}`"
+        if not field or not attribute or not re.fullmatch(r"\w+", attribute):
+            self._hide(base, what, "it has no `field`, or no `user_attribute` that ktx can name", block)
+            return
+        column, why = self._condition(f"${{{field}}}", base, name, explore)
+        if why is None and "." in column:
+            why = "a policy of ktx is over columns of its own source, and this field is of another"
+        if why is not None:
+            self._hide(base, what, why, block)
+            return
+        policy = f"{name}_{attribute}_{column}"
+        base.draft.policies[policy] = {"name": policy, "filter": f"{column} = {{{{ user.{attribute} }}}}"}
+        why = "it holds wherever the source is read, and for one value of the attribute"
+        self._report.approximated(what, why, block.place, f"{base.draft.name}.{policy}")
+
+    def _hide(self, base: View, what: str, why: str, block: Block) -> None:
+        """Let no question use a source whose rows cannot be restricted as they were."""
+        base.draft.extra["visibility"] = "hidden"
+        self._report.approximated(what, f"{why}: the source is hidden", block.place, base.draft.name)
+
+
+def _text(block: Block) -> str | None:
+    return described(block.item.text("description"), block.item.text("label"))

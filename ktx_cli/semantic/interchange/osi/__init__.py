@@ -1,0 +1,1 @@
+"""The Open Semantic Interchange format, both ways."""

@@ -1,0 +1,339 @@
+"""A model of ktx as an OSI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import yaml
+from ktx_cli.semantic.interchange.drafts import filled
+from ktx_cli.semantic.interchange.osi.importer import ANSI, DIALECTS, VERSION, extension
+from ktx_cli.semantic.interchange.report import Fidelity, Report
+from ktx_cli.semantic.model import Column, Join, Measure, Model, Place, Relationship, SemanticError, Source, Visibility
+from ktx_cli.warehouses import SemanticType
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+_ONLY_KTX: Final = "it stands in an extension that only ktx reads"
+
+
+def export_osi(model: Model) -> tuple[str, tuple[Fidelity, ...]]:
+    """Return the YAML of an OSI document (version 0.1.1) for a model, and what became of everything in the model.
+
+    A measure whose meaning OSI cannot say is left out, never written as something else.
+    """
+    return _Export(model).run()
+
+
+class _Export:
+    def __init__(self, model: Model) -> None:
+        self.model, self.report, self.expander = model, Report(), Expander(model)
+        self.metrics: list[dict[str, Any]] = []
+        self.relationships: list[dict[str, Any]] = []
+        self.plain: list[dict[str, Any]] = []
+        self.needed: set[tuple[str, str]] = set()
+
+    def run(self) -> tuple[str, tuple[Fidelity, ...]]:
+        shown = [source for source in self.model.sources.values() if source.visibility is not Visibility.HIDDEN]
+        for source in self.model.sources.values():
+            if source not in shown:
+                self.report.dropped(f"source `{source.name}`", "it is hidden, and OSI hides nothing", _place(source))
+        for source in shown:
+            for measure in source.measures.values():
+                self._metric(source, measure)
+        for source in shown:
+            for join in source.joins:
+                self._relationship(source, join, {each.name for each in shown})
+        datasets = [self._dataset(source) for source in shown]
+        content = filled({
+            "name": self.model.connection, "datasets": datasets,
+             "relationships": sorted(self.relationships, key=lambda each: str(each["name"])),
+            "metrics": self.metrics,
+        })  # fmt: skip
+        document = {"version": VERSION, "semantic_model": [content]}
+        return yaml.dump(document), self.report.sorted()
+
+    def _dataset(self, source: Source) -> dict[str, Any]:
+        what, place = f"source `{source.name}`", _place(source)
+        unique = [[column.name] for column in source.columns.values() if column.unique]
+        fields = [entry for column in source.columns.values() if (entry := self._field(source, column)) is not None]
+        facts = {"time": source.time_column, "visibility": _other(source.visibility, Visibility.PUBLIC)}
+        for key, held in (("segment", source.segments), ("parameter", source.parameters)):
+            for name in held:
+                self.report.dropped(f"{key} `{source.name}.{name}`", f"OSI has no {key}s", held[name].place or place)
+        for policy in source.policies:
+            why = "OSI restricts no rows: who reads the document sees the dataset without it"
+            self.report.dropped(f"policy `{source.name}.{policy.name}`", why, policy.place or place)
+        for test in source.tests:
+            self.report.dropped(f"test `{source.name}.{test.name}`", "OSI has no tests", test.place or place)
+        if source.search:
+            self.report.dropped(f"tags and usage of `{source.name}`", "OSI has no place for them", place)
+        self._report_extended(what, facts, place, source.name)
+        return filled({
+            "name": source.name, "source": source.sql or ".".join(source.table or ()),
+            "primary_key": list(source.grain) if source.keyed else None, "unique_keys": unique,
+            "description": source.description, "fields": fields, "custom_extensions": extension(facts),
+        })  # fmt: skip
+
+    def _field(self, source: Source, column: Column) -> dict[str, Any] | None:
+        what, place = f"column `{source.name}.{column.name}`", column.place or _place(source)
+        if column.visibility is Visibility.HIDDEN and (source.name, column.name) not in self.needed:
+            self.report.dropped(what, "it is hidden, and OSI hides nothing", place)
+            return None
+        try:
+            expression = self._expression(self._own(source, column))
+        except SemanticError as error:
+            self.report.dropped(what, error.message, place)
+            return None
+        visibility = _other(column.visibility or Visibility.PUBLIC, Visibility.PUBLIC)
+        facts = {
+            "type": column.type.value, "visibility": visibility, "natural_granularity": column.natural_granularity,
+            "timezone": column.timezone, "unit": column.unit, "values": list(column.values),
+            "role": _other(column.role, "default"),
+        }  # fmt: skip
+        self._report_extended(what, {**facts, "type": None, "role": None}, place, f"{source.name}.{column.name}")
+        return filled({
+            "name": column.name, "expression": expression,
+            "dimension": {"is_time": column.type is SemanticType.TIME}, "description": column.description,
+            "custom_extensions": extension(facts),
+        })  # fmt: skip
+
+    def _own(self, source: Source, column: Column) -> exp.Expr:
+        """Return what a field is: names of its own dataset bare."""
+        from sqlglot import exp
+
+        if column.expr is None:
+            return exp.column(column.name)
+        tree = exp.Paren(this=self.expander.row(source, column.expr))
+        for each in list(tree.find_all(exp.Column)):
+            if each.table != source.name:
+                raise SemanticError(f"it reads `{each.table}`; a field of OSI is of one dataset", hint="leave it out",
+                                    code="definition")  # fmt: skip
+            each.set("table", None)
+        return tree.this  # type: ignore[no-any-return]
+
+    def _report_extended(self, what: str, facts: Mapping[str, Any], place: Place, target: str) -> None:
+        held = [key for key, value in facts.items() if value not in (None, [], False)]
+        if held:
+            self.report.approximated(what, f"{', '.join(held)}: {_ONLY_KTX}", place, target)
+        else:
+            self.report.kept(what, place, target)
+
+    def _relationship(self, source: Source, join: Join, shown: set[str]) -> None:
+        what = f"join `{source.name} -> {join.alias or join.to}`"
+        place = join.place or _place(source)
+        if join.to not in shown or join.conditions:
+            why = "it has a constant condition" if join.conditions else "its source is not exported"
+            self.report.dropped(what, why, place)
+            return
+        own, other = [pair[0] for pair in join.pairs], [pair[1] for pair in join.pairs]
+        entry: dict[str, Any] = {"from": source.name, "to": join.to, "from_columns": own, "to_columns": other}
+        if join.relationship is Relationship.ONE_TO_MANY:
+            entry = {"from": join.to, "to": source.name, "from_columns": other, "to_columns": own}
+        if join.alias is None and entry in self.plain:
+            self.report.kept(what, place, "(its other direction)")
+            return
+        self.needed |= {(entry["from"], name) for name in entry["from_columns"]}
+        self.needed |= {(entry["to"], name) for name in entry["to_columns"]}
+        facts = {"alias": join.alias, "relationship": _other(join.relationship, Relationship.MANY_TO_ONE)}
+        if join.relationship is Relationship.ONE_TO_MANY:
+            facts["relationship"] = None
+            if join.alias is not None:
+                self.report.dropped(what, "it is one to many with an alias, which OSI cannot name", place)
+                return
+        if join.alias is None:
+            self.plain.append(entry)
+        name = self._free_name(join.alias or f"{entry['from']}_to_{entry['to']}")
+        self._report_extended(what, facts, place, name)
+        held = {**facts, "relationship": facts["relationship"] or Relationship.MANY_TO_ONE.value}
+        self.relationships.append({"name": name, **entry, "custom_extensions": extension(held)})
+
+    def _free_name(self, name: str) -> str:
+        names = {each["name"] for each in self.relationships}
+        free, number = name, 2
+        while free in names:
+            free, number = f"{name}_{number}", number + 1
+        return free
+
+    def _metric(self, source: Source, measure: Measure) -> None:
+        what, place = f"measure `{source.name}.{measure.name}`", measure.place or _place(source)
+        if measure.visibility is not Visibility.PUBLIC:
+            self.report.dropped(
+                what, f"it is {measure.visibility.value}; measures that use it have it written out", place
+            )
+            return
+        try:
+            tree = self.expander.expand(source, measure)
+            expression = self._expression(tree)
+        except SemanticError as error:
+            self.report.dropped(what, error.message, place)
+            return
+        self.needed |= self.expander.columns
+        facts = {"source": source.name, "name": measure.name, "unit": measure.unit, "format": measure.format,
+                 "time": measure.time}  # fmt: skip
+        taken = {each["name"] for each in self.metrics}
+        name = measure.name if measure.name not in taken else f"{source.name}_{measure.name}"
+        self._report_metric(what, measure, name, place)
+        self.metrics.append(filled({
+            "name": name, "expression": expression, "description": measure.description,
+            "custom_extensions": extension(facts),
+        }))  # fmt: skip
+
+    def _report_metric(self, what: str, measure: Measure, name: str, place: Place) -> None:
+        why = []
+        if name != measure.name:
+            why.append("another measure has the name")
+        held = [key for key in ("unit", "format", "time") if getattr(measure, key) is not None]
+        if held:
+            why.append(f"{', '.join(held)}: {_ONLY_KTX}")
+        if len(self.expander.facts) > 1:
+            why.append("it is of several datasets: where one has no rows, a sum or count is 0 in ktx and may be empty")
+        if why:
+            self.report.approximated(what, "; ".join(why), place, name)
+        else:
+            self.report.kept(what, place, name)
+
+    def _expression(self, tree: exp.Expr) -> dict[str, Any]:
+        """Return an expression in ANSI SQL, and in the model's own dialect where OSI knows it."""
+        own = DIALECTS.get(self.model.dialect)
+        dialects = [{"dialect": ANSI, "expression": tree.sql()}]
+        if own:
+            dialects.append({"dialect": own, "expression": tree.sql(self.model.dialect)})
+        return {"dialects": dialects}
+
+
+def _place(source: Source) -> Place:
+    return source.place or Place(f"{source.name}.yaml")
+
+
+def _other(value: Any, usual: Any) -> Any:
+    """Return a value where it is not the usual one."""
+    return None if value == usual else str(value)
+
+
+_SPECIAL: Final = ("semi_additive", "cumulative", "offset", "percent_of", "per")
+
+
+class Expander:
+    """Expands the measures of one model. `facts`: the sources a last expansion aggregated rows of."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.facts: set[str] = set()
+        self.columns: set[tuple[str, str]] = set()
+
+    def expand(self, source: Source, measure: Measure) -> exp.Expr:
+        """Return the tree of a measure, columns as `source.column`; `SemanticError` for what OSI cannot say."""
+        from ktx_cli.semantic.plan.measures import exact_divisions
+
+        self.facts, self.columns = set(), set()
+        return exact_divisions(self._measure(source, measure, (), ()))
+
+    def row(self, source: Source, text: str) -> exp.Expr:
+        """Return the tree of an expression over the rows of a source, columns as `source.column`."""
+        tree = self._parse(text)
+        return self._changed(tree, lambda column: self._column(source, column))
+
+    def _parse(self, text: str) -> exp.Expr:
+        from ktx_cli.semantic.expressions.fragments import parse
+
+        if "{{" in text:
+            raise SemanticError("it holds a parameter, which OSI has not", hint="write its value", code="definition")
+        return parse(text, self._model.dialect, what="it").copy()
+
+    def _measure(
+        self, source: Source, measure: Measure, conditions: Sequence[exp.Expr], above: tuple[str, ...]
+    ) -> exp.Expr:
+        ref = f"{source.name}.{measure.name}"
+        special = next((key for key in _SPECIAL if getattr(measure, key) not in (None, ())), None)
+        if measure.percent_of == ():
+            special = special or "percent_of"
+        if special is not None:
+            raise SemanticError(f"OSI has nothing like `{special}`", hint="leave it out", code="definition")
+        if ref in above:
+            raise SemanticError("it is computed from itself", hint="change its expr", code="definition")
+        own = [measure.filter] if measure.filter else []
+        own += [source.segments[name].expr for name in measure.segments if name in source.segments]
+        conditions = [*conditions, *(self.row(source, each) for each in own)]
+        return self._formula(source, self._parse(measure.expr), conditions, (*above, ref))
+
+    def _formula(
+        self, source: Source, tree: exp.Expr, conditions: Sequence[exp.Expr], above: tuple[str, ...]
+    ) -> exp.Expr:
+        """Return a formula with its aggregates and measures written out."""
+        from sqlglot import exp
+
+        from ktx_cli.semantic.expressions.aggregates import is_aggregate
+
+        root = exp.Paren(this=tree)
+        nodes = [node for node in root.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)]
+        for node in nodes:
+            if is_aggregate(node):
+                node.replace(self._aggregate(source, node, conditions))
+            else:
+                node.replace(exp.Paren(this=self._operand(source, node, conditions, above)))
+        return root.this  # type: ignore[no-any-return]
+
+    def _operand(
+        self, source: Source, column: exp.Expr, conditions: Sequence[exp.Expr], above: tuple[str, ...]
+    ) -> exp.Expr:
+        parts = _parts(column)
+        owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
+        measure = owner.measures.get(parts[-1]) if owner is not None else None
+        if owner is None or measure is None:
+            raise SemanticError(f"`{'.'.join(parts)}` in it is no measure", hint="change its expr", code="definition")
+        return self._measure(owner, measure, conditions, above)
+
+    def _aggregate(self, source: Source, aggregate: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
+        """Return an aggregate with the conditions inside; one of all rows counts the key, which says whose rows."""
+        from sqlglot import exp
+
+        from ktx_cli.semantic.expressions.aggregates import counts_rows, with_condition
+
+        if counts_rows(aggregate):
+            aggregate = exp.Count(this=self._key(source), big_int=True)
+        else:
+            aggregate = self._changed(aggregate.copy(), lambda column: self._column(source, column))
+        self.facts.add(source.name)
+        condition = exp.and_(*(each.copy() for each in conditions), copy=False) if conditions else None
+        return with_condition(aggregate, condition, self._model.dialect)
+
+    def _key(self, source: Source) -> exp.Expr:
+        from sqlglot import exp
+
+        if not source.keyed or not source.grain:
+            why = f"it counts rows, and `{source.name}` has no key that would say of which dataset"
+            raise SemanticError(why, hint=f"add grain: [column, ...] to {source.name}", code="definition")
+        self.columns.add((source.name, source.grain[0]))
+        return exp.column(source.grain[0], table=source.name)
+
+    def _column(self, source: Source, column: exp.Expr) -> exp.Expr:
+        """Return a column as `dataset.field`."""
+        from sqlglot import exp
+
+        parts = _parts(column)
+        owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
+        found = owner.column(parts[-1]) if owner is not None else None
+        if owner is None or found is None:
+            why = f"`{'.'.join(parts)}` in it goes through an alias, which OSI cannot name"
+            raise SemanticError(why, hint="leave it out", code="definition")
+        self.columns.add((owner.name, found.name))
+        return exp.column(found.name, table=owner.name)
+
+    def _changed(self, tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+        from sqlglot import exp
+
+        root = exp.Paren(this=tree)
+        for column in list(root.find_all(exp.Column)):
+            if not isinstance(column.this, exp.Star):
+                column.replace(change(column))
+        return root.this  # type: ignore[no-any-return]
+
+
+def _parts(column: exp.Expr) -> tuple[str, ...]:
+    """Return the names a column is written with, outermost first."""
+    from sqlglot import exp
+
+    return tuple(part.name for part in column.parts) if isinstance(column, exp.Column) else (column.name,)

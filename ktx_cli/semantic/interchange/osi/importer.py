@@ -1,0 +1,455 @@
+"""OSI documents as the files of ktx."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, yaml
+from ktx_cli.semantic.interchange.drafts import (
+    TAKEN,
+    ColumnDraft,
+    Read,
+    SourceDraft,
+    Sources,
+    described,
+    fault,
+    filled,
+    plain_name,
+    quoted,
+    read,
+    with_names,
+)
+from ktx_cli.semantic.interchange.report import Imported, Item, Report
+from ktx_cli.semantic.interchange.writer import imported, on_text, reach
+from ktx_cli.semantic.load.columns import NATURAL, VISIBILITIES
+from ktx_cli.semantic.load.columns import TYPES as KTX_TYPES
+from ktx_cli.semantic.load.entries import SourceFile
+from ktx_cli.semantic.model import Model, Place
+
+DEFAULT_DIALECT: Final = "duckdb"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def import_osi(files: Mapping[str, str], model: Model | None, *, dialect: str | None = None) -> Imported:
+    """Return ktx's files for the semantic models of OSI documents.
+
+    `files`: path -> YAML or JSON. `model`: the connection's semantic layer, whose manifest's sources are then changed,
+    not repeated. `dialect`: sqlglot's name for the SQL to write; the model's, else DuckDB's. Raises nothing for what
+    the files hold: it is in the report.
+    """
+    report = Report()
+    sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
+    for path, text in sorted(files.items()):
+        if path.endswith(_SUFFIXES):
+            top = _load(path, text, report)
+            if top is not None:
+                _read_document(top, path, sources, report)
+    return imported(sources.drafts.values(), report, "osi")
+
+
+def _load(path: str, text: str, report: Report) -> Item | None:
+    try:
+        document = yaml.load(text, where=path)
+    except KtxError as error:
+        place = Place(path, error.details.get("line", 1))
+        report.dropped(f"file {path}", f"it is no valid YAML: {error.message}", place)
+        return None
+    if not isinstance(document, dict):
+        report.dropped(f"file {path}", "it is no mapping", Place(path))
+        return None
+    return Item(document, SourceFile(path, text.encode("utf-8", "replace"), document).place)
+
+
+def _read_document(top: Item, path: str, sources: Sources, report: Report) -> None:
+    models = top.items("semantic_model")
+    single = top.item("semantic_model")
+    for item in [*models, *([single] if single else [])]:
+        _read_model(item, sources, report)
+    top.skip("version")
+    top.report_rest(report, path)
+
+
+def _read_model(item: Item, sources: Sources, report: Report) -> None:
+    name = item.text("name") or "?"
+    drafts: dict[str, SourceDraft] = {}
+    entries: list[tuple[Item, SourceDraft]] = []
+    for below in item.items("datasets"):
+        draft = add_dataset(below, sources, drafts, report)
+        if draft is not None:
+            entries.append((below, draft))
+    several = _several(item.items("relationships"))
+    for below in item.items("relationships"):
+        add_relationship(below, drafts, report, aliased=_ends(below) in several)
+    reach(drafts.values())
+    for below, draft in entries:
+        for metric in below.items("metrics"):
+            add_metric(metric, drafts, report, home=draft)
+        below.report_rest(report, f"dataset `{draft.name}`")
+    for metric in item.items("metrics"):
+        add_metric(metric, drafts, report)
+    text = described(item.text("description"), None)
+    if text:
+        report.dropped(f"description of semantic model `{name}`", "ktx describes sources, not models", item.place)
+    item.report_rest(report, f"semantic model `{name}`", {
+        "ai_context": "ktx describes sources, not models", "custom_extensions": "they are of another tool",
+    })  # fmt: skip
+
+
+def _ends(item: Item) -> tuple[Any, Any]:
+    return item.text("from"), item.text("to")
+
+
+def _several(items: list[Item]) -> set[tuple[Any, Any]]:
+    """Return the pairs of datasets with more than one relationship from the one to the other."""
+    seen: set[tuple[Any, Any]] = set()
+    several: set[tuple[Any, Any]] = set()
+    for item in items:
+        (several if _ends(item) in seen else seen).add(_ends(item))
+    return several
+
+
+_OTHER_TOOL: Final = "they are of another tool"
+_QUERY: Final = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
+_FACTS: Final = ("timezone", "unit", "role")
+
+
+def add_dataset(item: Item, sources: Sources, drafts: dict[str, SourceDraft], report: Report) -> SourceDraft | None:
+    """Add a dataset under its name; None after a report."""
+    name, origin = item.text("name"), item.text("source")
+    what = f"dataset `{name or '?'}`"
+    if not name or not origin or name in drafts:
+        why = "another one has the name" if name in drafts else "it has no `name` or no `source`"
+        report.dropped(what, why, item.place)
+        return None
+    query = _QUERY.match(origin) is not None
+    draft = sources.add(name, item.place, table=None if query else origin, sql=origin if query else None)
+    drafts[name] = draft
+    facts = extended(item, what, report)
+    draft.description = with_context(item, item.text("description"), what, draft.name, report)
+    if facts.get("visibility") in VISIBILITIES:
+        draft.extra["visibility"] = facts["visibility"]
+    for below in item.items("fields"):
+        _add_field(below, draft, report)
+    draft.grain = tuple(found for key in item.words("primary_key") if (found := draft.require(key)))
+    _add_unique(item, draft, report)
+    time = facts.get("time")
+    draft.time = draft.find(time) if isinstance(time, str) else None
+    report.kept(what, item.place, draft.name)
+    return draft
+
+
+def _add_unique(item: Item, draft: SourceDraft, report: Report) -> None:
+    keys = item.value("unique_keys")
+    for key in keys if isinstance(keys, list) else ():
+        names = [str(each) for each in key] if isinstance(key, list) else [str(key)]
+        found = draft.require(names[0]) if len(names) == 1 else None
+        if found is not None and names != list(draft.grain):
+            draft.column(found).extra["tests"] = {"osi": ["unique"]}
+        elif names != list(draft.grain):
+            why = "ktx has one grain; a further key of several columns has no place"
+            report.dropped(f"unique key {', '.join(names)} of `{draft.name}`", why, item.at("unique_keys"))
+
+
+def extended(item: Item, what: str, report: Report) -> dict[str, Any]:
+    """Return what an extension of ktx says; others are reported."""
+    facts, others = read_extension(item.value("custom_extensions"))
+    if others:
+        report.dropped(f"`custom_extensions` of {what}", _OTHER_TOOL, item.at("custom_extensions"))
+    return facts
+
+
+def with_context(item: Item, text: str | None, what: str, target: str, report: Report) -> str | None:
+    """Return a description with what `ai_context` says behind it."""
+    context = item.value("ai_context")
+    if context is None:
+        return text
+    parts = [text] if text else []
+    if isinstance(context, str):
+        parts.append(context)
+    elif isinstance(context, Mapping):
+        synonyms = context.get("synonyms")
+        parts += [str(value) for key, value in context.items() if isinstance(value, str)]
+        if isinstance(synonyms, list):
+            parts.append(f"Also: {', '.join(map(str, synonyms))}.")
+        rest = [str(key) for key, value in context.items() if not isinstance(value, str) and key != "synonyms"]
+        if rest:
+            why = f"ktx has no place for {', '.join(rest)}"
+            report.dropped(f"`ai_context` of {what} ({', '.join(rest)})", why, item.at("ai_context"))
+    report.approximated(f"`ai_context` of {what}", "it stands in the description", item.at("ai_context"), target)
+    return " ".join(part.strip() for part in parts) or None
+
+
+def expression_of(item: Item, dialect: str) -> str | None:
+    """Return the expression of a field or metric in a dialect: its own where it has one, else the ANSI one.
+
+    Raises `SemanticError` where neither can be read.
+    """
+    value = item.value("expression")
+    if isinstance(value, str):
+        return value.strip() or None
+    listed = value.get("dialects") if isinstance(value, Mapping) else value
+    found = {str(each.get("dialect")): text for each in listed if isinstance(each, Mapping) and (text := _text(each))} \
+        if isinstance(listed, list) else {}  # fmt: skip
+    own = found.get(DIALECTS.get(dialect, ""))
+    ansi = found.get(ANSI) or found.get("None")
+    return own or (in_dialect(ansi, dialect) if ansi else None)
+
+
+def _text(entry: Mapping[Any, Any]) -> str | None:
+    """Return the text of one dialect; an early form has the aggregate beside what it aggregates."""
+    text = entry.get("expression")
+    if text is None and entry.get("aggregation_type") and entry.get("input_expr"):
+        text = f"{entry['aggregation_type']}({entry['input_expr']})"
+    return str(text).strip() if isinstance(text, str | int | float) else None
+
+
+def in_dialect(text: str, dialect: str) -> str:
+    """Return ANSI SQL in a dialect, as it stands where both read it alike."""
+    from ktx_cli.semantic.expressions.fragments import parse
+    from ktx_cli.semantic.model import SemanticError
+
+    written = str(parse(text, "", what="it").sql(dialect))
+    try:
+        same = parse(text, dialect, what="it").sql(dialect) == written
+    except SemanticError:
+        same = False
+    return text if same else written
+
+
+def _add_field(item: Item, draft: SourceDraft, report: Report) -> None:
+    name = item.text("name")
+    what = f"field `{draft.name}.{name or '?'}`"
+    if name is None:
+        report.dropped(what, "it has no name", item.place)
+        return
+    try:
+        text = expression_of(item, draft.dialect)
+        column = _column(item, name, text, draft, what, report) if text else None
+    except KtxError as error:
+        report.dropped(what, error.message, item.place)
+        return
+    if text is None:
+        report.dropped(what, "it has no expression in ANSI SQL or the connection's dialect", item.place)
+    if column is None:
+        return
+    target = f"{draft.name}.{column.name}"
+    text = described(item.text("description"), item.text("label"))
+    column.description = with_context(item, text, what, target, report)
+    report.kept(what, item.place, target)
+    item.report_rest(report, what)
+
+
+def _column(item: Item, name: str, text: str, draft: SourceDraft, what: str, report: Report) -> ColumnDraft | None:
+    """Return the column of a field, None after a report."""
+    facts = extended(item, what, report)
+    kind, is_time = _kind(item, facts)
+    plain = plain_name(text)
+    if plain is not None and plain.casefold() == name.casefold():
+        found = draft.require(plain, kind)
+        if found is None:
+            report.dropped(what, f"`{draft.name}` has no column `{plain}` that can be named", item.place)
+            return None
+        column = draft.column(found)
+        column.visibility = None
+    else:
+        why = fault(draft, text, aggregate=False)
+        if why is not None:
+            report.dropped(what, why, item.place)
+            return None
+        if plain is not None:
+            draft.require(plain, kind)
+        names = read(text, draft.dialect)
+        column = draft.compute(name, text, kind or names.type or "string", names.columns)
+        if column.name != name:
+            report.approximated(f"the name of {what}", TAKEN, item.place, column.name)
+    _set_facts(column, facts, kind, is_time=is_time)
+    return column
+
+
+def _kind(item: Item, facts: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Return the ktx type of a field and whether it is a time to ask by."""
+    datatype = item.text("datatype")
+    dimension = item.item("dimension")
+    stated = dimension.values.get("is_time") if dimension else None
+    if dimension is not None:
+        dimension.skip("is_time")
+    kind = facts.get("type") if facts.get("type") in KTX_TYPES else TYPES.get(datatype or "")
+    is_time = bool(stated) if stated is not None else kind == "time"
+    return kind or ("time" if is_time and datatype is None else None), is_time
+
+
+def _set_facts(column: ColumnDraft, facts: Mapping[str, Any], kind: str | None, *, is_time: bool) -> None:
+    column.type = column.type or kind
+    if is_time and kind == "time":
+        column.extra["role"] = "time"
+    column.extra |= {key: facts[key] for key in _FACTS if isinstance(facts.get(key), str)}
+    if facts.get("natural_granularity") in NATURAL:
+        column.extra["natural_granularity"] = facts["natural_granularity"]
+    values = facts.get("values")
+    if isinstance(values, list) and values:
+        column.extra["enum_values"] = {"osi": [str(each) for each in values]}
+    if facts.get("visibility") in VISIBILITIES:
+        column.visibility = facts["visibility"]
+
+
+def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Report, *, aliased: bool) -> None:
+    """Add a relationship as a join of the dataset on its many side; `aliased`: by its name."""
+    name = item.text("name") or "?"
+    what = f"relationship `{name}`"
+    one, other = drafts.get(item.text("from") or ""), drafts.get(item.text("to") or "")
+    own, its = item.words("from_columns"), item.words("to_columns")
+    if one is None or other is None or not own or len(own) != len(its):
+        why = "it names a dataset that was not imported, or not as many columns on both sides"
+        report.dropped(what, why, item.place)
+        return
+    found = [(one.require(left), other.require(right)) for left, right in zip(own, its, strict=True)]
+    columns = [(left, right) for left, right in found if left is not None and right is not None]
+    if len(columns) < len(own):
+        report.dropped(what, "a table does not have one of its columns", item.place)
+        return
+    facts = extended(item, what, report)
+    said = facts.get("alias")
+    alias = said if isinstance(said, str) else name if (aliased and not facts) or one is other else None
+    hop = alias or other.name
+    unique = {tuple(one.grain)} | {(key,) for key, each in one.columns.items() if "tests" in each.extra}
+    single = facts.get("relationship") == "one_to_one" or (tuple(own) in unique and bool(one.grain))
+    relationship = "one_to_one" if single else "many_to_one"
+    join = {"to": other.name, "on": on_text(columns, hop), "relationship": relationship}
+    if alias:
+        join["alias"] = alias
+    one.joins.append(join)
+    if item.has("ai_context"):
+        item.skip("ai_context")
+        report.dropped(f"`ai_context` of {what}", "a join has no description", item.at("ai_context"))
+    report.kept(what, item.place, f"{one.name} -> {hop}")
+    item.report_rest(report, what)
+
+
+_METRICS_FACTS: Final = ("unit", "format")
+
+
+def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, home: SourceDraft | None = None) -> None:
+    """Add a metric; `home`: the dataset it stands in, None for one of the whole model."""
+    name = item.text("name")
+    what = f"metric `{name or '?'}`"
+    try:
+        problem = (
+            "it has no name, or one with a dot"
+            if name is None or "." in name
+            else _add(item, name, drafts, home, what, report)
+        )
+    except KtxError as error:
+        problem = error.message
+    if problem is not None:
+        report.dropped(what, problem, item.place)
+    else:
+        item.skip("datatype")
+        item.report_rest(report, what)
+
+
+def _add(
+    item: Item, name: str, drafts: Mapping[str, SourceDraft], home: SourceDraft | None, what: str, report: Report
+) -> str | None:
+    """Write the measure; return why it cannot be, None where it is."""
+    dialect = next(iter(drafts.values())).dialect if drafts else "duckdb"
+    text = expression_of(item, dialect)
+    if text is None:
+        return "it has no expression in ANSI SQL or the connection's dialect"
+    facts = extended(item, what, report)
+    names = read(text, dialect)
+    owners = [home] if home is not None else _owners(names, drafts, facts)
+    if not owners:
+        return "it names no dataset that was imported"
+    problem: str | None = None
+    for draft in owners:
+        expr = with_names(text, _renamed(names, drafts, draft))
+        measures = {*draft.measures, *(f"{each.name}.{own}" for each in drafts.values() for own in each.measures)}
+        problem = fault(draft, expr, aggregate=True, measures=measures)
+        if problem is None:
+            return _write(item, name, expr, draft, facts, what, report)
+    return problem
+
+
+def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, Any]) -> list[SourceDraft]:
+    """Return the datasets a metric may be of: the one ktx exported it from, then those it names."""
+    source = facts.get("source")
+    named = [source] if isinstance(source, str) else []
+    named += [parts[-2] for parts in (*names.columns, *names.outside) if len(parts) > 1]
+    if not named and len(drafts) == 1:
+        named = list(drafts)
+    return [drafts[each] for each in dict.fromkeys(named) if each in drafts]
+
+
+def _renamed(names: Read, drafts: Mapping[str, SourceDraft], own: SourceDraft) -> dict[str, str]:
+    """Return what names of datasets' fields are called here: own ones bare."""
+    found = {}
+    for parts in (*names.columns, *names.outside):
+        draft = drafts.get(parts[-2]) if len(parts) > 1 else None
+        if draft is not None:
+            column = draft.find(parts[-1]) or parts[-1]
+            named = (column,) if draft is own else (draft.name, column)
+            found[".".join(parts)] = ".".join(quoted(each, own.dialect) for each in named)
+    return found
+
+
+def _write(
+    item: Item, name: str, expr: str, draft: SourceDraft, facts: Mapping[str, Any], what: str, report: Report
+) -> str | None:
+    own = facts.get("name") if isinstance(facts.get("name"), str) else name
+    if own in draft.measures:
+        return f"`{draft.name}` has another measure of that name"
+    target = f"{draft.name}.{own}"
+    text = with_context(item, item.text("description"), what, target, report)
+    time = facts.get("time")
+    draft.measures[str(own)] = filled({
+        "name": own, "expr": expr, "descriptions": {"osi": text} if text else None,
+        "time": draft.find(time) if isinstance(time, str) else None,
+        **{key: facts[key] for key in _METRICS_FACTS if isinstance(facts.get(key), str)},
+    })  # fmt: skip
+    report.kept(what, item.place, target)
+    return None
+
+
+VERSION: Final = "0.1.1"
+ANSI: Final = "ANSI_SQL"
+DIALECTS: Final = {"snowflake": "SNOWFLAKE", "bigquery": "BIGQUERY", "databricks": "DATABRICKS"}
+"""sqlglot's name of a dialect -> OSI's."""
+
+TYPES: Final = {
+    "String": "string", "Integer": "number", "Decimal": "number", "Float": "number", "Boolean": "boolean",
+    "Date": "time", "Time": "string", "DateTime": "time", "DateTimeTz": "time",
+}  # fmt: skip
+_VENDOR: Final = "COMMON"
+_KEY: Final = "ktx"
+
+
+def extension(facts: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """Return the extensions that hold facts of ktx, None where there is none."""
+    held = {key: value for key, value in facts.items() if value is not None and value != [] and value is not False}
+    if not held:
+        return None
+    return [{"vendor_name": _VENDOR, "data": json.dumps({_KEY: held}, sort_keys=True, ensure_ascii=False)}]
+
+
+def read_extension(value: Any) -> tuple[dict[str, Any], bool]:
+    """Return the facts of ktx in a list of extensions, and whether there are others."""
+    facts: dict[str, Any] = {}
+    others = False
+    for each in value if isinstance(value, list) else ():
+        found = _facts(each)
+        facts |= found or {}
+        others = others or found is None
+    return facts, others
+
+
+def _facts(extension_entry: Any) -> dict[str, Any] | None:
+    data = extension_entry.get("data") if isinstance(extension_entry, Mapping) else None
+    try:
+        held = json.loads(data) if isinstance(data, str) else None
+    except (ValueError, RecursionError):
+        return None
+    facts = held.get(_KEY) if isinstance(held, dict) and len(held) == 1 else None
+    return facts if isinstance(facts, dict) else None

@@ -1,0 +1,1 @@
+"""Loads the model from its files: what scans found, overlays, sources of their own."""

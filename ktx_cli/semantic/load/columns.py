@@ -1,0 +1,233 @@
+"""Columns as the files declare them: of a table in the manifest, of a source of its own, computed, or overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core import did_you_mean
+from ktx_cli.semantic.load.entries import Entry
+from ktx_cli.semantic.model import GRAINS, SECOND, Column, Place, Visibility
+from ktx_cli.warehouses import SemanticType, semantic_type
+
+TYPES = tuple(each.value for each in SemanticType)
+VISIBILITIES = tuple(each.value for each in Visibility)
+ROLES = ("default", "time")
+NATURAL = tuple(grain for grain in GRAINS if not grain.startswith("fiscal"))
+_FINER_THAN_SECOND = ("nanosecond", "microsecond", "millisecond")
+OVERRIDES = (
+    "name", "visibility", "role", "description", "descriptions", "natural_granularity", "constraints", "enum_values",
+    "tests", "nullable", "timezone", "unit",
+)  # fmt: skip
+RULES = ("not_null", "unique")
+KEYS = frozenset((*OVERRIDES, "type", "expr", "pk"))
+
+
+@dataclass(slots=True)
+class ColumnDraft:
+    """A column while the files about it are read; `type` and `role` are None where none of them says it."""
+
+    name: str
+    place: Place
+    type: SemanticType | None = None
+    expr: str | None = None
+    visibility: Visibility | None = None
+    role: str | None = None
+    descriptions: dict[str, str] = field(default_factory=dict)
+    natural_granularity: str | None = None
+    timezone: str | None = None
+    unit: str | None = None
+    values: tuple[str, ...] = ()
+    nullable: bool = True
+    unique: bool = False
+    pk: bool = False
+
+    def finish(self) -> Column:
+        """Return the column; a time of the manifest has the role of one."""
+        return Column(
+            self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
+            best(self.descriptions), self.natural_granularity, self.timezone, self.unit, self.values, self.nullable,
+            self.place, self.unique,
+        )  # fmt: skip
+
+
+def read_column(entry: Entry, dialect: str, *, generated: bool) -> ColumnDraft | None:
+    """Return a declared column, None where its name or its `expr` cannot be used.
+
+    `generated`: of the manifest, where a type may be the database's own word, and a time has the role `time`.
+    """
+    entry.check_keys(KEYS)
+    draft = ColumnDraft(entry.required("name"), entry.place)
+    if not draft.name:
+        return None
+    values = entry.values
+    if "expr" in values:
+        draft.expr = entry.text("expr")
+        if entry.failed:
+            return None
+    if "type" in values:
+        draft.type = _type(entry, dialect, generated=generated)
+    if "pk" in values:
+        draft.pk = bool(entry.flag("pk"))
+    override(entry, draft)
+    if generated and draft.role is None and draft.type is SemanticType.TIME:
+        draft.role = "time"
+    return draft
+
+
+def override(entry: Entry, draft: ColumnDraft) -> None:
+    """Set what the entry says of a column; descriptions are merged by who wrote them."""
+    values = entry.values
+    if "descriptions" in values or "description" in values:
+        draft.descriptions = {**draft.descriptions, **read_descriptions(entry)}
+    if "nullable" in values:
+        draft.nullable = entry.flag("nullable") is not False
+    if values.keys() <= _COMMON:
+        return
+    draft.visibility = read_visibility(entry, draft.visibility)
+    draft.role = entry.word("role", ROLES) or draft.role
+    draft.natural_granularity = _natural_granularity(entry) or draft.natural_granularity
+    draft.timezone = read_timezone(entry) or draft.timezone
+    draft.unit = entry.text("unit") or draft.unit
+    draft.values = words_by_tool(entry, "enum_values") or draft.values
+    _read_rules(entry, draft)
+
+
+_COMMON = frozenset(("name", "type", "expr", "pk", "nullable", "description", "descriptions"))
+
+
+def read_visibility(entry: Entry, otherwise: Visibility | None = None) -> Visibility | None:
+    """Return the visibility; `hidden` where it has no value or is not understood, so that a slip shows nothing."""
+    if "visibility" not in entry.values:
+        return otherwise
+    if entry.values["visibility"] is None:
+        hint = "write visibility: hidden, internal or public, or remove the key"
+        entry.error("value", f"`visibility` of {entry.what} has no value", "visibility", hint=hint, shows_nothing=True)
+    word = entry.word("visibility", VISIBILITIES, shows_nothing=True)
+    return Visibility(word) if word else Visibility.HIDDEN
+
+
+def read_timezone(entry: Entry) -> str | None:
+    """Return the name of a time zone the system knows."""
+    name = entry.text("timezone")
+    if name is None or _is_zone(name):
+        return name
+    from zoneinfo import available_timezones
+
+    near = did_you_mean(name, sorted(available_timezones()))
+    hint = f"did you mean `{near}`?" if near else "write timezone: Europe/Berlin, a name of the tz database"
+    entry.error("value", f"`timezone` of {entry.what} is `{name}`, which is no time zone", "timezone", hint=hint)
+    return None
+
+
+def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def _type(entry: Entry, dialect: str, *, generated: bool) -> SemanticType | None:
+    word = entry.text("type")
+    if word is None or word in TYPES:
+        return SemanticType(word) if word else None
+    native = semantic_type(dialect, word)
+    if generated or native is not SemanticType.STRING or word.lower().split("(")[0] in _TEXTS:
+        return native
+    entry.word("type", TYPES)
+    return SemanticType.STRING
+
+
+_TEXTS = frozenset(("text", "varchar", "char", "character", "character varying", "nvarchar", "nchar", "uuid", "json"))
+
+
+def _natural_granularity(entry: Entry) -> str | None:
+    if entry.values.get("natural_granularity") in _FINER_THAN_SECOND:
+        return SECOND
+    return entry.word("natural_granularity", NATURAL)
+
+
+def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
+    """Set what `constraints` and `tests` say: `{dbt: {not_null: true, unique: true}}` and `{dbt: [unique]}`."""
+    rules = set(words_by_tool(entry, "tests"))
+    constraints = entry.mapping("constraints")
+    for tool in constraints.values if constraints else ():
+        below = constraints.mapping(tool) if constraints else None
+        if below is not None:
+            below.check_keys(RULES)
+            rules |= {rule for rule in RULES if below.flag(rule)}
+    draft.nullable = draft.nullable and "not_null" not in rules
+    draft.unique = draft.unique or "unique" in rules
+
+
+PRIORITY = ("user", "ai", "dbt", "db", "ktx")
+"""Whose description counts, best first; then any other."""
+
+
+def read_descriptions(entry: Entry) -> dict[str, str]:
+    """Return who -> text, of `descriptions`, and of `description` as the user's where the former has none."""
+    below = entry.mapping("descriptions")
+    if below is not None:
+        below.check_free_keys()
+    texts = {} if below is None else {str(who): text for who in below.values if (text := below.text(who))}
+    flat = entry.text("description")
+    return {"user": flat, **texts} if flat else texts
+
+
+def best(descriptions: Mapping[str, str]) -> str | None:
+    """Return the description of the one who counts most."""
+    for who in PRIORITY:
+        if who in descriptions:
+            return descriptions[who]
+    return next(iter(descriptions.values()), None)
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return all texts in a value, in its order, keys of mappings not among them."""
+    found: list[str] = []
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, str) and each.strip():
+            found.append(each.strip())
+        elif isinstance(each, dict):
+            stack += reversed(list(each.values()))
+        elif isinstance(each, list):
+            stack += reversed(each)
+    return found
+
+
+def words_by_tool(entry: Entry, key: str) -> tuple[str, ...]:
+    """Return the words of a list, or of lists by tool (`{dbt: [...]}`, by package below it too), without repetitions.
+
+    Of an item that is a mapping (a test with arguments) its keys are the words.
+    """
+    found: list[str] = []
+    stack = [entry.values.get(key)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            stack += reversed(list(value.values()))
+        elif isinstance(value, list):
+            found += [word for item in value for word in _words(item)]
+        elif value is not None:
+            hint = f"write {key}: {{dbt: [first, second]}}"
+            entry.error("shape", f"`{key}` of {entry.what} must be a list", key, hint=hint)
+    return unique(found)
+
+
+def _words(item: Any) -> list[str]:
+    if isinstance(item, dict):
+        return [str(key) for key in item]
+    if item is None or isinstance(item, list):
+        return []
+    return [str(item).lower() if isinstance(item, bool) else str(item)]
+
+
+def unique(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words without repetitions, in their order."""
+    return tuple(dict.fromkeys(words))

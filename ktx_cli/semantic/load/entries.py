@@ -1,0 +1,421 @@
+"""Checked access to one mapping of a file: a value of the wrong shape becomes a problem with its line, not an error."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+from ktx_cli.core import ConfigError, did_you_mean, listing, one_line, yaml
+from ktx_cli.semantic.model import Place, Problem
+
+
+class Named(Protocol):
+    """Something with a name and a place."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def place(self) -> Place | None:
+        """Where it stands."""
+        ...
+
+
+_Named = TypeVar("_Named", bound=Named)
+
+
+class Entry:
+    """One mapping and where it stands.
+
+    `what` names it in messages. `failed`: an error was found in it, so what it defines must not be used. `trouble`: of
+    the mapping that a whole source is read from, the first error anywhere in it.
+    """
+
+    __slots__ = (
+        *("_parent", "_protects", "_whole", "failed", "file", "problems", "source", "steps", "trouble", "values"),
+        "what",
+    )
+
+    def __init__(
+        self,
+        values: dict[Any, Any],
+        file: SourceFile,
+        steps: tuple[Step, ...],
+        problems: list[Problem],
+        what: str,
+        source: str | None = None,
+        parent: Entry | None = None,
+        whole: Entry | None = None,
+    ) -> None:
+        self.values, self.file, self.steps, self.problems = values, file, steps, problems
+        self.what, self.source, self._parent, self.failed = what, source, parent, False
+        self.trouble: Problem | None = None
+        self._whole: Entry = self if whole is None else whole
+        self._protects: bool | None = None
+
+    def begin(self, source: str) -> Entry:
+        """Make this the mapping that a whole source is read from."""
+        self.source, self._whole = source, self
+        return self
+
+    @property
+    def protects(self) -> bool:
+        """Whether the whole it is part of says who sees what, or has a key that may be meant to."""
+        whole = self._whole
+        if whole._protects is None:
+            whole._protects = may_protect(whole.values)
+        return whole._protects
+
+    @property
+    def place(self) -> Place:
+        """Where the mapping stands."""
+        return self.file.place(*self.steps)
+
+    def at(self, *steps: Step) -> Place:
+        """Return where a part of it stands."""
+        return self.file.place(*self.steps, *steps)
+
+    def error(
+        self, code: str, message: str, *steps: Step, hint: str | None = None, shows_nothing: bool = False
+    ) -> None:
+        """Note an error at a part of the mapping; what it defines is left out.
+
+        `shows_nothing`: the caller takes the strictest meaning there is, so that nothing is shown because of it.
+        """
+        entry: Entry | None = self
+        while entry is not None:
+            entry.failed, entry = True, entry._parent
+        problem = Problem("error", code, message, self.at(*steps), hint, self.source)
+        self.problems.append(problem)
+        if self._whole.trouble is None and not shows_nothing:
+            self._whole.trouble = problem
+
+    def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
+        """Note a warning at a part of the mapping."""
+        self.problems.append(Problem("warning", code, message, self.at(*steps), hint, self.source))
+
+    def check_keys(self, known: Collection[str]) -> None:
+        """Warn of every key that is not known; in what says who sees what, it is an error."""
+        if self.values.keys() <= set(known):
+            return
+        for key, value in self.values.items():
+            if key not in known:
+                near = did_you_mean(str(key), known)
+                hint = f"did you mean `{near}`?" if near else f"remove it, or use one of: {listing(sorted(known), 30)}"
+                what = f"`{key}` is no key of {self.what}, and is ignored"
+                if may_protect({key: value}):
+                    self.error("unknown_key", f"{what}: it may be meant to say who sees what", str(key), hint=hint)
+                elif self.protects:
+                    self.error("unknown_key", f"{what}: the file says who sees what", str(key), hint=hint)
+                else:
+                    self.warn("unknown_key", what, str(key), hint=hint)
+
+    def check_free_keys(self) -> None:
+        """Note `visibility` and `policies` among words of other programs, where they have no effect."""
+        for key in misplaced(self.values):
+            hint = "indent it as the keys of the source or of the column it is about"
+            self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
+
+    def text(self, key: str) -> str | None:
+        """Return a text, None where there is none or it is empty."""
+        value = self.values.get(key)
+        if value is None or (isinstance(value, str) and value.strip()):
+            return value
+        if not isinstance(value, str):
+            self._wrong(key, "a text", f'write it in quotes: {key}: "{shown}"' if (shown := _plain(value)) else None)
+        return None
+
+    def required(self, key: str) -> str:
+        """Return a text that must be there; an empty one after the error."""
+        value = self.text(key)
+        if value is None and not self._is_wrong_text(key):
+            self.error("missing", f"{self.what} has no `{key}`", hint=f"add `{key}:` to it")
+        return value or ""
+
+    def _is_wrong_text(self, key: str) -> bool:
+        return self.values.get(key) is not None and not isinstance(self.values[key], str)
+
+    def word(self, key: str, allowed: Collection[str], *, shows_nothing: bool = False) -> str | None:
+        """Return a text that is one of `allowed`; `shows_nothing` as for `error`."""
+        value = self.text(key)
+        if value is None or value in allowed:
+            return value
+        near = did_you_mean(value, allowed)
+        hint = f"did you mean `{near}`?" if near else f"write {key}: {next(iter(allowed))}"
+        what = f"`{key}` of {self.what} is `{value}`, not one of {listing(allowed, 12)}"
+        self.error("value", what, key, hint=hint, shows_nothing=shows_nothing)
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        """Return true, false, or None where there is neither."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self._wrong(key, "true or false", f"write {key}: true")
+        return None
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """Return a list of texts; None where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value):
+            return tuple(value)
+        self._wrong(key, "a list of names", f"write {key}: [{shown}]" if (shown := _plain(value)) else None)
+        return None
+
+    def mapping(self, key: str, what: str | None = None) -> Entry | None:
+        """Return a mapping in this one; an error in it is an error of this one too."""
+        value = self.values.get(key)
+        if isinstance(value, dict):
+            what = what or f"`{key}` of {self.what}"
+            return Entry(value, self.file, (*self.steps, key), self.problems, what, self.source, self, self._whole)
+        if value is not None:
+            self._wrong(key, "a mapping", f"write the keys below `{key}:`, indented")
+        return None
+
+    def items(self, key: str, noun: str) -> list[Entry]:
+        """Return the mappings of a list, without what is no mapping."""
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._wrong(key, "a list of mappings", f"write below `{key}:` for each of them: - name: ...")
+            return []
+        return [entry for index, item in enumerate(value) if (entry := self._item(key, noun, index, item)) is not None]
+
+    def _item(self, key: str, noun: str, index: int, item: Any) -> Entry | None:
+        if not isinstance(item, dict):
+            self.error(
+                "shape", f"a {noun} of {self.what} must be a mapping", key, index, hint="write it as - name: ..."
+            )
+            return None
+        name = item.get("name")
+        what = f"{noun} `{name}`" if isinstance(name, str) else f"{noun} {index + 1}"
+        return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source, whole=self._whole)
+
+    def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
+        """Return name -> what `read` makes of each item; of two with one name the first, none of what it refused."""
+        found: dict[str, _Named] = {}
+        for entry in self.items(key, noun):
+            made = read(entry)
+            if made is None:
+                continue
+            if made.name in found:
+                entry.error(
+                    "duplicate",
+                    f"`{key}` of {self.what} has two named `{made.name}`: the other is at {found[made.name].place}",
+                    hint="rename or remove one of them",
+                )
+            else:
+                found[made.name] = made
+        return found
+
+    def _wrong(self, key: str, wanted: str, hint: str | None) -> None:
+        self.error("shape", f"`{key}` of {self.what} must be {wanted}", key, hint=hint or f"correct `{key}:` there")
+
+
+def _plain(value: Any) -> str:
+    """Return a scalar as a hint can show it, else nothing."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 1e15):
+        return one_line(str(value), 60)
+    return ""
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """Return the hint for a name nothing has: the nearest known one, else some of them."""
+    names = sorted(known)
+    near = did_you_mean(name, names)
+    return f"did you mean `{near}`?" if near else f"there are: {listing(names, 12)}" if names else "there is none"
+
+
+Step = str | int
+"""One step into a document: a key, or an index of a list."""
+
+
+class SourceFile:
+    """One file of the semantic layer: its path as git sees it, its bytes and the document in them."""
+
+    __slots__ = ("_lines", "_root", "content", "document", "path")
+
+    def __init__(self, path: str, content: bytes, document: Any) -> None:
+        self.path, self.content, self.document = path, content, document
+        self._root: yaml.Node | None = None
+        self._lines: dict[tuple[Step, ...], int] | None = None
+
+    def place(self, *steps: Step) -> Place:
+        """Return where the part of the document at `steps` stands."""
+        return _DeferredPlace(self, steps)
+
+    def line(self, steps: tuple[Step, ...]) -> int:
+        """Return the line, from 1, of the deepest part of `steps` the document has."""
+        lines = self._indexed()
+        while steps not in lines:
+            steps = steps[:-1]
+        return lines[steps]
+
+    def part(self, *steps: Step) -> tuple[yaml.Node, yaml.Node] | None:
+        """Return the nodes of key and value (of a list's item: twice its own), or None where there is no such part."""
+        key = node = self._composed()
+        for step in steps:
+            found = next((pair for pair in _children(node) if pair[0] == step), None)
+            if found is None:
+                return None
+            _, key, node = found
+        return None if key is None or node is None else (key, node)
+
+    def _composed(self) -> yaml.Node | None:
+        if self._root is None:
+            try:
+                self._root = yaml.compose(self.content, where=self.path)
+            except ConfigError:  # reported when the file was read; all there is to point at is its first line
+                return None
+        return self._root
+
+    def _indexed(self) -> dict[tuple[Step, ...], int]:
+        if self._lines is None:
+            self._lines = {(): 1}
+            stack: list[tuple[tuple[Step, ...], yaml.Node | None]] = [((), self._composed())]
+            while stack:
+                steps, node = stack.pop()
+                for step, key, value in _children(node):
+                    self._lines[(*steps, step)] = key.line + 1
+                    stack.append(((*steps, step), value))
+        return self._lines
+
+
+def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]:
+    """Return step, key and value of what is directly in a node."""
+    if node is None:
+        return []
+    pairs: list[tuple[Step, yaml.Node, yaml.Node]] = [(str(key.value), key, value) for key, value in node.pairs]
+    return pairs or [(index, item, item) for index, item in enumerate(node.items)]
+
+
+class _DeferredPlace(Place):
+    """A place whose line is looked up in the file when it is first needed."""
+
+    __slots__ = ("_file", "_steps")
+    _file: SourceFile
+    _steps: tuple[Step, ...]
+
+    def __init__(self, file: SourceFile, steps: tuple[Step, ...]) -> None:
+        object.__setattr__(self, "path", file.path)
+        object.__setattr__(self, "_file", file)
+        object.__setattr__(self, "_steps", steps)
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+        return self._file.line(self._steps)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.line))
+
+    def __repr__(self) -> str:
+        return f"Place({self.path!r}, {self.line})"
+
+    def __reduce__(self) -> tuple[type[Place], tuple[str, int]]:
+        return Place, (self.path, self.line)
+
+
+VISIBILITY: Final = "visibility"
+POLICIES: Final = "policies"
+
+_KNOWN: Final = frozenset(
+    (
+        *("name", "table", "sql", "source_type", "description", "descriptions", "grain", "columns", "joins"),
+        *("measures", "segments", "default_time_dimension", "tags", "freshness", "usage", "parameters", "tests"),
+        *("exclude_columns", "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role"),
+        *(
+            "natural_granularity",
+            "constraints",
+            "enum_values",
+            "nullable",
+            "timezone",
+            "unit",
+            "pk",
+            "filter",
+            "to",
+            "on",
+            "relationship",
+        ),
+        *("alias", "source", "user", "ai", "dbt", "db", "ktx"),
+    )
+)
+"""Keys that are looked at without a comparison: nearly all there are."""
+
+_FREE: Final = frozenset(
+    ("description", "descriptions", "usage", "tags", "freshness", "tests", "enum_values", "constraints")
+)
+"""Keys below which other programs choose the words: only the exact names count there."""
+
+_RESEMBLES: Final = re.compile(
+    r"polic|visib|hidd?en|\bhide|overrid|access_filter|row_(filter|level|access|security)|\brls\b|\bprivate\b|\bmask"
+)
+_MEANT: Final = (VISIBILITY, POLICIES, "policy", "column_overrides", "exclude_columns", "hidden")
+_ALIKE: Final = 0.75
+_KEY: Final = re.compile(r"([A-Za-z][\w -]{0,60})[\"']?\s{0,20}:(?=[ \t]*([^\r\n]{0,80}))")
+"""A key and what follows it on its line, where other keys may stand: `{name: salary, visibility: hidden`."""
+_STRICT: Final = frozenset(("hidden", "internal"))
+
+
+def may_protect(document: Any) -> bool:
+    """Return whether a part of a file says who sees what, or has an unknown key that may be meant to."""
+    stack = [(document, False)]
+    while stack:
+        value, free = stack.pop()
+        if isinstance(value, list):
+            stack += [(each, free) for each in value]
+        elif isinstance(value, dict):
+            for key, below in value.items():
+                if _limits(str(key), below, free):
+                    return True
+                stack.append((below, free or key in _FREE))
+    return False
+
+
+def text_may_protect(text: str) -> bool:
+    """Return `may_protect` of a text that cannot be parsed, by everything in it that looks like a key."""
+    if "\0" in text or "\ufffd" in text:
+        return True
+    return any(_limits(found[1], found[2].strip(" \t\"',}]") or "?", False) for found in _KEY.finditer(text))
+
+
+def misplaced(values: dict[Any, Any]) -> list[str]:
+    """Return the keys of a mapping of free words that say who sees what, and have no effect there."""
+    return [str(key) for key, below in values.items() if _is_exact(str(key), below)]
+
+
+def _limits(key: str, value: Any, free: bool) -> bool:
+    if key in _KNOWN:
+        return False
+    if _is_exact(key, value):
+        return True
+    folded = key.casefold()
+    if free or folded in (VISIBILITY, POLICIES):
+        return False
+    return _resembles(folded) or (isinstance(value, str) and value.casefold() in _STRICT)
+
+
+def _is_exact(key: str, value: Any) -> bool:
+    folded = key.strip().casefold()
+    return (folded == VISIBILITY and value != "public") or (folded == POLICIES and value != [])
+
+
+@functools.lru_cache(maxsize=1_024)
+def _resembles(folded: str) -> bool:
+    plain = re.sub(r"[\s-]+", "_", folded.strip())
+    if _RESEMBLES.search(plain):
+        return True
+    return any(difflib.SequenceMatcher(None, plain, each).ratio() >= _ALIKE for each in _MEANT)

@@ -1,0 +1,323 @@
+"""Joins as the files declare them, and what makes two of them the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from ktx_cli.core import ConfigError
+from ktx_cli.semantic.load.entries import Entry
+from ktx_cli.semantic.manifest import plain_on
+from ktx_cli.semantic.model import Condition, Join, Relationship
+from ktx_cli.warehouses import parse_name
+
+JOIN_KEYS = frozenset(("to", "on", "relationship", "alias", "source"))
+RELATIONSHIPS = tuple(each.value for each in Relationship)
+PROVENANCES = ("formal", "inferred", "manual")
+
+Key = tuple[str, str, str | None]
+"""What makes two joins of a source the same: `to`, `on` with single blanks, the alias."""
+
+
+def join_key(join: Join) -> Key:
+    """Return what makes a join the same as another one of its source."""
+    return join.to, plain_on(join.on), join.alias
+
+
+def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) -> Join | None:
+    """Return a join, None where something in it is wrong.
+
+    `own` is the source it is declared in, `columns` are its columns.
+    """
+    entry.check_keys(JOIN_KEYS)
+    to, on, alias = entry.required("to"), entry.required("on"), entry.text("alias")
+    relationship = _relationship(entry)
+    provenance = entry.word("source", PROVENANCES)
+    if entry.failed or relationship is None:
+        return None
+    try:
+        parts = parse_on(on, Sides(own, to, alias, dialect, columns))
+    except ConfigError as error:
+        what = f"the `on` of a join from `{own}` to `{to}` cannot be used ({plain_on(on)}): {error.message}"
+        entry.error("join_on", what, "on", hint=error.hint)
+        return None
+    return Join(to, on, parts.pairs, relationship, alias, parts.conditions, provenance, entry.place)
+
+
+def _relationship(entry: Entry) -> Relationship | None:
+    word = entry.word("relationship", RELATIONSHIPS)
+    if word is None and not entry.failed:
+        hint = f"add relationship: {'|'.join(RELATIONSHIPS)}, from this source to the other"
+        entry.error("missing", f"{entry.what} has no `relationship`", hint=hint)
+    return Relationship(word) if word else None
+
+
+OWN, OTHER, EITHER = "own", "other", "either"
+_CONSTANTS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What the two sides of a join are called: `own` declares it; `columns` are its columns, `dialect` its SQL's."""
+
+    own: str
+    to: str
+    alias: str | None
+    dialect: str
+    columns: Collection[str] = ()
+
+    def side_of(self, qualifier: str) -> str | None:
+        """Return which side a qualifier is, `EITHER` where both have the name, None where neither has."""
+        for name in (qualifier, None):
+            own, to, alias = (each == name if name else _alike(each, qualifier) for each in self._names)
+            if alias:
+                return OTHER
+            if own and to:
+                return EITHER
+            if own or to:
+                return OWN if own else OTHER
+        return None
+
+    @property
+    def _names(self) -> tuple[str, str, str | None]:
+        return self.own, self.to, self.alias
+
+
+def _alike(one: str | None, other: str) -> bool:
+    return one is not None and one.casefold() == other.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class OnParts:
+    """`pairs`: (own column, the other's); `conditions`: constants."""
+
+    pairs: tuple[tuple[str, str], ...]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A column with its side, or a constant (`side` None)."""
+
+    side: str | None
+    value: Any
+
+
+def parse_on(on: str, sides: Sides) -> OnParts:
+    """Return what an `on` says; `ConfigError` where it says anything but equalities."""
+    found = tokens(on, sides.dialect)
+    if not found:
+        _refuse("it may hold equalities of columns and constants alone, joined by AND", sides)
+    reader = _Reader(found, sides)
+    pairs: list[tuple[str, str]] = []
+    conditions: list[Condition] = []
+    for left, right in reader.equalities():
+        if left.side is None or right.side is None:
+            conditions.append(_condition(left, right, sides))
+        else:
+            pairs.append(_pair(left, right, sides))
+    if not pairs:
+        _refuse("it compares no columns of the two sides", sides)
+    return OnParts(tuple(dict.fromkeys(pairs)), tuple(dict.fromkeys(conditions)))
+
+
+class _Reader:
+    """Reads the tokens from the first to the last; nothing is nested but brackets, which are counted."""
+
+    def __init__(self, found: Sequence[Token], sides: Sides) -> None:
+        self._tokens, self._sides, self._at, self._open = found, sides, 0, 0
+
+    def equalities(self) -> list[tuple[_Operand, _Operand]]:
+        found: list[tuple[_Operand, _Operand]] = []
+        while True:
+            self._brackets("(", 1)
+            left = self._operand()
+            if not self._take_mark("="):
+                _refuse("it may hold equalities (`=`) alone", self._sides)
+            found.append((left, self._operand()))
+            self._brackets(")", -1)
+            if self._at == len(self._tokens):
+                break
+            if not self._take_word("and"):
+                _refuse("it may hold equalities joined by AND alone", self._sides)
+        if self._open:
+            _refuse("a bracket is not closed", self._sides)
+        return found
+
+    def _brackets(self, mark: str, by: int) -> None:
+        while self._take_mark(mark):
+            self._open += by
+            if self._open < 0:
+                _refuse("a bracket was never opened", self._sides)
+
+    def _operand(self) -> _Operand:
+        token = self._next()
+        if token.kind not in (NAME, MARK):
+            return _Operand(None, token.value)
+        if token.kind == MARK:
+            _refuse(f"a column or a constant must stand before `{token.value}`", self._sides)
+        if not token.quote and token.value.lower() in (*_CONSTANTS, "null") and not self._is_name(token):
+            return self._constant(token.value.lower())
+        parts = [token]
+        while self._take_mark("."):
+            parts.append(self._next())
+        if any(part.kind != NAME for part in parts):
+            _refuse("a name must stand behind each dot", self._sides)
+        return self._column(parts)
+
+    def _is_name(self, token: Token) -> bool:
+        """Say whether a word is a name though it could be a constant: names are quoted only where they are no words."""
+        return self._is_mark(".") or token.value in self._sides.columns
+
+    def _constant(self, word: str) -> _Operand:
+        if word == "null":
+            _refuse("nothing is equal to NULL", self._sides)
+        return _Operand(None, _CONSTANTS[word])
+
+    def _column(self, parts: Sequence[Token]) -> _Operand:
+        last = parts[-1]
+        if len(parts) == 1:
+            is_text = last.quote == '"' and self._sides.dialect in TEXTS_IN_DOUBLE_QUOTES
+            return _Operand(None if is_text and last.value not in self._sides.columns else OWN, last.value)
+        qualifier = ".".join(part.value for part in parts[:-1])
+        side = self._sides.side_of(qualifier)
+        if side is None:
+            called = f"`{self._sides.own}` and `{self._sides.alias or self._sides.to}`"
+            _refuse(f"`{qualifier}` is neither of the two sides, {called}", self._sides)
+        return _Operand(side, last.value)
+
+    def _next(self) -> Token:
+        if self._at == len(self._tokens):
+            _refuse("it ends too early", self._sides)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _is_mark(self, mark: str) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at] == Token(MARK, mark)
+
+    def _take_mark(self, mark: str) -> bool:
+        found = self._is_mark(mark)
+        self._at += found
+        return found
+
+    def _take_word(self, word: str) -> bool:
+        token = self._tokens[self._at]
+        found = token.kind == NAME and not token.quote and token.value.lower() == word
+        self._at += found
+        return found
+
+
+def _pair(left: _Operand, right: _Operand, sides: Sides) -> tuple[str, str]:
+    """Return (own column, other column); in a join of a source with itself the bare column, else the first, is own."""
+    if left.side == right.side == OWN or left.side == right.side == OTHER:
+        which = sides.own if left.side == OWN else sides.alias or sides.to
+        _refuse(f"`{left.value}` and `{right.value}` are both columns of `{which}`", sides)
+    if right.side == OWN or left.side == OTHER:
+        return str(right.value), str(left.value)
+    return str(left.value), str(right.value)
+
+
+def _condition(left: _Operand, right: _Operand, sides: Sides) -> Condition:
+    column, constant = (left, right) if left.side is not None else (right, left)
+    if column.side is None:
+        _refuse("it compares two constants", sides)
+    return Condition(column.side == OWN, str(column.value), constant.value)
+
+
+def _refuse(why: str, sides: Sides) -> NoReturn:
+    example = f'on: "its_column = {sides.alias or sides.to}.column"'
+    raise ConfigError(why, hint=f"write {example}; what needs more is a source with `sql:`")
+
+
+NAME, TEXT, NUMBER, MARK = "name", "text", "number", "mark"
+
+_IDENTIFIER = r"""
+    (?P<double>"(?:[^"]|"")+") | (?P<back>`(?:[^`]|``)+`) | (?P<bracket>\[(?:[^\]]|\]\])+\])
+"""
+_TOKEN = r"""\s*(?:
+    (?P<word>[^\W\d][\w$#@]*) | {identifier} | {text} | (?P<number>-?\d+(?:\.\d+)?(?!\w)) | (?P<mark>[.=()])
+)"""
+_PLAIN_TEXT = r"(?P<text>'(?:[^']|'')*')"
+_ESCAPED_TEXT = r"(?P<text>'(?:[^'\\]|''|\\.)*')"
+_FLAGS = re.VERBOSE | re.DOTALL
+_TOKENS = re.compile(_TOKEN.format(identifier=_IDENTIFIER, text=_PLAIN_TEXT), _FLAGS)
+_ESCAPED_TOKENS = re.compile(_TOKEN.format(identifier=_IDENTIFIER, text=_ESCAPED_TEXT), _FLAGS)
+_BACKSLASH = frozenset({"mysql", "bigquery", "clickhouse", "databricks", "snowflake", "spark", "hive"})
+"""Dialects where a backslash in a text escapes what follows."""
+
+TEXTS_IN_DOUBLE_QUOTES = frozenset({"mysql", "bigquery", "databricks", "spark", "hive"})
+"""Dialects where double quotes hold a text; ktx writes names in them nevertheless, in every dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A name, a text, a number or a mark (`kind`); `value` has no quotes, `quote` is the one a name stood in."""
+
+    kind: str
+    value: Any
+    quote: str = ""
+
+
+def tokens(text: str, dialect: str) -> list[Token] | None:
+    """Return the tokens of names, constants and equalities; None where there is something else in the text."""
+    pattern = _ESCAPED_TOKENS if dialect in _BACKSLASH else _TOKENS
+    found: list[Token] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = pattern.match(text, position, end)
+        if match is None:
+            return None
+        found.append(_token(match, escaped=dialect in _BACKSLASH))
+        position = match.end()
+    return found
+
+
+def _token(match: re.Match[str], *, escaped: bool) -> Token:
+    kind, text = match.lastgroup or "", match[match.lastgroup or 0]
+    if kind == "word":
+        return Token(NAME, text)
+    if kind == "mark":
+        return Token(MARK, text)
+    if kind == "number":
+        return Token(NUMBER, float(text) if "." in text else int(text))
+    closing = text[-1]
+    value = text[1:-1].replace(closing * 2, closing)
+    if kind == "text":
+        return Token(TEXT, re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL) if escaped else value)
+    return Token(NAME, value, text[0])
+
+
+def table_parts(text: str) -> tuple[str, ...]:
+    """Return the parts of a table's name, outermost first: `parse_name`, and in backticks or brackets too.
+
+    A name wholly in backticks is split at its dots, as BigQuery does. Raises `ConfigError`.
+    """
+    stripped = text.strip()
+    try:
+        if not stripped.startswith(("`", "[")) and "`" not in stripped and ".[" not in stripped:
+            return parse_name(stripped)
+        whole = re.fullmatch(r"`([^`]+)`", stripped)
+        parts = tuple(whole[1].split(".")) if whole else _quoted_parts(stripped)
+    except ConfigError:
+        parts = ()
+    if not parts or not all(parts):
+        raise ConfigError(f"`{text}` is not a table name", hint='write schema.table; quote odd parts: public."a.b"')
+    return parts
+
+
+def _quoted_parts(text: str) -> tuple[str, ...]:
+    """Return the parts of a name of which some are in backticks or brackets; none where it is not one."""
+    part = re.compile(_IDENTIFIER + r"| (?P<plain>[^.\"`\[\]]+)", re.VERBOSE)
+    found: list[str] = []
+    position = 0
+    while (match := part.match(text, position)) is not None:
+        piece = match[0]
+        found.append(piece if match.lastgroup == "plain" else piece[1:-1].replace(piece[-1] * 2, piece[-1]))
+        if match.end() == len(text):
+            return tuple(found)
+        if text[match.end()] != ".":
+            return ()
+        position = match.end() + 1
+    return ()

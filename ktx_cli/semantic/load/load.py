@@ -1,0 +1,366 @@
+"""Reads a connection's semantic layer from a tree of files into a model. Writes nothing, runs no git."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ktx_cli.core import ConfigError, listing
+from ktx_cli.project import SCHEMA_NAME, Layout, Tree, WorkingTree
+from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, unknown_name
+from ktx_cli.semantic.load.files import BrokenFile, Files, ParseShard, Stray, read_files, read_strays, text_of
+from ktx_cli.semantic.load.joins import table_parts
+from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
+from ktx_cli.semantic.manifest import ParsedCopies, parse_shard
+from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Problem, Source
+
+
+def load_model(
+    layout: Layout,
+    connection: str,
+    dialect: str,
+    calendar: CalendarSettings | None = None,
+    *,
+    configured: Collection[str] | None = None,
+) -> Model:
+    """Return the semantic layer of a connection as its files on disk have it now; see `load_tree`."""
+    parse = ParsedCopies(layout, connection).parse
+    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
+
+
+def load_tree(
+    tree: Tree,
+    connection: str,
+    dialect: str,
+    calendar: CalendarSettings | None = None,
+    *,
+    parse: ParseShard = parse_shard,
+    configured: Collection[str] | None = None,
+) -> Model:
+    """Return the semantic layer of a connection as the files of a tree have it; `parse` reads a shard.
+
+    `dialect` is sqlglot's name for the connection's SQL. `configured`: the ids of all connections in `ktx.yaml`; what
+    protects something outside of their folders may be about this connection. None: only its own folder is read.
+
+    Whatever is wrong in a file is a problem of the model, with its line; it keeps out the part it is in, the whole
+    source where leaving out the part could show more than was meant (a policy that cannot be used, two files for one
+    name, a broken overlay). A source is barred where a file that may say who sees what of it has an error; all of the
+    manifest are where nobody can tell which one such a file is about. It never raises for what a file holds.
+    """
+    strays = [] if configured is None else read_strays(tree, {*configured, connection})
+    loader = _Loader(read_files(tree, connection, parse), dialect, strays)
+    sources = loader.sources()
+    problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
+    found = (sources, tuple(problems), calendar or CalendarSettings(), loader.barred, loader.sealed)
+    return Model(connection, dialect, *found)
+
+
+class _Loader:
+    """The files of one connection on their way to a model.
+
+    `barred`, `sealed`: as of the model.
+    """
+
+    def __init__(self, files: Files, dialect: str, strays: Sequence[Stray] = ()) -> None:
+        self.files, self.dialect, self.strays = files, dialect, strays
+        self.problems: list[Problem] = [*files.problems, *(each.problem for each in strays)]
+        self.drafts: dict[str, SourceDraft] = {}
+        self.manifest: dict[str, SourceDraft] = {}
+        self.barred: dict[str, Barred] = {}
+        self.sealed: Problem | None = None
+        self._blind: Problem | None = None
+
+    def sources(self) -> dict[str, Source]:
+        """Return the sources, sorted by name; what is wrong is then in `problems`, `barred` and `sealed`."""
+        for shard in self.files.shards:
+            self._read_shard(shard)
+        self.drafts = dict(self.manifest)
+        found = self._by_name()
+        self._read_unread()
+        for name, entry in found.items():
+            if _is_overlay(entry):
+                self._read_overlay(name, entry)
+        self._disable_both_ways()
+        self._settle(self.manifest.values())
+        for name, entry in found.items():  # a source of its own inherits what overlays made of the manifest
+            if not _is_overlay(entry):
+                self._read_standalone(name, entry)
+        self._settle([draft for draft in self.drafts.values() if not draft.generated])
+        for broken in self.files.broken.values():
+            for name in broken.names:
+                self._drop(name)
+        kept = {name: draft for name, draft in sorted(self.drafts.items()) if not draft.lost}
+        for draft in kept.values():
+            self._check_complete(draft)
+            draft.joins = {key: _spelled(join, draft, kept) for key, join in draft.joins.items()}
+        return {name: draft.finish() for name, draft in kept.items()}
+
+    def _by_name(self) -> dict[str, Entry]:
+        """Return the one file of people's about each name; of a name with several none, and its source goes."""
+        files: dict[str, list[SourceFile]] = {}
+        for file in self.files.own:
+            files.setdefault(file.document["name"], []).append(file)
+        for name, several in files.items():
+            if len(several) > 1:
+                self._refuse_several(name, several)
+        return {
+            name: Entry(found[0].document, found[0], (), self.problems, f"source `{name}`", name)
+            for name, found in sorted(files.items())
+            if len(found) == 1
+        }
+
+    def _refuse_several(self, name: str, files: Sequence[SourceFile]) -> None:
+        """Use none of the files about a name; bar what they are about where one of them says who sees what."""
+        problem = self._note_twice(name, [file.place("name") for file in files])
+        self._drop(name)
+        if not any(may_protect(file.document) for file in files):
+            return
+        draft = self._find(name)
+        if draft is not None:
+            draft.bar(problem)
+        for file in files:
+            if _has_origin(file.document):
+                self._bar_table(name, file.document.get("table"), problem)
+            elif draft is None:
+                self._seal(problem, blind=True)
+
+    def _read_unread(self) -> None:
+        """Bar what files that cannot be read, or do not say what they are about, may protect."""
+        if self.files.unlisted is not None:
+            self._seal(self.files.unlisted, blind=True)
+        for problem in self.problems:
+            if problem.code == "broken_shard":
+                self._seal(problem)
+        for document, problem in self.files.nameless:
+            if not may_protect(document) and not isinstance(document, str):
+                continue
+            if isinstance(document, dict) and _has_origin(document):
+                self._bar_table(problem.place.path, document.get("table"), problem)
+            else:
+                self._seal(problem, blind=True)
+        for broken in self.files.broken.values():
+            self._bar_broken(broken)
+        for stray in self.strays:
+            self._bar_stray(stray)
+
+    def _bar_stray(self, stray: Stray) -> None:
+        """Keep raw SQL from the whole connection, and bar what the file would be about if it lay in its folder."""
+        drafts = [self._find(name) for name in stray.names]
+        self._seal(stray.problem, blind=not drafts or (None in drafts and not stray.own))
+        for draft in drafts:
+            if draft is not None:
+                draft.bar(stray.problem)
+
+    def _bar_broken(self, broken: BrokenFile) -> None:
+        if not broken.names:
+            self._seal(broken.problem, blind=True)
+        for name in broken.names:
+            draft = self._find(name)
+            if draft is not None:
+                draft.bar(broken.problem)
+            elif not broken.own:  # of no source there is: what it says would be an error too where it could be read
+                if broken.protects:
+                    self._seal(broken.problem, blind=True)
+            elif not broken.tables:
+                self._seal(broken.problem)
+            for table in broken.tables:
+                self._bar_table(name, table, broken.problem)
+
+    def _bar_table(self, name: str, table: Any, problem: Problem) -> None:
+        """Keep raw SQL from the table a file seems to be about, from all where that cannot be read; None: no table."""
+        if table is None:
+            return
+        try:
+            parts = table_parts(table) if isinstance(table, str) else None
+        except ConfigError:
+            parts = None
+        if parts is None:
+            self._seal(problem)
+        else:
+            known = self.barred[name].tables if name in self.barred else ()
+            self.barred[name] = Barred(problem, (*known, parts))
+
+    def _seal(self, problem: Problem, *, blind: bool = False) -> None:
+        """Keep raw SQL from the whole connection; `blind`: bar every source of the manifest too."""
+        self.sealed = self.sealed or problem
+        if blind:
+            self._blind = self._blind or problem
+
+    def _settle(self, drafts: Iterable[SourceDraft]) -> None:
+        """Bar the drafts about which nobody can tell who sees what."""
+        for draft in drafts:
+            if draft.generated and self._blind is not None:
+                draft.bar(self._blind)
+            draft.settle()
+            if draft.barred is None:
+                continue
+            known = self.barred[draft.name].tables if draft.name in self.barred else ()
+            self.barred[draft.name] = Barred(draft.barred, known if draft.table is None else (*known, draft.table))
+            if draft.table is None and (draft.sql is None or draft.has_table):
+                self._seal(draft.barred)
+
+    def _read_shard(self, file: SourceFile) -> None:
+        top = Entry(file.document, file, (), self.problems, "a manifest shard")
+        rest = Entry({k: v for k, v in top.values.items() if k != "tables"}, file, (), self.problems, top.what)
+        rest.check_keys(("tables",))
+        if rest.trouble is not None:
+            self._seal(rest.trouble, blind=True)  # an overlay that was moved here, of which source nobody can tell
+        tables = top.mapping("tables")
+        if tables is None and top.trouble is not None and may_protect(top.values):
+            self._seal(top.trouble, blind=True)
+        for key in tables.values if tables else ():
+            name = str(key)
+            what = f"source `{name}`"
+            entry = tables.mapping(key, what) if tables else None
+            if entry is None:
+                if tables is not None and may_protect(tables.values[key]):
+                    self._seal(self.problems[-1])
+                continue
+            draft = read_source_entry(entry.begin(name), name, self.dialect, generated=True)
+            if name in self.manifest:
+                problem = self._note_twice(name, (self.manifest[name].place, entry.place))
+                if draft.protects or self.manifest[name].protects:
+                    self.manifest[name].bar(problem)
+                    self._bar_table(name, entry.values.get("table"), problem)
+                self.manifest[name].lost = draft.lost = True
+            self.manifest.setdefault(name, draft)
+
+    def _read_standalone(self, name: str, entry: Entry) -> None:
+        if name in self.manifest:
+            what = f"`{name}` is a source of its own here, in place of the one at {self.manifest[name].place}"
+            hint = "remove `table` and `sql` to change that source instead, or rename this one"
+            entry.warn("shadows_manifest", what, "name", hint=hint)
+        draft = read_source_entry(entry, name, self.dialect, generated=False)
+        inherit(entry, draft, self.manifest)
+        for stray in self.strays:
+            if name.casefold() in map(str.casefold, stray.names):
+                draft.bar(stray.problem)
+        self.drafts[name] = draft
+
+    def _read_overlay(self, name: str, entry: Entry) -> None:
+        draft = self._find(name)
+        if draft is None:
+            what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source of that name to change"
+            entry.error("unknown_source", what, "name", hint=unknown_name(name, self.manifest))
+            if entry.protects:
+                self._seal(self.problems[-1], blind=True)
+            return
+        if draft.overlay is not None:  # named alike but for the case of letters
+            problem = self._note_twice(draft.name, (draft.overlay, entry.at("name")))
+            draft.lost = True
+            if entry.protects or draft.protects:
+                draft.bar(problem)
+            return
+        draft.overlay = entry.at("name")
+        draft.entries.append(entry)
+        apply_overlay(entry, draft, self.dialect)
+
+    def _disable_both_ways(self) -> None:
+        """Take a disabled join out of the other source's part of the manifest too: it is one join, said twice."""
+        for draft in self.manifest.values():
+            for join in draft.disabled:
+                other = self._find(join.to)
+                if other is not None:
+                    other.joins = {
+                        key: each for key, each in other.joins.items() if not _is_back(each, join, draft.name)
+                    }
+
+    def _find(self, name: str) -> SourceDraft | None:
+        """Return the manifest's source of that name, else the only one that differs in case alone."""
+        if name in self.manifest:
+            return self.manifest[name]
+        found = [draft for each, draft in self.manifest.items() if each.casefold() == name.casefold()]
+        return found[0] if len(found) == 1 else None
+
+    def _drop(self, name: str) -> None:
+        """Keep a source out of the model: what a file about it says is not known."""
+        draft = self._find(name)
+        if draft is not None:
+            draft.lost = True
+        self.drafts.pop(name, None)
+
+    def _note_twice(self, name: str, places: Iterable[Place]) -> Problem:
+        shown = listing(map(str, places))
+        what = f"several files are about `{name}`, and none is used: {shown}"
+        place = next(iter(places))
+        problem = Problem("error", "duplicate", what, place, "keep one of them, or rename the others", name)
+        self.problems.append(problem)
+        return problem
+
+    def _check_complete(self, draft: SourceDraft) -> None:
+        """Warn of what a source does without: a grain, the types of columns."""
+        if not draft.grain and not draft.key:
+            what = f"source `{draft.name}` has no grain: nothing says which columns make a row of it unique"
+            hint = (
+                "add grain: [column, ...]"
+                if not draft.generated
+                else f"add grain: [column, ...] in an overlay named {draft.name}"
+            )
+            self.problems.append(Problem("warning", "no_grain", what, draft.place, hint, draft.name))
+        for column in draft.columns.values():
+            if column.type is None:
+                what = f"column `{column.name}` of `{draft.name}` has no type, and is taken for a string"
+                hint = "add type: string|number|time|boolean"
+                self.problems.append(Problem("warning", "no_type", what, column.place, hint, draft.name))
+
+
+def _is_overlay(entry: Entry) -> bool:
+    return not _has_origin(entry.values)
+
+
+def _has_origin(document: Mapping[Any, Any]) -> bool:
+    return "table" in document or "sql" in document
+
+
+def _is_back(join: Join, disabled: Join, source: str) -> bool:
+    """Say whether a join of the manifest is a disabled one of another source, seen from the other side."""
+    generated = join.alias is None and join.place is not None and f"/{SCHEMA_NAME}/" in join.place.path
+    pairs = {(other, own) for own, other in disabled.pairs}
+    conditions = {(not each.own, each.column, each.value) for each in disabled.conditions}
+    same = {(each.own, each.column, each.value) for each in join.conditions} == conditions
+    return generated and join.to.casefold() == source.casefold() and set(join.pairs) == pairs and same
+
+
+def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) -> Join:
+    """Return the join with its names as the two sources have them, where they differ in case alone."""
+    target = drafts.get(join.to)
+    if target is None:
+        alike = [each for name, each in drafts.items() if name.casefold() == join.to.casefold()]
+        if len(alike) != 1:
+            return join
+        target = alike[0]
+    pairs = tuple((draft.spelled(own), target.spelled(other)) for own, other in join.pairs)
+    conditions = tuple(
+        replace(each, column=(draft if each.own else target).spelled(each.column)) for each in join.conditions
+    )
+    if (target.name, pairs, conditions) == (join.to, join.pairs, join.conditions):
+        return join
+    return replace(join, to=target.name, pairs=pairs, conditions=conditions)
+
+
+def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]:
+    """Return (path, text) of what a source is made of: its entry in the manifest, then people's files, broken ones too.
+
+    Of a shard only the source's entry is returned, as it stands there. Empty where nothing has that name. Raises
+    `StorageError` for a file that cannot be read.
+    """
+    files = read_files(tree, connection)
+    found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
+    found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
+    broken = sorted(path for path, each in files.broken.items() if name in (*each.names, each.problem.source))
+    contents = ((path, tree.read(path)) for path in broken)
+    return found + [(path, text_of(content)) for path, content in contents if content is not None]
+
+
+def _entry_text(file: SourceFile, name: str) -> str | None:
+    """Return the lines of one source of a shard."""
+    tables = file.document.get("tables")
+    if not isinstance(tables, dict) or name not in tables:
+        return None
+    part = file.part("tables", name)
+    if part is None:
+        return None
+    key, value = part
+    text = text_of(file.content)
+    return text[key.start - key.column : max(value.end, key.end)].rstrip() + "\n"

@@ -1,0 +1,436 @@
+"""One source while the files about it are read, and what all kinds of files may say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core import ConfigError, listing
+from ktx_cli.semantic.load.columns import (
+    OVERRIDES,
+    ColumnDraft,
+    best,
+    override,
+    read_column,
+    read_descriptions,
+    read_visibility,
+    texts_in,
+    unique,
+)
+from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
+from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
+from ktx_cli.semantic.load.measures import read_measure, read_parameter, read_policy, read_segment, read_test
+from ktx_cli.semantic.manifest import DISABLED, plain_on
+from ktx_cli.semantic.model import (
+    Join,
+    Measure,
+    MetricTest,
+    Parameter,
+    Place,
+    Policy,
+    Problem,
+    Segment,
+    Source,
+    Visibility,
+)
+
+SHARED_KEYS = (
+    "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
+    "usage", "visibility", "policies", "parameters", "tests",
+)  # fmt: skip
+SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
+STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
+
+
+@dataclass(slots=True)
+class SourceDraft:
+    """A source while its files are read.
+
+    `disabled`: joins of the manifest that its overlay takes out. `lost`: something of it is wrong that must keep it out
+    of the model. `entries`: the mappings it is read from. `overlay`: where the one that changes it stands. `barred`:
+    the error for which nobody can tell who sees what of it.
+    """
+
+    name: str
+    place: Place
+    generated: bool
+    table: tuple[str, ...] | None = None
+    sql: str | None = None
+    grain: tuple[str, ...] | None = None
+    columns: dict[str, ColumnDraft] = field(default_factory=dict)
+    joins: dict[Key, Join] = field(default_factory=dict)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    disabled: list[Join] = field(default_factory=list)
+    segments: dict[str, Segment] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    tests: dict[str, MetricTest] = field(default_factory=dict)
+    time_column: str | None = None
+    descriptions: dict[str, str] = field(default_factory=dict)
+    visibility: Visibility = Visibility.PUBLIC
+    search: tuple[str, ...] = ()
+    lost: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    overlay: Place | None = None
+    barred: Problem | None = None
+
+    @property
+    def protects(self) -> bool:
+        """Whether what was read about it says who sees what."""
+        return any(entry.protects for entry in self.entries)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it names a table, also in a way that cannot be read."""
+        return any("table" in entry.values for entry in self.entries)
+
+    def bar(self, problem: Problem) -> None:
+        """Keep it out of the model and from raw SQL: what may say who sees what of it has an error."""
+        self.lost, self.barred = True, self.barred or problem
+
+    def settle(self) -> None:
+        """Bar it where a part of it that says who sees what has an error, or where it is lost and protected."""
+        for entry in self.entries:
+            if entry.trouble is not None and entry.protects:
+                self.bar(entry.trouble)
+        if self.lost and self.barred is None and self.protects:
+            found = (entry.trouble for entry in self.entries if entry.trouble is not None)
+            what = f"`{self.name}` cannot be used, and something of it is protected"
+            self.bar(next(found, Problem("error", "duplicate", what, self.place, None, self.name)))
+
+    def find(self, column: str) -> ColumnDraft | None:
+        """Return the column of that name, else the only one that differs in case alone."""
+        if column in self.columns:
+            return self.columns[column]
+        alike = [draft for name, draft in self.columns.items() if name.casefold() == column.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def spelled(self, column: str) -> str:
+        """Return the name as the column has it, itself where there is no such column."""
+        found = self.find(column)
+        return column if found is None else found.name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns said to be the primary key."""
+        return tuple(column.name for column in self.columns.values() if column.pk)
+
+    def finish(self) -> Source:
+        """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
+        said = self.grain or self.key
+        return Source(
+            self.name, {name: column.finish() for name, column in self.columns.items()},
+            tuple(map(self.spelled, said)) or tuple(name for name, each in self.columns.items() if each.expr is None),
+            self.table, self.sql, tuple(self.joins.values()), self.measures, self.segments,
+            tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
+            None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
+            self.visibility, self.generated, bool(said), self.search, self.place,
+        )  # fmt: skip
+
+
+def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool) -> SourceDraft:
+    """Return the source of a manifest's entry, or of a file of its own."""
+    entry.check_keys(SOURCE_KEYS if generated else STANDALONE_KEYS)
+    draft = SourceDraft(name, entry.place, generated, entries=[entry])
+    _read_origin(entry, draft)
+    for key, column in entry.read_all(
+        "columns", "column", lambda item: read_column(item, dialect, generated=generated)
+    ).items():
+        draft.columns[key] = column
+    if not draft.columns and not generated:
+        entry.error("no_columns", f"source `{name}` has no columns", hint="add columns: [{name: id, type: number}]")
+        draft.lost = True
+    read_body(entry, draft, dialect)
+    return draft
+
+
+def _read_origin(entry: Entry, draft: SourceDraft) -> None:
+    """Read `table` or `sql`, of which there must be one."""
+    draft.sql, table = entry.text("sql"), entry.values.get("table")
+    if isinstance(table, dict):
+        draft.table = _mapped_table(entry)
+    elif (text := entry.text("table")) is not None:
+        try:
+            draft.table = table_parts(text)
+        except ConfigError as error:
+            entry.error("value", f"`table` of {entry.what}: {error.message}", "table", hint=error.hint)
+    if not entry.failed and (draft.table is None) == (draft.sql is None):
+        both = "both `table` and `sql`" if draft.sql else "neither `table` nor `sql`"
+        entry.error("value", f"{entry.what} has {both}", hint="give it one of the two")
+    wanted = "sql" if draft.sql else "table"
+    if entry.word("source_type", ("table", "sql")) not in (None, wanted):
+        entry.warn("value", f"`source_type` of {entry.what} does not fit: it has `{wanted}`", "source_type",
+                   hint=f"write source_type: {wanted}, or remove it")  # fmt: skip
+    draft.lost = (draft.table is None) == (draft.sql is None)
+
+
+def _mapped_table(entry: Entry) -> tuple[str, ...] | None:
+    """Return the parts of `table: {catalog, db, name}`."""
+    below = entry.mapping("table")
+    if below is None:
+        return None
+    below.check_keys(("catalog", "db", "schema", "name"))
+    name = below.required("name")
+    outer = (below.text("catalog"), below.text("db") or below.text("schema"))
+    return (*filter(None, outer), name) if name else None
+
+
+def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    """Set what an entry says of a source beyond its columns; lists of an overlay replace or join those before.
+
+    Replaced as a whole: grain, measures, segments. Joined by what makes each one itself: joins, policies, parameters,
+    tests, descriptions.
+    """
+    values = entry.values
+    if values.get("grain") is not None:
+        draft.grain = entry.names("grain") or draft.grain
+    if values.get("measures") is not None:
+        draft.measures = entry.read_all("measures", "measure", read_measure)
+    if values.get("segments") is not None:
+        draft.segments = entry.read_all("segments", "segment", read_segment)
+    if values.get("joins") is not None:
+        _read_joins(entry, draft, dialect)
+    draft.descriptions = {**draft.descriptions, **read_descriptions(entry)}
+    draft.visibility = read_visibility(entry) or draft.visibility
+    _read_rules(entry, draft)
+    _read_time(entry, draft)
+    _read_search(entry, draft)
+
+
+def _read_search(entry: Entry, draft: SourceDraft) -> None:
+    """Add what a source may be found by: tags, freshness and usage; of the last not its counts and dates."""
+    for key in ("tags", "freshness", "usage"):
+        value = entry.values.get(key)
+        if isinstance(value, dict):
+            if below := entry.mapping(key):
+                below.check_free_keys()
+            value = {name: each for name, each in value.items() if name not in ("frequencyTier", "staleSince")}
+        elif value is not None and not isinstance(value, list):
+            entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")
+            continue
+        draft.search = unique((*draft.search, *texts_in(value)))
+
+
+def _read_joins(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    for item in entry.items("joins", "join"):
+        join = read_join(item, draft.name, dialect, draft.columns)
+        if join is not None:
+            draft.joins[join_key(join)] = join
+
+
+def _read_rules(entry: Entry, draft: SourceDraft) -> None:
+    """Read policies, parameters and tests; a source with a policy that cannot be used is not read at all."""
+    stated = entry.values.get(POLICIES)
+    if stated is None and POLICIES in entry.values:
+        hint = "write below it for each policy: - name: ..., or remove the key"
+        entry.error("shape", f"`policies` of {entry.what} has no value", "policies", hint=hint)
+        draft.lost = True
+    policies = entry.read_all("policies", "policy", read_policy)
+    draft.policies |= policies
+    if stated is not None and (not isinstance(stated, list) or len(policies) != len(stated)):
+        draft.lost = True
+    draft.parameters |= entry.read_all("parameters", "parameter", read_parameter)
+    draft.tests |= entry.read_all("tests", "test", read_test)
+
+
+def _read_time(entry: Entry, draft: SourceDraft) -> None:
+    """Read `default_time_dimension`: a column, or who says so -> column."""
+    stated = entry.values.get("default_time_dimension")
+    if isinstance(stated, str):
+        draft.time_column = entry.text("default_time_dimension") or draft.time_column
+        return
+    below = entry.mapping("default_time_dimension")
+    if below is not None:
+        below.check_free_keys()
+        draft.time_column = best(read_said(below)) or draft.time_column
+
+
+def read_said(entry: Entry) -> dict[str, str]:
+    """Return who -> text."""
+    return {str(who): text for who in entry.values if (text := entry.text(who))}
+
+
+KEY = "inherits_columns_from"
+
+
+def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft]) -> None:
+    """Fill in the columns' blank types, descriptions, roles and meanings from the named entry of the manifest."""
+    wanted = entry.text(KEY)
+    if wanted is None:
+        return
+    found = _entries(wanted, manifest)
+    if len(found) != 1:
+        what = f"`{KEY}` of {entry.what} is `{wanted}`, which " + (
+            f"could be {listing(sorted(each.name for each in found))}" if found else "the manifest does not have"
+        )
+        entry.error(
+            "unknown_source",
+            what,
+            KEY,
+            hint=f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest),
+        )
+        if entry.trouble is not None:  # what is hidden there would be hidden here
+            draft.bar(entry.trouble)
+        return
+    if found[0].barred is not None:
+        draft.bar(found[0].barred)
+    for column in draft.columns.values():
+        base = found[0].find(column.name)
+        if base is not None and column.expr is None:
+            _fill(column, base)
+
+
+def _entries(wanted: str, manifest: Mapping[str, SourceDraft]) -> list[SourceDraft]:
+    """Return the entries of that name, else of that table, else of tables whose name ends in it, whatever the case."""
+    if wanted in manifest:
+        return [manifest[wanted]]
+    folded = wanted.casefold().replace('"', "")
+    for fits in (_is_named, _is_table, _ends_table):
+        found = [draft for draft in manifest.values() if fits(draft, folded)]
+        if found:
+            return found
+    return []
+
+
+def _is_named(draft: SourceDraft, folded: str) -> bool:
+    return draft.name.casefold() == folded
+
+
+def _is_table(draft: SourceDraft, folded: str) -> bool:
+    return ".".join(draft.table or ()).casefold() == folded
+
+
+def _ends_table(draft: SourceDraft, folded: str) -> bool:
+    path = ".".join(draft.table or ()).casefold()
+    return path.endswith(f".{folded}") or folded.endswith(f".{path}")
+
+
+def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
+    column.type = column.type or base.type
+    column.role = column.role or base.role
+    column.descriptions = {**base.descriptions, **column.descriptions}
+    column.visibility = column.visibility or base.visibility
+    column.natural_granularity = column.natural_granularity or base.natural_granularity
+    column.timezone = column.timezone or base.timezone
+    column.unit = column.unit or base.unit
+    column.values = column.values or base.values
+
+
+EXCLUDED, OVERRIDDEN = "exclude_columns", "column_overrides"
+KEYS = frozenset((*SHARED_KEYS, "name", EXCLUDED, OVERRIDDEN, DISABLED))
+_REFUSED = {
+    "description": "write it as descriptions: {user: ...}",
+    "inherits_columns_from": "remove it: an overlay has the columns of its source",
+}
+
+
+def apply_overlay(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    """Change a source as the overlay says; what an overlay may not say is an error and left out.
+
+    Where nobody can say which columns it takes out or hides, the source is lost.
+    """
+    excluded = _exclude(entry, draft)
+    _override(entry, draft, excluded)
+    draft.lost = draft.lost or entry.failed
+    for name in excluded:
+        del draft.columns[name]
+    _refuse_keys(entry)
+    entry.check_keys(KEYS)
+    _add_computed(entry, draft, dialect)
+    _disable_joins(entry, draft)
+    read_body(entry, draft, dialect)
+
+
+def _refuse_keys(entry: Entry) -> None:
+    for key, hint in _REFUSED.items():
+        if entry.values.get(key) is not None:
+            entry.error("forbidden_key", f"{entry.what} is an overlay, which cannot have `{key}`", key, hint=hint)
+    entry.values = {key: value for key, value in entry.values.items() if key not in _REFUSED}
+
+
+def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
+    """Return the columns taken out, as the source spells them."""
+    found: set[str] = set()
+    for index, name in enumerate(entry.names(EXCLUDED) or ()):
+        column = draft.find(name)
+        if column is None:
+            what = f"`{EXCLUDED}` of {entry.what} names `{name}`, which `{draft.name}` does not have"
+            entry.warn("unknown_column", what, EXCLUDED, index, hint=unknown_name(name, draft.columns))
+        else:
+            found.add(column.name)
+    return found
+
+
+def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
+    """Change columns, but none that is excluded too: both cannot be meant."""
+    visibilities: dict[str, Any] = {}
+    for item in entry.items(OVERRIDDEN, "column override"):
+        name = item.required("name")
+        column = draft.find(name)
+        if not name:
+            continue
+        if column is None:
+            what = f"{item.what} is for a column that `{draft.name}` does not have"
+            item.error("unknown_column", what, "name", hint=unknown_name(name, draft.columns))
+        elif column.name in excluded:
+            item.error(
+                "forbidden_key",
+                f"{item.what} is for a column that `{EXCLUDED}` takes out",
+                hint="remove one of the two",
+            )
+        elif not _agrees(visibilities, column.name, item):
+            what = f"{item.what} is there twice, with another `{VISIBILITY}` each time"
+            item.error("duplicate", what, hint="remove one of the two")
+        else:
+            _override_one(item, column)
+
+
+def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
+    """Note the visibility of a column, and return whether no override before said another one."""
+    if VISIBILITY not in item.values:
+        return True
+    visibility = item.values[VISIBILITY]
+    return bool(visibilities.setdefault(name, visibility) == visibility)
+
+
+def _override_one(item: Entry, column: ColumnDraft) -> None:
+    for key in ("type", "expr"):
+        if key in item.values:
+            hint = f"remove it; for another {key} exclude the column and add one under `columns` with another name"
+            item.error("forbidden_key", f"{item.what} cannot change `{key}`", key, hint=hint)
+    item.check_keys((*OVERRIDES, "type", "expr"))
+    override(item, column)
+    column.place = item.place
+
+
+def _add_computed(entry: Entry, draft: SourceDraft, dialect: str) -> None:
+    """Add the columns of an overlay, which are computed ones."""
+    for name, column in entry.read_all("columns", "column", lambda item: _computed(item, draft, dialect)).items():
+        draft.columns[name] = column
+
+
+def _computed(item: Entry, draft: SourceDraft, dialect: str) -> ColumnDraft | None:
+    column = read_column(item, dialect, generated=False)
+    if column is None:
+        return None
+    if column.name in draft.columns:
+        hint = f"give it another name, or change that column under `{OVERRIDDEN}`"
+        item.error("duplicate", f"{item.what} has the name of a column of `{draft.name}`", "name", hint=hint)
+    elif column.expr is None or column.type is None:
+        missing = "expr" if column.expr is None else "type"
+        if not item.failed:
+            item.error("missing", f"{item.what} of an overlay has no `{missing}`", hint=f"add `{missing}:` to it")
+    return None if item.failed else column
+
+
+def _disable_joins(entry: Entry, draft: SourceDraft) -> None:
+    """Take out the joins whose `on` is listed, compared without regard to blanks."""
+    for index, listed in enumerate(entry.names(DISABLED) or ()):
+        found = [key for key in draft.joins if key[1] == plain_on(listed)]
+        draft.disabled += [draft.joins.pop(key) for key in found]
+        if not found:
+            what = f"`{DISABLED}` of {entry.what} lists `{listed}`, which is the `on` of no join of `{draft.name}`"
+            entry.warn(
+                "unknown_join", what, DISABLED, index, hint=unknown_name(listed, (key[1] for key in draft.joins))
+            )

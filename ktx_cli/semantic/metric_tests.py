@@ -1,0 +1,182 @@
+"""Runs the `tests:` of sources: a question, and what must come out of it.
+
+`expect`: these rows in this order. `expect_value`: the one value of the one row. `invariant`: a condition on the
+columns of the answer that holds in every row. `tolerance`: how far a number may be from the expected one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, json_value
+from ktx_cli.semantic.model import MetricTest, Model, unknown
+from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
+from ktx_cli.warehouses import Connector
+
+_NOISE: Final = Decimal("1e-9")
+"""How much of its size a binary fraction may be off: adding in another order gives other last digits."""
+
+_SHOWN: Final = 5
+"""How many rows that break an invariant are told."""
+
+_OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
+"""Codes of errors besides the semantic layer's that fail a test; others are about the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """How one test ended. `expected` and `got` are plain data; `error`: why there is nothing to compare."""
+
+    __test__ = False
+
+    source: str
+    test: MetricTest
+    passed: bool
+    expected: Any
+    got: Any = None
+    error: KtxError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as it stands in an envelope."""
+        place = self.test.place
+        return {
+            "source": self.source,
+            "test": self.test.name,
+            "passed": self.passed,
+            "expected": self.expected,
+            "got": self.got,
+            "error": None if self.error is None else self.error.to_json(),
+            "path": None if place is None else place.path,
+            "line": None if place is None else place.line,
+        }
+
+
+def run_test(
+    model: Model,
+    source: str,
+    test: MetricTest,
+    connector: Connector,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+) -> TestResult:
+    """Run a test of a source on an open connection; raises what says that the connection itself does not work."""
+    expected = expectation(test)
+    try:
+        got = _rows(model, test, connector, attributes or {}, now)
+    except KtxError as error:
+        if error.exit_code not in (1, 2) and error.code not in _OF_THE_TEST:
+            raise
+        return TestResult(source, test, False, expected, error=error)
+    if test.invariant is not None:
+        return TestResult(source, test, not got, expected, got[:_SHOWN])
+    if test.expect is not None:
+        return TestResult(source, test, same_rows(expected, got, test.tolerance), expected, got)
+    single = len(got) == 1 and len(got[0]) == 1
+    value = got[0][0] if single else got
+    return TestResult(source, test, single and same_value(expected, value, test.tolerance), expected, value)
+
+
+def expectation(test: MetricTest) -> Any:
+    """Return what a test expects, as plain data."""
+    if test.invariant is not None:
+        return test.invariant
+    return test.expect_value if test.expect is None else [list(row) for row in test.expect]
+
+
+def same_rows(expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]], tolerance: float) -> bool:
+    """Say whether rows are the expected ones, in their order."""
+    if len(expected) != len(got):
+        return False
+    return all(
+        len(one) == len(two) and all(same_value(a, b, tolerance) for a, b in zip(one, two, strict=True))
+        for one, two in zip(expected, got, strict=True)
+    )
+
+
+def same_value(expected: Any, got: Any, tolerance: float) -> bool:
+    """Say whether a value (as `json_value` gives it) is the expected one; numbers may differ by `tolerance`."""
+    if expected is None or got is None:
+        return expected is got
+    if isinstance(expected, bool):
+        return bool(expected == got)
+    if isinstance(expected, str):
+        return isinstance(got, str) and expected.replace(" ", "T", 1) == got.replace(" ", "T", 1)
+    one, two = _number(expected), _number(got)
+    if one is None or two is None:
+        return bool(expected == got)
+    noise = _NOISE * max(abs(one), abs(two)) if isinstance(got, float) else Decimal(0)
+    return abs(one - two) <= max(noise, Decimal(repr(tolerance)))
+
+
+def _number(value: Any) -> Decimal | None:
+    try:
+        found = Decimal(repr(value) if isinstance(value, float) else str(value))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _rows(
+    model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any], now: datetime | None
+) -> list[list[Any]]:
+    """Return the rows of a test's question; of an invariant those that break it."""
+    from ktx_cli.semantic.answer import ask
+
+    query = parse_query(test.query)
+    if test.invariant is None:
+        rows: Sequence[Sequence[Any]] = ask(model, query, connector, attributes=attributes, now=now).rows
+    else:
+        rows = _breaking(model, query, test.invariant, connector, attributes, now)
+    return [[json_value(value) for value in row] for row in rows]
+
+
+def _breaking(
+    model: Model,
+    query: Query,
+    invariant: str,
+    connector: Connector,
+    attributes: Mapping[str, Any],
+    now: datetime | None,
+) -> Sequence[Sequence[Any]]:
+    """Return rows of an answer for which the invariant is not true."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.answer import compile_query
+
+    every = replace(query, limit=MOST_ROWS) if query.limit == DEFAULT_LIMIT else query
+    asked = compile_query(model, every, attributes=attributes, now=now)
+    answer = asked.compiled.tree
+    queries = answer.args.get("with_")
+    answer.set("with_", None)
+    condition = _condition(invariant, asked.compiled.columns, model.dialect)
+    broken = exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(0))], default=exp.Literal.number(1))
+    found = exp.select("*").from_(exp.Subquery(this=answer, alias=exp.TableAlias(this=exp.to_identifier("answer"))))
+    found = found.where(exp.EQ(this=broken, expression=exp.Literal.number(1)), copy=False).limit(_SHOWN)
+    found.set("with_", queries)
+    return connector.query(found.sql(model.dialect), max_rows=_SHOWN).rows
+
+
+def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
+    """Return the tree of an invariant, its names those of the answer's columns."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.fragments import parse
+    from ktx_cli.semantic.plan.measures import exact_divisions
+
+    by_name: Mapping[str, str] = {name.casefold(): name for name in columns}
+
+    def named(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        name = by_name.get(node.name.casefold())
+        if name is None or node.table:
+            raise unknown("column", node.sql(), columns, " in the answer")
+        return exp.column(exp.to_identifier(name, quoted=True))
+
+    rewrite: Callable[[exp.Expr], exp.Expr] = named
+    return exact_divisions(parse(text, dialect, what=f"the invariant `{text}`").transform(rewrite))

@@ -1,0 +1,370 @@
+"""What a connection's semantic layer is once its files are read: sources with columns, joins, measures, segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ktx_cli.core import EXIT_USAGE, KtxError, did_you_mean, escaped, listing
+from ktx_cli.warehouses import SemanticType
+
+SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "quarter",
+    "year",
+)
+FISCAL_QUARTER, FISCAL_YEAR = "fiscal_quarter", "fiscal_year"
+GRAINS = (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER, FISCAL_YEAR)
+"""Time grains, finest first; the fiscal ones begin in the month the project says."""
+
+
+class Visibility(StrEnum):
+    """Who may use a column, a measure or a source.
+
+    `internal`: definitions, filters and aggregates, but no dimension and no list. `hidden`: definitions alone.
+    """
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    HIDDEN = "hidden"
+
+
+class Relationship(StrEnum):
+    """How many rows of the other source belong to one of this, and back."""
+
+    MANY_TO_ONE = "many_to_one"
+    ONE_TO_MANY = "one_to_many"
+    ONE_TO_ONE = "one_to_one"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the project's files something stands: path as git sees it, line from 1."""
+
+    path: str
+    line: int = 1
+
+    def __str__(self) -> str:
+        return f"{escaped(self.path)}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a source; `expr` is SQL over the source's columns where it is computed.
+
+    `natural_granularity`: the finest grain its values have; `day` or coarser makes them calendar dates, which no time
+    zone shifts. `timezone`: what its timestamps mean where they do not say it. `values`: the values it may have, known
+    from a definition. `visibility` None: as visible as the columns its `expr` reads. `place`: where it was defined.
+    `unique`: whether a definition (a dbt test) says that no two rows have the same value; nothing has checked it.
+    """
+
+    name: str
+    type: SemanticType
+    expr: str | None = None
+    visibility: Visibility | None = None
+    role: str = "default"
+    description: str | None = None
+    natural_granularity: str | None = None
+    timezone: str | None = None
+    unit: str | None = None
+    values: tuple[str, ...] = ()
+    nullable: bool = True
+    place: Place | None = None
+    unique: bool = False
+
+    @property
+    def is_date(self) -> bool:
+        """Whether its values are calendar dates for sure."""
+        return self.natural_granularity in (DAY, WEEK, MONTH, QUARTER, YEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A constant a column of one side of a join must have: `own` is the side that declares the join."""
+
+    own: bool
+    column: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join as declared: `pairs[i]` is (own column, column of `to`), all must be equal.
+
+    `provenance`: `formal`, `inferred`, `manual` or None as its `source:` says.
+    """
+
+    to: str
+    on: str
+    pairs: tuple[tuple[str, str], ...]
+    relationship: Relationship
+    alias: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    provenance: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SemiAdditive:
+    """A measure that cannot be added over `over`: take the `last` or `first` value of it, or the `average` of all.
+
+    `per`: the columns for each of whose values the last is looked for; empty: one last for all.
+    """
+
+    over: str
+    take: str = "last"
+    per: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length of calendar time: `count` of `unit` (a grain that is not fiscal)."""
+
+    count: int
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}{'' if self.count == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """A measure that counts from a start to each period's end: all before, the last `window`, or since `to_date`."""
+
+    over: str | None = None
+    window: Span | None = None
+    to_date: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
+
+    `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
+    two-level measure.
+    """
+
+    name: str
+    expr: str
+    filter: str | None = None
+    segments: tuple[str, ...] = ()
+    description: str | None = None
+    visibility: Visibility = Visibility.PUBLIC
+    unit: str | None = None
+    format: str | None = None
+    time: str | None = None
+    semi_additive: SemiAdditive | None = None
+    cumulative: Cumulative | None = None
+    offset: Span | None = None
+    percent_of: tuple[str, ...] | None = None
+    per: tuple[str, ...] = ()
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A named condition on a source's rows."""
+
+    name: str
+    expr: str
+    description: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A condition every row read from a source must meet; `{{ user.NAME }}` stands for the caller's attribute."""
+
+    name: str
+    filter: str
+    description: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value a question may set, as `{{ param.NAME }}`; `values`: the only ones it may have."""
+
+    name: str
+    type: SemanticType
+    default: Any = None
+    values: tuple[Any, ...] = ()
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTest:
+    """A question with what must come out: rows, one value, or an invariant over the result's columns."""
+
+    name: str
+    query: Mapping[str, Any]
+    expect: tuple[tuple[Any, ...], ...] | None = None
+    expect_value: Any = None
+    invariant: str | None = None
+    tolerance: float = 0.0
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source, everything of its files resolved. Exactly one of `table` and `sql` is set.
+
+    `table`: the parts of its physical name, outermost first. `grain`: the columns that make a row unique, verbatim.
+    `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
+    manifest has it (with an overlay or without). `search`: further text to find it by.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    grain: tuple[str, ...]
+    table: tuple[str, ...] | None = None
+    sql: str | None = None
+    joins: tuple[Join, ...] = ()
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    segments: Mapping[str, Segment] = field(default_factory=dict)
+    policies: tuple[Policy, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tests: tuple[MetricTest, ...] = ()
+    time_column: str | None = None
+    description: str | None = None
+    visibility: Visibility = Visibility.PUBLIC
+    generated: bool = False
+    keyed: bool = True
+    search: tuple[str, ...] = ()
+    place: Place | None = None
+
+    def column(self, name: str) -> Column | None:
+        """Return the column of that name, else the only one that differs in case alone."""
+        found = self.columns.get(name)
+        if found is not None:
+            return found
+        alike = [column for each, column in self.columns.items() if each.casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def measure(self, name: str) -> Measure | None:
+        """Return the measure of that name, else the only one that differs in case alone."""
+        found = self.measures.get(name)
+        if found is not None:
+            return found
+        alike = [measure for each, measure in self.measures.items() if each.casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong in the files, and where; an `error` keeps its source (or the part named) out of the model.
+
+    `source`: the source it is about. `code`: a word for programs.
+    """
+
+    severity: str
+    code: str
+    message: str
+    place: Place
+    hint: str | None = None
+    source: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the problem as it stands in an envelope."""
+        return {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "path": self.place.path,
+            "line": self.place.line,
+            "hint": self.hint,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSettings:
+    """How time is cut: `week_start` is `monday` or `sunday`; `fiscal_year_start` a month, 1 to 12."""
+
+    week_start: str = "monday"
+    fiscal_year_start: int = 1
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """A source about which nobody can tell who sees what, because of an error in a file that may say it.
+
+    `tables`: what it reads, parts outermost first.
+    """
+
+    problem: Problem
+    tables: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The semantic layer of one connection.
+
+    `dialect` is sqlglot's name for the SQL of its expressions. `sources`: by name, those without errors. `problems`: of
+    all files, in their order. `barred`: by name, sources that are not among them and whose tables nobody reads by raw
+    SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about.
+    """
+
+    connection: str
+    dialect: str
+    sources: Mapping[str, Source]
+    problems: tuple[Problem, ...] = ()
+    calendar: CalendarSettings = CalendarSettings()
+    barred: Mapping[str, Barred] = field(default_factory=dict)
+    sealed: Problem | None = None
+
+
+class SemanticError(KtxError):
+    """A question or a definition that has no right answer as it is put.
+
+    Codes: `unknown_name`, `ambiguous_name`, `ambiguous_path`, `unreachable`, `unreachable_filter`, `hidden`, `grain`,
+    `query`, `definition`, `policy`, `parameter`, `cardinality`. `details.candidates` are names, `details.choices` are
+    values for `via`.
+    """
+
+    code = "query"
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code: a question put wrongly is wrong usage; a database's `query` error is not."""
+        return EXIT_USAGE if self.code == "query" else super().exit_code
+
+
+def unknown(what: str, name: str, known: Iterable[str], where: str = "", **details: Any) -> SemanticError:
+    """Return the error for a name nothing has; the hint is the nearest known one, else some of them."""
+    names = sorted(set(known))
+    near = did_you_mean(name, names)
+    hint = f"did you mean `{near}`?" if near else _others(name, names)
+    return SemanticError(
+        f"there is no {what} `{name}`{where}",
+        hint=hint,
+        code="unknown_name",
+        details={"candidates": names[:50], **details},
+    )
+
+
+def _others(name: str, names: list[str]) -> str:
+    """Return some of the names there are, first of all those with the name in them."""
+    having = [each for each in names if name.casefold() in each.casefold()]
+    if having:
+        return f"names with it: {listing(having, 12)}"
+    return f"there are: {listing(names, 12)}" if names else "there is none"
+
+
+def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
+    """Return the error for a name several things have."""
+    names = sorted(set(candidates))
+    return SemanticError(
+        f"{what} `{name}` could be {listing(names)}",
+        hint=f"name one: {names[0]}",
+        code="ambiguous_name",
+        details={"candidates": names},
+    )

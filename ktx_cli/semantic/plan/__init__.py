@@ -1,0 +1,1 @@
+"""Decides what a question means before any SQL is written: facts, measures, the time axis, ranges."""

@@ -1,0 +1,461 @@
+"""Measures as formulas over aggregates: names followed, aggregates split by fact, conditions pushed to each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.core import listing
+from ktx_cli.semantic.expressions.aggregates import COUNT, SUM, is_aggregate, kind_of
+from ktx_cli.semantic.expressions.names import Expression, Name, Names, column_parts, placeholder, with_names
+from ktx_cli.semantic.graph import Path
+from ktx_cli.semantic.model import Measure, SemanticError, Source, Span, Visibility, ambiguous, unknown
+from ktx_cli.semantic.plan.plan import Leaf, Nested, Treatment, added
+from ktx_cli.warehouses import SemanticType
+
+PLAIN = Treatment()
+"""How rows are seen where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the measures around one add to it: conditions and how rows are seen; `open`: those being followed."""
+
+    conditions: tuple[Expression, ...] = ()
+    treatment: Treatment = PLAIN
+    open: tuple[str, ...] = ()
+
+
+NO_CONTEXT = Context()
+
+_AS_MUCH: Final = (exp.Paren, exp.Cast, exp.Round, exp.Abs, exp.Ceil, exp.Floor)
+"""What gives 0 for 0."""
+
+
+def _askable(source: Source) -> list[str]:
+    """Return the measures of a source that a question may name."""
+    return [name for name, each in source.measures.items() if each.visibility is Visibility.PUBLIC]
+
+
+def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
+    owner = "SOURCE" if source is None else source.name
+    nobody = "no source has any" if source is None else f"{owner} has none"
+    return SemanticError(
+        f"there is no measure `{written}`: {nobody}",
+        hint=f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)",
+        code="unknown_name",
+        details={"candidates": []},
+    )
+
+
+class Measures:
+    """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
+
+    `named`: the expressions a question gives names, by these: text and tree. `named_by`: see `Plan`.
+    """
+
+    def __init__(self, names: Names, segments: Sequence[str] = (), kept: dict[str, int] | None = None) -> None:
+        self._names = names
+        self._kept = kept or {}
+        self.leaves: list[Leaf] = []
+        self.named_by: dict[int, list[tuple[str, ...]]] = {}
+        self.named: dict[str, tuple[str, exp.Expr]] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._segments = [self._segment(ref) for ref in segments]
+        self._segments_used: set[int] = set()
+
+    def find(self, parts: Sequence[str]) -> tuple[Source, Measure] | None:
+        """Return the measure a name of a question means, or None; `SemanticError` where several have it."""
+        if len(parts) == 2:
+            source = self._names.find_source(parts[0])
+            measure = None if source is None else source.measure(parts[1])
+            return None if source is None or measure is None else (source, measure)
+        if len(parts) != 1:
+            return None
+        found = [
+            (each, measure)
+            for each in self._names.model.sources.values()
+            if (measure := each.measure(parts[0])) is not None
+        ]
+        found = [each for each in found if each[1].name == parts[0]] or found
+        if len(found) > 1:
+            raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in found))
+        return found[0] if found else None
+
+    def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:
+        """Return the formula of a measure of a source."""
+        ref = f"{source.name}.{measure.name}"
+        if ref in context.open:
+            raise SemanticError(
+                f"the measure `{ref}` is made of itself: {' -> '.join((*context.open, ref))}",
+                hint=f"change the expr of {measure.name} in {measure.place}",
+                code="definition",
+            )
+        what = f"the measure `{ref}`"
+        context = self._with_own(source, measure, context, ref, what)
+        tree = self._names.parse(measure.expr, what)
+        if measure.per:
+            return self._two_level(source, measure, tree, context, what)
+        if measure.percent_of is not None:
+            return self._percent(source, measure, tree, context, what)
+        return self._formula(tree, source, context, what)
+
+    def asked(self, tree: exp.Expr, text: str, context: Context = NO_CONTEXT) -> exp.Expr:
+        """Return the formula of an expression of a question."""
+        return self._formula(tree, None, context, f"`{text}`")
+
+    def require_segments_used(self) -> None:
+        """Raise `SemanticError` for a segment of the question that touched no measure."""
+        for index, (source, expression) in enumerate(self._segments):
+            if index not in self._segments_used:
+                raise SemanticError(
+                    f"the segment `{expression.text}` touches no measure: none of the query is of `{source.name}`",
+                    hint=f"ask for a measure of {source.name}, or write the condition into filters",
+                )
+
+    def _with_own(self, source: Source, measure: Measure, context: Context, ref: str, what: str) -> Context:
+        own = [self._names.defined(source, measure.filter, f"the filter of {what}")] if measure.filter else []
+        for name in measure.segments:
+            if name not in source.segments:
+                raise unknown("segment", name, source.segments, f" in `{source.name}` (for {what})")
+            own.append(self._names.defined(source, source.segments[name].expr, f"the segment `{source.name}.{name}`"))
+        treatment = self._treatment(measure, context.treatment, what)
+        return Context((*context.conditions, *own), treatment, (*context.open, ref))
+
+    def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
+        if None not in (measure.cumulative, around.cumulative) and measure.cumulative != around.cumulative:
+            raise SemanticError(
+                f"{what} is cumulative, and so is the measure around it",
+                hint="take `cumulative` from one of the two in its file",
+                code="definition",
+            )
+        return replace(
+            around,
+            time=around.time or measure.time,
+            cumulative=around.cumulative or measure.cumulative,
+            semi_additive=around.semi_additive or measure.semi_additive,
+            offset=_added(around.offset, measure.offset, what),
+        )
+
+    def _formula(self, tree: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
+        if is_aggregate(tree):
+            return self._leaf(tree, source, context, what)
+        if isinstance(tree, exp.Column):
+            return self._measure(tree, source, context, what)
+        copy = tree.copy()
+        outermost = [
+            node for node in copy.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)
+        ]
+        if not outermost:
+            raise SemanticError(
+                f"{what} holds no aggregate and no measure", hint="such as sum(amount)", code="definition"
+            )
+        for node in outermost:
+            if isinstance(node, exp.Column):
+                formula = self._measure(node, source, context, what)
+                node.replace(self._operand(formula) if _is_reckoned(node) else exp.paren(formula, copy=False))
+            else:
+                leaf = self._leaf(node, source, context, what)
+                node.replace(self._operand(leaf) if _is_reckoned(node) else leaf)
+        return exact_divisions(copy)
+
+    def _operand(self, formula: exp.Expr) -> exp.Expr:
+        """Return a measure as part of a formula: a missing sum or count counts as 0."""
+        if isinstance(formula, exp.Placeholder):
+            if self.leaves[int(formula.name)].kind in (SUM, COUNT):
+                return exp.Coalesce(this=formula, expressions=[exp.Literal.number(0)])
+            return formula
+        return exp.paren(formula, copy=False)
+
+    def _measure(self, column: exp.Column, source: Source | None, context: Context, what: str) -> exp.Expr:
+        parts = column_parts(column)
+        if source is None and len(parts) == 1 and parts[0] in self.named:
+            return self._named(parts[0], context)
+        own = source.measure(parts[0]) if source is not None and len(parts) == 1 else None
+        if source is not None and own is not None:
+            return self.of(source, own, context)
+        found = self.find(parts)
+        if found is None:
+            raise self._no_measure(parts, source, what)
+        if source is None:
+            require_public(*found)
+        return self.of(*found, context)
+
+    def _named(self, name: str, context: Context) -> exp.Expr:
+        """Return the formula of an expression the question itself gives a name."""
+        if name in context.open:
+            raise SemanticError(f"the measure `{name}` of the query is made of itself", hint="change its expr")
+        text, tree = self.named[name]
+        return self._formula(tree, None, replace(context, open=(*context.open, name)), f"`{text}`")
+
+    def _no_measure(self, parts: Sequence[str], source: Source | None, what: str) -> SemanticError:
+        written = ".".join(parts)
+        owner = source if len(parts) == 1 else self._names.find_source(parts[0])
+        if len(parts) == 2 and owner is None:
+            return unknown("source", parts[0], (each.name for each in self._offered()))
+        column = None if owner is None else owner.column(parts[-1])
+        if column is not None:
+            adds = column.type is SemanticType.NUMBER
+            candidates = [f"sum({written})"] * adds + [f"count({written})", f"count(distinct {written})"]
+            return SemanticError(
+                f"`{written}` in {what} is a column, not a measure",
+                hint=f"aggregate it: {candidates[0]}, or group by it under dimensions",
+                code="unknown_name",
+                details={"candidates": candidates},
+            )
+        if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
+            return unknown("measure", written, owner.measures)
+        known = [(each, name) for each in self._offered() for name in _askable(each)]
+        if owner in self._offered() and not any(each is owner or name == parts[-1] for each, name in known):
+            return _without_measures(owner, written)
+        if not known:
+            return _without_measures(None, written, self._names.example_count())
+        fitting = [(each, name) for each, name in known if owner is None or each is owner or name == parts[-1]]
+        return unknown("measure", written, (f"{each.name}.{name}" for each, name in fitting))
+
+    def _offered(self) -> list[Source]:
+        """Return the sources a question may name."""
+        return [each for each in self._names.model.sources.values() if each.visibility is not Visibility.HIDDEN]
+
+    def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
+        if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
+            raise SemanticError(
+                f"{what} aggregates an aggregate: {aggregate.sql()}",
+                hint="name the inner one as a measure, and say `per:` in the outer one",
+                code="definition",
+            )
+        text = aggregate.sql(self._names.model.dialect)
+        expression = self._aggregate_names(aggregate, source, text, what)
+        fact, expression = fact_of(self._names, expression, source, what)
+        conditions = tuple(from_fact(self._names, each, fact) for each in context.conditions)
+        conditions += self._segments_of(fact, source)
+        home = None if source is None else source.name
+        leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
+        return self._number(leaf, context)
+
+    def _aggregate_names(self, aggregate: exp.Expr, source: Source | None, text: str, what: str) -> Expression:
+        if source is None:
+            for column in aggregate.find_all(exp.Column):
+                parts = column_parts(column)
+                if self.find(parts) and not self.is_column(parts):
+                    raise SemanticError(
+                        f"`{text}` aggregates the measure `{'.'.join(parts)}`",
+                        hint="ask for the measure itself; a two-level measure is one with `per:` in its file",
+                        code="query",
+                    )
+            return self._names.asked(aggregate, text)
+        return self._names.in_source(source, aggregate, text, what)
+
+    def is_column(self, parts: Sequence[str]) -> bool:
+        """Say whether a name of a question is that of a column."""
+        if len(parts) == 1:
+            return any(each.column(parts[0]) for each in self._names.model.sources.values())
+        source = self._names.find_source(parts[-2])
+        return source is not None and source.column(parts[-1]) is not None
+
+    def _segments_of(self, fact: str, source: Source | None) -> tuple[Expression, ...]:
+        found = []
+        for index, (owner, expression) in enumerate(self._segments):
+            if owner.name == fact or (source is not None and owner.name == source.name):
+                self._segments_used.add(index)
+                found.append(from_fact(self._names, expression, fact))
+        return tuple(found)
+
+    def _segment(self, ref: str) -> tuple[Source, Expression]:
+        name, _, segment = ref.rpartition(".")
+        if not name:
+            owners = [each for each in self._names.model.sources.values() if segment in each.segments]
+            if len(owners) > 1:
+                raise ambiguous("the segment", segment, (f"{each.name}.{segment}" for each in owners))
+            if not owners:
+                raise unknown("segment", segment, self._all_segments())
+            source = owners[0]
+        else:
+            source = self._names.source(name)
+        if segment not in source.segments or source.visibility is Visibility.HIDDEN:
+            raise unknown("segment", ref, self._all_segments())
+        expression = self._names.defined(source, source.segments[segment].expr, f"the segment `{ref}`")
+        return source, replace(expression, text=f"{source.name}.{segment}")
+
+    def _all_segments(self) -> list[str]:
+        return [f"{source.name}.{name}" for source in self._offered() for name in source.segments]
+
+    def _percent(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
+        wanted = measure.percent_of or ()
+        missing = [name for name in wanted if name not in self._kept]
+        if missing and self._kept:
+            raise SemanticError(
+                f"{what} is a share of the whole of `{missing[0]}`, which is no dimension of the query",
+                hint=f"group by {missing[0]} too; percent_of stands in {measure.place}",
+                details={"candidates": list(wanted)},
+            )
+        kept = tuple(sorted({self._kept[name] for name in wanted if name in self._kept}))
+        part = self._formula(tree, source, context, what)
+        whole = self._formula(tree, source, replace(context, treatment=replace(context.treatment, keep=kept)), what)
+        share = exp.Div(this=exp.paren(part, copy=False), expression=exp.paren(whole, copy=False))
+        # Divided first: the share of a whole in itself is exactly 1.
+        return exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(exact_divisions(share), copy=False))
+
+    def _two_level(self, source: Source, measure: Measure, tree: exp.Expr, context: Context, what: str) -> exp.Expr:
+        keys = tuple(self._names.defined(source, key, f"`per` of {what}") for key in measure.per)
+        copy = exp.paren(tree)
+        for aggregate in [node for node in copy.walk(prune=is_aggregate) if is_aggregate(node)]:
+            formulas: list[exp.Expr] = []
+
+            def inner(column: exp.Column, formulas: list[exp.Expr] = formulas) -> Name:
+                formulas.append(self._measure(column, source, context, what))
+                return Name((), str(len(formulas) - 1))
+
+            expression = with_names(aggregate, source.name, aggregate.sql(), inner)
+            if not formulas:
+                raise SemanticError(
+                    f"{what} has `per` but aggregates no measure",
+                    hint=f"such as expr: avg(revenue), per: [{measure.per[0]}]",
+                    code="definition",
+                )
+            nested = Nested(keys, tuple(formulas))
+            leaf = Leaf(source.name, expression, kind_of(aggregate), (), context.treatment, nested, source.name)
+            aggregate.replace(self._number(leaf, context))
+        return exact_divisions(copy.this)
+
+    def _number(self, leaf: Leaf, context: Context) -> exp.Placeholder:
+        number = self._numbers.setdefault(leaf.key, len(self.leaves))
+        if number == len(self.leaves):
+            self.leaves.append(leaf)
+        found = self.named_by.setdefault(number, [])
+        if context.open not in found:
+            found.append(context.open)
+        return placeholder(number)
+
+
+def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
+    """Return the offset of an offset: as long as both."""
+    if one is None or other is None:
+        return one or other
+    found = added(one, other)
+    if found is None:
+        raise SemanticError(
+            f"{what} is moved by {other}, and then by {one}: days and months have no length together",
+            hint="give both offsets in days and weeks, or both in months, quarters and years",
+            code="query",
+        )
+    return found
+
+
+def _is_reckoned(node: exp.Expr) -> bool:
+    """Say whether a node, rounded or of another type maybe, is added, subtracted, multiplied or divided."""
+    parent = node.parent
+    while isinstance(parent, _AS_MUCH):
+        parent = parent.parent
+    return isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
+
+
+def require_public(source: Source, measure: Measure) -> None:
+    """Raise `SemanticError` for a measure no question may name."""
+    hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
+    if hidden or measure.visibility is Visibility.INTERNAL:
+        raise SemanticError(
+            f"`{source.name}.{measure.name}` cannot be asked for: it is {'hidden' if hidden else 'internal'}",
+            hint="other measures may use it; visibility is set in its file",
+            code="hidden",
+            details={"source": source.name, "measure": measure.name},
+        )
+
+
+def exact_divisions(tree: exp.Expr) -> exp.Expr:
+    """Return a formula whose divisions give decimals, and nothing where the divisor is 0."""
+    around = exp.Paren(this=tree.copy())
+    for node in reversed(list(around.find_all(exp.Div))):  # those inside of others first
+        if not _is_exact(node):
+            node.replace(_exact(node))
+    found: exp.Expr = around.this
+    return found.pop()
+
+
+def _exact(node: exp.Div) -> exp.Div:
+    dividend = exp.Cast(this=_bare(node.this), to=exp.DataType.build("double"))
+    divisor = _bare(node.expression)
+    if not (isinstance(divisor, exp.Literal) and float(divisor.this) != 0):
+        divisor = exp.Nullif(this=divisor, expression=exp.Literal.number(0))
+    return exp.Div(this=dividend, expression=divisor, typed=True, safe=False)
+
+
+def _is_exact(division: exp.Div) -> bool:
+    of_double = isinstance(division.this, exp.Cast) and division.this.is_type("double")
+    return of_double and isinstance(division.expression, exp.Nullif | exp.Literal)
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: str) -> tuple[str, Expression]:
+    """Return the fact of an aggregate, and the aggregate as seen from it.
+
+    The finest of the sources its columns are of: a row of it has at most one row of each other. An aggregate without
+    columns counts the rows of the source that declares it.
+    """
+    if declared is not None and all(_to_one(names, declared.name, name) for name in aggregate.names):
+        return declared.name, aggregate
+    ends = dict.fromkeys(_end(names, name, declared) for name in aggregate.names)
+    if not ends:
+        example = names.example_count()
+        raise SemanticError(
+            f"{what} does not say which source's rows it counts",
+            hint=f"name a column{f', for example {example}' if example else ''}, or a measure of the source",
+            code="query",
+        )
+    loose = from_anywhere(aggregate)
+    for fact in ends:
+        if all(_to_one(names, fact, name) for name in loose.names):
+            return fact, replace(loose, home=fact)
+    raise SemanticError(
+        f"{what} mixes rows of {listing(ends)} in one aggregate: {aggregate.text}",
+        hint="aggregate each by itself, or join them by a many_to_one join",
+        code="unreachable",
+        details={"sources": list(ends)},
+    )
+
+
+def from_fact(names: Names, expression: Expression, fact: str) -> Expression:
+    """Return a definition's expression with its names looked for from a fact."""
+    if expression.home in (fact, None):
+        return expression
+    return replace(from_anywhere(expression), home=fact)
+
+
+def from_anywhere(expression: Expression) -> Expression:
+    """Return the expression with its own source's name before the columns of that source."""
+    if expression.home is None:
+        return expression
+    home = expression.home
+    return replace(
+        expression, names=tuple(name if name.hops else Name((home,), name.column) for name in expression.names)
+    )
+
+
+def path_from(names: Names, start: str, name: Name, via: tuple[str, ...] = ()) -> Path | None:
+    """Return the path from a source to a column's source, None where there is none."""
+    return names.graph.path(start, name.hops, via) if name.hops or via else Path(start)
+
+
+def _to_one(names: Names, start: str, name: Name) -> bool:
+    path = path_from(names, start, name)
+    return path is not None and path.to_one
+
+
+def _end(names: Names, name: Name, declared: Source | None) -> str:
+    if not name.hops:
+        return "" if declared is None else declared.name
+    if name.hops[-1] in names.model.sources:
+        return name.hops[-1]
+    if declared is not None:
+        path = names.graph.path(declared.name, name.hops)
+        if path is not None:
+            return path.end
+    return next(iter(names.graph.aliases[name.hops[-1]]))

@@ -1,0 +1,294 @@
+"""The stretch of time a question asks for, as dates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from sqlglot import exp
+
+from ktx_cli.semantic.expressions.dates import DatePart
+from ktx_cli.semantic.expressions.names import Expression, Name, placeholders
+from ktx_cli.semantic.graph import Edge
+from ktx_cli.semantic.model import DAY, MONTH, SECOND, WEEK, Cumulative, SemanticError, SemiAdditive, Span
+from ktx_cli.semantic.query import AskedRange, Query
+from ktx_cli.semantic.time.calendar import STEPS, later, parse_range_value, parse_span
+
+Bounds = tuple[date | datetime | None, date | datetime | None]
+"""From when (included) to when (not), each None where it is open."""
+
+
+def asked_range(asked: AskedRange, now: datetime) -> Bounds:
+    """Return start and end (not included); of `last`: up to the end of the day of `now`."""
+    if asked.last is not None:
+        span = parse_span(asked.last)
+        end = later(now.date(), 1, "day")
+        try:
+            return later(end, -span.count, span.unit), end
+        except OverflowError as error:
+            raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+    start = None if asked.start is None else parse_range_value(asked.start)
+    stop = None if asked.end is None else parse_range_value(asked.end)
+    if start is not None and stop is not None and instant(start) >= instant(stop):
+        raise SemanticError(
+            f"time_range ends at {stop}, not after its start {start}",
+            hint="the end is not included: 2024-01-01 to 2025-01-01",
+        )
+    return start, stop
+
+
+def length(start: date | datetime, end: date | datetime) -> Span:
+    """Return the length of a stretch of time: in whole months where it is some, else in days, else in seconds."""
+    first, last = instant(start), instant(end)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    if months > 0 and later(first, months, MONTH) == last:
+        return Span(months, MONTH)
+    seconds = int((last - first).total_seconds())
+    return Span(seconds, SECOND) if seconds % 86_400 else Span(seconds // 86_400, DAY)
+
+
+def added(one: Span, other: Span) -> Span | None:
+    """Return the length of both together, None of days and months."""
+    (size, base), (step, of) = STEPS[one.unit], STEPS[other.unit]
+    if base == of:
+        if one.unit == other.unit:
+            return Span(one.count + other.count, one.unit)
+        return Span(one.count * size + other.count * step, base)
+    return None
+
+
+def lines_up(span: Span, grain: str) -> bool:
+    """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or each has its own.
+
+    A day has its own a month before: the one of the same number, or the last of that month.
+    """
+    size, base = STEPS[span.unit]
+    step, of = STEPS[grain]
+    if base == of:
+        return span.count * size % step == 0
+    return of == SECOND or (grain == DAY and base == MONTH)
+
+
+def differs_in_length(span: Span, grain: str) -> bool:
+    """Say whether several periods of a grain may have the same one that long before: days, and months."""
+    return STEPS[span.unit][1] == MONTH and STEPS[grain][1] != MONTH and grain != WEEK
+
+
+def earlier_range(start: date | datetime | None, end: date | datetime | None, back: Span) -> Bounds:
+    """Return the stretch of time a length before another one.
+
+    Of the last days of a longer month nothing would be left; all of them have the last day of the shorter one.
+    """
+    first = None if start is None else later(start, -back.count, back.unit)
+    last = None if end is None else later(end, -back.count, back.unit)
+    if first is not None and last is not None and instant(first) >= instant(last):
+        last = later(instant(first).date(), 1, DAY)
+    return first, last
+
+
+def instant(value: date | datetime) -> datetime:
+    """Return a date as its first moment."""
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One column to group by: `name` of the answer's column, `grain` a time is cut to, `asked` as it was written."""
+
+    name: str
+    expression: Expression
+    asked: str
+    grain: str | None = None
+
+    @property
+    def column(self) -> Name | None:
+        """The column it is, None where it is an expression over columns."""
+        return self.expression.names[0] if isinstance(self.expression.tree, exp.Placeholder) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How an aggregate sees rows besides its conditions.
+
+    `time`: the fact's column that counts as its time. `keep`: numbers of the dimensions it is grouped by, None for all.
+    """
+
+    time: str | None = None
+    cumulative: Cumulative | None = None
+    semi_additive: SemiAdditive | None = None
+    offset: Span | None = None
+    keep: tuple[int, ...] | None = None
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the rows of a period are not simply those within it."""
+        return self.cumulative is not None or self.offset is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """The inside of a two-level aggregate: formulas, grouped by the dimensions and the keys."""
+
+    keys: tuple[Expression, ...]
+    formulas: tuple[exp.Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One aggregate over the rows of one fact.
+
+    `aggregate`: its tree; of a nested one the columns stand for `nested.formulas`. `conditions`: which rows it sees.
+    `kind`: `count`, `sum` or `other`. `home`: the source that declares it, None for one of a question.
+    """
+
+    fact: str
+    aggregate: Expression
+    kind: str
+    conditions: tuple[Expression, ...] = ()
+    treatment: Treatment = Treatment()
+    nested: Nested | None = None
+    home: str | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two leaves the same."""
+        nested = None if self.nested is None else self.nested.formulas
+        keys = () if self.nested is None else tuple(each.key for each in self.nested.keys)
+        return (
+            self.fact,
+            self.aggregate.key,
+            frozenset(each.key for each in self.conditions),
+            self.treatment,
+            nested,
+            keys,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One measure of the answer: its formula, whose numbers are leaves; `ref`: the measure it is, as `source.name`."""
+
+    name: str
+    formula: exp.Expr
+    asked: str
+    ref: str | None = None
+    description: str | None = None
+    unit: str | None = None
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """A condition on rows; `facts`: the only ones it is for, None for all."""
+
+    expression: Expression
+    facts: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A stretch of time on a dimension's column: `start` included, `end` not."""
+
+    expression: Expression
+    start: date | datetime | None
+    end: date | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to sort by: a tree whose numbers are leaves, or dimensions (-1 is the first)."""
+
+    tree: exp.Expr
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A question with every name found.
+
+    In `having` and `order` the numbers from 0 are leaves, those below are dimensions: -1 the first. `named_by`: by the
+    number of a leaf the measures it was found in, each with those around it, outermost first. `axes`: the times of
+    running and earlier aggregates, by fact and treatment. `notes`: what the answer should tell its reader.
+    """
+
+    query: Query
+    dimensions: tuple[Dimension, ...]
+    outputs: tuple[Output, ...]
+    leaves: tuple[Leaf, ...]
+    filters: tuple[RowFilter, ...] = ()
+    having: tuple[exp.Expr, ...] = ()
+    order: tuple[Order, ...] = ()
+    time_range: TimeRange | None = None
+    timezone: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    having_texts: tuple[str, ...] = ()
+    named_by: Mapping[int, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    axes: Mapping[tuple[str, Treatment], Axis] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def composed(self) -> tuple[str, ...]:
+        """What the question adds up by itself: measures that no source defines, and aggregates in its conditions."""
+        own = {each.expr for each in self.query.measures}
+        formulas = [each.asked for each in self.outputs if each.ref is None and each.asked in own]
+        aggregates = [each.aggregate.text for each in self.leaves if each.home is None]
+        return tuple(dict.fromkeys(formulas or aggregates))
+
+    @property
+    def wanted(self) -> list[int]:
+        """The numbers of the leaves the answer itself is made of; the others are inside of two-level ones."""
+        trees = [*(each.formula for each in self.outputs), *self.having, *(each.tree for each in self.order)]
+        numbers = {int(place.name) for tree in trees for place in placeholders(tree)}
+        return sorted(number for number in numbers if number >= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A column that an expression reads, computed ones taken apart: the joins to it from a fact, and its name.
+
+    `is_time`: it is the time itself, or the date of a calendar joined by it.
+    """
+
+    edges: tuple[Edge, ...]
+    column: str
+    is_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a dimension says of a time: its tree, whose numbered places stand for `reads`.
+
+    `part` None: nobody can tell. `calendar`: the join by which its value is looked up for a day. `grain`: what the
+    value of the tree is cut to besides.
+    """
+
+    tree: exp.Expr
+    reads: tuple[Read, ...]
+    part: DatePart | None
+    calendar: Edge | None = None
+    grain: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the time itself, cut to a grain or as it is."""
+        return isinstance(self.tree, exp.Placeholder) and self.reads[0].is_time
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The time of a fact's aggregates: `over` is the column that says when a row is.
+
+    `grain` None: no dimension is of that time. `seen`: what the periods are read from. `readings`: the dimensions of
+    that time by their numbers. `asked`: the time range on it, with the filters that say the same. `filters`: those that
+    hold for each row. `beside`: the time range, where it is on something else.
+    """
+
+    over: Name
+    grain: str | None = None
+    seen: Expression | None = None
+    readings: Mapping[int, Reading] = field(default_factory=dict)
+    asked: TimeRange | None = None
+    filters: tuple[RowFilter, ...] = ()
+    beside: TimeRange | None = None

@@ -1,0 +1,588 @@
+"""A question in, a plan out: every name found, every condition placed, nothing guessed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from math import isfinite
+from typing import Any, Final
+
+from sqlglot import exp
+
+from ktx_cli.core import listing
+from ktx_cli.semantic.expressions.aggregates import has_aggregate
+from ktx_cli.semantic.expressions.names import (
+    METRIC_TIME,
+    Expression,
+    Name,
+    Names,
+    column_parts,
+    conjuncts,
+    placeholder,
+)
+from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.model import (
+    DAY,
+    FISCAL_QUARTER,
+    FISCAL_YEAR,
+    GRAINS,
+    Column,
+    Model,
+    Parameter,
+    SemanticError,
+    Span,
+    unknown,
+)
+from ktx_cli.semantic.plan.axis import TimeReader, time_of, with_axes
+from ktx_cli.semantic.plan.measures import Context, Measures, exact_divisions, require_public
+from ktx_cli.semantic.plan.plan import (
+    Dimension,
+    Leaf,
+    Order,
+    Output,
+    Plan,
+    Read,
+    RowFilter,
+    TimeRange,
+    Treatment,
+    asked_range,
+    length,
+    lines_up,
+)
+from ktx_cli.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query, with_grain
+from ktx_cli.semantic.time.calendar import parse_span
+from ktx_cli.warehouses import SemanticType
+
+_NOT_NAME: Final = re.compile(r"\W+")
+_COMPARED: Final = ("previous", "change", "change_pct")
+
+
+class Planner:
+    """Plans the questions of one model; `graph` may be shared between questions."""
+
+    def __init__(self, model: Model, graph: Graph, query: Query, attributes: Mapping[str, Any], now: datetime) -> None:
+        self._model = model
+        self._query = query
+        self._now = now
+        values, self._parameters = parameter_values(model, query.parameters, attributes)
+        self.names = Names(model, graph, values)
+        self._dimensions: list[Dimension] = []
+        self._outputs: list[Output] = []
+        self._result_texts: list[str] = []
+        self._notes: list[str] = []
+
+    def plan(self) -> Plan:
+        """Return the plan; `SemanticError` where a name is unknown, ambiguous or hidden, or a path is not clear."""
+        query = self._query
+        self._find_facts()
+        self._dimensions = self._named_dimensions()
+        kept = self._kept_names()
+        measures = Measures(self.names, query.segments, kept)
+        for each in query.measures:
+            if each.name is not None and measures.find((each.name,)) is None:
+                measures.named[each.name] = (each.expr, self._measure_tree(each))
+        self._outputs = [self._output(asked, measures) for asked in query.measures]
+        self._outputs = _distinct_names(self._outputs, {each.name for each in self._dimensions})
+        if query.comparison is not None:
+            self._outputs = self._compared(measures, query.comparison)
+        measures.require_segments_used()
+        self._dimensions = self._with_grains(measures.leaves)
+        rows: list[RowFilter] = []
+        results: list[exp.Expr] = []
+        for asked in query.filters:
+            self._place(asked, measures, rows, results)
+        for text in query.having:
+            results.append(self._result(self.names.parse(text, f"having `{text}`"), text, measures))
+        order = tuple(self._order(each, measures) for each in query.order_by)
+        plan = Plan(
+            query,
+            tuple(self._dimensions),
+            tuple(self._outputs),
+            tuple(measures.leaves),
+            tuple(rows),
+            tuple(results),
+            order,
+            self._time_range(measures.leaves),
+            query.timezone or self._model.calendar.timezone,
+            parameters=self._parameters,
+            having_texts=(*self._result_texts, *query.having),
+            named_by=measures.named_by,
+            notes=tuple(self._notes),
+        )
+        return with_axes(self.names, plan)
+
+    def _find_facts(self) -> None:
+        """Find the sources whose measures are asked: a bare column is looked for there first."""
+        measures = Measures(self.names)
+        facts = []
+        for asked in self._query.measures:
+            tree = self._measure_tree(asked)
+            for column in tree.find_all(exp.Column):
+                found = measures.find(column_parts(column))
+                if found:
+                    facts.append(found[0].name)
+                elif len(column_parts(column)) > 1 and self.names.find_source(column_parts(column)[0]):
+                    facts.append(self.names.source(column_parts(column)[0]).name)
+        self.names.facts = tuple(dict.fromkeys(facts))
+
+    def _measure_tree(self, asked: AskedMeasure) -> exp.Expr:
+        plain = self._plain_measure(asked.expr)
+        return plain if plain is not None else self.names.parse(asked.expr, f"the measure `{asked.expr}`")
+
+    def _plain_measure(self, text: str) -> exp.Column | None:
+        """Return the measure whose very name a text is, whatever characters are in it."""
+        source, _, name = text.rpartition(".")
+        owner = self.names.find_source(source) if source else None
+        if owner is not None and owner.measure(name) is not None:
+            return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source, quoted=True))
+        if not source and any(each.measure(name) is not None for each in self._model.sources.values()):
+            return exp.column(exp.to_identifier(name, quoted=True))
+        return None
+
+    def _output(self, asked: AskedMeasure, measures: Measures) -> Output:
+        tree = self._measure_tree(asked)
+        if isinstance(tree, exp.Column):
+            found = measures.find(column_parts(tree))
+            if found is not None:
+                source, measure = found
+                require_public(source, measure)
+                ref = f"{source.name}.{measure.name}"
+                formula = measures.of(source, measure)
+                name = asked.name or measure.name
+                return Output(name, formula, asked.expr, ref, measure.description, measure.unit, measure.format)
+        formula = measures.asked(tree, asked.expr)
+        return Output(asked.name or auto_name(asked.expr), formula, asked.expr)
+
+    def _compared(self, measures: Measures, comparison: str) -> list[Output]:
+        """Return the outputs, each followed by its earlier value and the change since."""
+        offset = self._length() if comparison == "previous_period" else parse_span(comparison)
+        context = Context(treatment=Treatment(offset=offset))
+        outputs = []
+        for output in self._outputs:
+            tree = self._measure_tree(AskedMeasure(output.asked))
+            found = measures.find(column_parts(tree)) if isinstance(tree, exp.Column) else None
+            before = measures.of(*found, context) if found else measures.asked(tree, output.asked, context)
+            now = output.formula
+            change = exp.Sub(this=exp.paren(now), expression=exp.paren(before))
+            share = exp.Div(
+                this=exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(change.copy())),
+                expression=exp.paren(before),
+            )
+            formulas = (before, change, exact_divisions(share))
+            outputs.append(output)
+            for suffix, formula in zip(_COMPARED, formulas, strict=True):
+                shown = ("percent", None) if suffix == "change_pct" else (output.unit, output.format)
+                asked = f"{output.asked} ({suffix})"
+                outputs.append(Output(f"{output.name}_{suffix}", formula, asked, unit=shown[0], format=shown[1]))
+        return outputs
+
+    def _length(self) -> Span:
+        """Return how long the time range is: the previous period is as long, and ends where it starts."""
+        asked = self._query.time_range
+        start, end = (None, None) if asked is None else asked_range(asked, self._now)
+        if start is None or end is None:
+            raise SemanticError(
+                "the previous period needs a time_range with start and end",
+                hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
+            )
+        span = length(start, end)
+        for each in self._dimensions:
+            if each.grain is not None and not lines_up(span, each.grain):
+                raise SemanticError(
+                    f"the previous period is {span} earlier, which periods of a {each.grain} are not",
+                    hint="ask for days, or for a time_range of whole periods",
+                    code="grain",
+                )
+        return span
+
+    def _named_dimensions(self) -> list[Dimension]:
+        found = [self._dimension(asked) for asked in self._query.dimensions]
+        unique = list({(each.expression.key, each.grain): each for each in reversed(found)}.values())[::-1]
+        leaves = [each.name for each in unique]
+        named = []
+        for each in unique:
+            if leaves.count(each.name) > 1 and each.column is not None and each.column.hops:
+                each = replace(each, name=_suffixed(f"{'_'.join(each.column.hops)}_{each.name}", None))
+            named.append(each)
+        return named
+
+    def _require_joins(self, via: Sequence[str]) -> None:
+        """Raise `SemanticError` for a name in `via` that no join has."""
+        for label in via:
+            if label not in self.names.graph.labels:
+                raise unknown("join for `via`", label, self.names.graph.labels)
+
+    def _dimension(self, asked: AskedDimension) -> Dimension:
+        self._require_joins(asked.via)
+        parts = self._plain_reference(asked.field)
+        if parts is not None:
+            name = self.names.asked_name(parts, grouped=True)
+            expression = Expression(placeholder(0), (name,), None, asked.field, asked.via)
+        else:
+            tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
+            if has_aggregate(tree):
+                raise SemanticError(
+                    f"the dimension `{asked.field}` holds an aggregate", hint="ask for it under measures"
+                )
+            expression = self.names.asked(tree, asked.field, asked.via, grouped=True)
+        grain = self._grain(expression, asked)
+        leaf = expression.names[0].column if parts is not None else auto_name(asked.field)
+        return Dimension(asked.name or _suffixed(leaf, grain), expression, asked.field, grain)
+
+    def _plain_reference(self, text: str) -> tuple[str, ...] | None:
+        """Return the parts of a text that is one reference, also one whose names SQL would need quotes for."""
+        source, _, column = text.rpartition(".")
+        owner = self.names.find_source(source) if source else None
+        if owner is not None and owner.column(column) is not None:
+            return owner.name, column
+        if not source and any(each.column(column) is not None for each in self._model.sources.values()):
+            return (column,)
+        hops = tuple(source.split(".")) if source else ()
+        if hops and (set(hops) & set(self.names.graph.aliases)):
+            with contextlib.suppress(SemanticError):  # no such path, or a choice: what reads it says so
+                if self._model.sources[self.names.target_of(hops)].column(column) is not None:
+                    return (*hops, column)
+        try:
+            tree = self.names.parse(text, "a name")
+        except SemanticError:
+            return None
+        return column_parts(tree) if isinstance(tree, exp.Column) else None
+
+    def _grain(self, expression: Expression, asked: AskedDimension) -> str | None:
+        name = expression.names[0] if expression.names else None
+        if name is None:
+            return asked.granularity
+        if name.is_metric_time:
+            return asked.granularity
+        source = self._model.sources[self.names.target_of(name.hops)]
+        column = source.column(name.column)
+        if column is None or asked.granularity is None:
+            return asked.granularity
+        if column.type is not SemanticType.TIME and isinstance(expression.tree, exp.Placeholder):
+            raise SemanticError(
+                f"`{asked.field}` has no granularity: it is a {column.type.value}, not a time",
+                hint=f"leave granularity out, or set type: time for {column.name} in {column.place}",
+                code="grain",
+            )
+        finest = column.natural_granularity
+        if finest is not None and _finer(asked.granularity, finest):
+            raise SemanticError(
+                f"`{asked.field}` cannot be cut to {asked.granularity}: its values are by {finest}",
+                hint=f"ask for {finest} or coarser",
+                code="grain",
+                details={"candidates": list(GRAINS[GRAINS.index(finest) :])},
+            )
+        return asked.granularity
+
+    def _with_grains(self, leaves: Sequence[Leaf]) -> list[Dimension]:
+        """Return the dimensions, times without a granularity cut to the one they have by nature where it matters.
+
+        That is where periods are gone through: for running and earlier values, with `fill`, and of `metric_time`.
+        """
+        found = []
+        timed = any(each.grain is not None for each in self._dimensions)
+        for each in self._dimensions:
+            if each.grain is None and each.column is not None:
+                columns = self._columns_of_time(each, leaves, filled=self._query.fill and not timed)
+                if columns:
+                    each = replace(each, grain=self._natural(each, columns))
+            found.append(each)
+        return found
+
+    def _columns_of_time(self, dimension: Dimension, leaves: Sequence[Leaf], *, filled: bool) -> list[Column | None]:
+        """Return the columns a dimension's periods are of, none where rows are only grouped by its values."""
+        assert dimension.column is not None
+        name = dimension.column
+        if name.is_metric_time:
+            facts = {(leaf.fact, leaf.treatment.time) for leaf in leaves}
+            sources = {fact: self._model.sources[fact] for fact, _ in facts}
+            times = {(fact, time_of(sources[fact], said)) for fact, said in facts}
+            return [None if time is None else sources[fact].column(time.column) for fact, time in times] or [None]
+        source = self._model.sources[self.names.target_of(name.hops)]
+        column = source.column(name.column)
+        if column is None or column.type is not SemanticType.TIME:
+            return []
+        return [column] if filled or any(self._goes_over(leaf, dimension) for leaf in leaves) else []
+
+    def _goes_over(self, leaf: Leaf, dimension: Dimension) -> bool:
+        """Say whether a dimension is a time along which an aggregate is running, windowed, or moved."""
+        treatment, source = leaf.treatment, self._model.sources[leaf.fact]
+        if not treatment.is_windowed:
+            return False
+        said = None if treatment.cumulative is None else treatment.cumulative.over
+        said = said or (None if treatment.semi_additive is None else treatment.semi_additive.over)
+        own = time_of(source, said or treatment.time)
+        if own is None:
+            return self.names.graph.path(leaf.fact, *_way(dimension)) == Path(leaf.fact)
+        times = TimeReader(self.names, leaf.fact, Read((), own.column, is_time=True), None, own.column)
+        found = times.taken_apart(dimension.expression)
+        return found is not None and isinstance(found[0], exp.Placeholder) and found[1][0].is_time
+
+    def _natural(self, dimension: Dimension, columns: Sequence[Column | None]) -> str:
+        """Return the finest grain all columns are known by, a day where one does not say it."""
+        known = [
+            DAY if each is None or each.natural_granularity is None else each.natural_granularity for each in columns
+        ]
+        if any(each is None or each.natural_granularity is None for each in columns):
+            self._notes.append(f"`{dimension.asked}` is cut to days; `{dimension.asked}:month` would cut it to months")
+        return max(known, key=GRAINS.index)
+
+    def _kept_names(self) -> dict[str, int]:
+        """Return what the dimensions may be called in `percent_of`."""
+        kept: dict[str, int] = {}
+        for index, each in enumerate(self._dimensions):
+            names = {each.name, each.asked}
+            if each.column is not None:
+                names |= {str(each.column), each.column.column}
+            for name in names:
+                kept.setdefault(name, index)
+        return kept
+
+    def _place(self, asked: AskedFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
+        self._require_joins(asked.via)
+        tree = self.names.parse(asked.expr, f"the filter `{asked.expr}`")
+        facts = None if asked.facts is None else frozenset(self.names.source(name).name for name in asked.facts)
+        for part in conjuncts(tree):
+            if self._on_results(part, measures):
+                results.append(self._result(part, asked.expr, measures))
+                self._result_texts.append(part.sql(self._model.dialect))
+            else:
+                self._require_no_names_of_answer(part, asked.expr)
+                text = part.sql(self._model.dialect)
+                rows.append(RowFilter(self.names.asked(part, text, asked.via), facts))
+
+    def _require_no_names_of_answer(self, tree: exp.Expr, text: str) -> None:
+        """Raise `SemanticError` where a condition on rows names a dimension as the answer calls it, and no column."""
+        called = {each.name.casefold(): each for each in self._dimensions}
+        for column in tree.find_all(exp.Column):
+            parts = column_parts(column)
+            found = called.get(parts[0].casefold()) if len(parts) == 1 else None
+            if found is None or any(each.column(parts[0]) for each in self._model.sources.values()):
+                continue
+            if parts[0].casefold() == METRIC_TIME:
+                continue
+            raise SemanticError(
+                f"`{parts[0]}` in the filter `{text}` is a column of the answer, not of a source",
+                hint=f"move the condition to `having`, or write it about `{found.asked}`",
+                code="unknown_name",
+                details={"candidates": [found.asked]},
+            )
+
+    def _on_results(self, tree: exp.Expr, measures: Measures) -> bool:
+        if has_aggregate(tree):
+            return True
+        outputs = {output.name.casefold() for output in self._outputs}
+        for column in tree.find_all(exp.Column):
+            parts = column_parts(column)
+            if measures.is_column(parts):
+                continue
+            if measures.find(parts) or (len(parts) == 1 and parts[0].casefold() in outputs):
+                return True
+        return False
+
+    def _result(self, tree: exp.Expr, text: str, measures: Measures) -> exp.Expr:
+        """Return a condition on finished rows: measures, aggregates, and dimensions of the answer."""
+
+        def known(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            return self._of_answer(column_parts(node)) or node
+
+        if isinstance(tree, exp.Column):
+            return self._of_answer(column_parts(tree)) or measures.asked(tree, text)
+        copy = tree.transform(known)
+        if has_aggregate(copy) or any(copy.find_all(exp.Column)):
+            return measures.asked(copy, text)
+        return exact_divisions(copy)
+
+    def _of_answer(self, parts: Sequence[str]) -> exp.Expr | None:
+        """Return what a name means among the answer's columns."""
+        written = ".".join(parts).casefold()
+        for output in self._outputs:
+            if written in (output.name.casefold(), output.asked.casefold(), (output.ref or "").casefold()):
+                return exp.paren(output.formula)
+        for index, each in enumerate(self._dimensions):
+            column = "" if each.column is None else str(each.column)
+            if written in (each.name.casefold(), each.asked.casefold(), column.casefold()):
+                return placeholder(-1 - index)
+        return None
+
+    def _order(self, asked: AskedOrder, measures: Measures) -> Order:
+        tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
+        if tree is None:
+            known = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
+            raise unknown("column", asked.field, known, " in the answer to sort by")
+        return Order(tree.unnest(), asked.descending)
+
+    def _of_reference(self, text: str) -> exp.Expr | None:
+        """Return what a column means among the answer's columns; `orders.placed_at:month` is the one of that grain."""
+        field, grain = with_grain(text)
+        parts = self._plain_reference(field)
+        found = self._of_answer(parts) if parts is not None and grain is None else None
+        if found is not None:
+            return found
+        written = {field.casefold(), ".".join(parts or ()).casefold()}
+        matches = [
+            index
+            for index, each in enumerate(self._dimensions)
+            if grain in (None, each.grain)
+            and each.column is not None
+            and written & {each.asked.casefold(), str(each.column).casefold(), each.column.column.casefold()}
+        ]
+        return placeholder(-1 - matches[0]) if len(matches) == 1 else None
+
+    def _time(self, parts: Sequence[str], text: str) -> Name:
+        """Return the name of a column of times."""
+        name = self.names.asked_name(parts)
+        if not name.is_metric_time:
+            column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
+            if column is not None and column.type is not SemanticType.TIME:
+                raise SemanticError(
+                    f"time_range.field `{text}` is a {column.type.value}, not a time",
+                    hint=f"name a time, or set type: time for {column.name} in {column.place}",
+                    code="grain",
+                )
+        return name
+
+    def _time_range(self, leaves: Sequence[Leaf]) -> TimeRange | None:
+        asked = self._query.time_range
+        if asked is None:
+            return None
+        if asked.field is not None:
+            parts = self._plain_reference(asked.field)
+            if parts is None:
+                raise SemanticError(
+                    f"time_range.field `{asked.field}` is not a column",
+                    hint="name one column of times, as `source.column`",
+                )
+            expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
+        else:
+            expression = self._default_time(leaves)
+        start, end = asked_range(asked, self._now)
+        return TimeRange(expression, start, end)
+
+    def _default_time(self, leaves: Sequence[Leaf]) -> Expression:
+        """Return the time that a range without a field is about: the one among the dimensions, else each fact's own."""
+        own = Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
+        times = {each.expression.key: each for each in self._dimensions if each.grain is not None}
+        if len(times) < 2:
+            return next(iter(times.values())).expression if times else own
+        facts = dict.fromkeys((leaf.fact, leaf.treatment.time) for leaf in leaves)
+        for fact, said in facts:
+            time = time_of(self._model.sources[fact], said)
+            if time is None:
+                continue
+            times_of = TimeReader(self.names, fact, Read((), time.column, is_time=True), None, time.column)
+            same = [each for each in times.values() if times_of.read(each.expression, each.grain) is not None]
+            if len(same) == len(times):
+                return _preferred(times_of, same)
+            if same and len(facts) == 1:
+                return own
+        raise SemanticError(
+            f"the time range could be on {listing(f'`{each.asked}`' for each in times.values())}",
+            hint=f'say which: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}',
+            code="grain",
+        )
+
+
+def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
+    """Return the expression of several for one time that is the time itself, else the first by its text."""
+    return min(dimensions, key=lambda each: (not times.is_itself(each.expression), each.asked)).expression
+
+
+def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the hops to a dimension's column, and what they must go through."""
+    return (() if dimension.column is None else dimension.column.hops), dimension.expression.via
+
+
+def auto_name(expr: str) -> str:
+    """Return the column name of an expression nobody named: `sum(orders.amount)` is `sum_orders_amount`."""
+    return _NOT_NAME.sub("_", expr.lower()).strip("_") or "value"
+
+
+def _suffixed(name: str, grain: str | None) -> str:
+    return name if grain is None else f"{name}_{grain}"
+
+
+def _finer(grain: str, than: str) -> bool:
+    order = [each for each in GRAINS if each not in (FISCAL_QUARTER, FISCAL_YEAR)]
+    plain = {FISCAL_QUARTER: "quarter", FISCAL_YEAR: "year"}.get(grain, grain)
+    return order.index(plain) < order.index(than) if than in order else False
+
+
+def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
+    """Return the outputs, those that would share a name called by their source too; an equal one is left out."""
+    unique = list({(each.ref or each.asked, each.name): each for each in reversed(outputs)}.values())[::-1]
+    names = [each.name for each in unique]
+    found = []
+    for each in unique:
+        if (names.count(each.name) > 1 or each.name in taken) and each.ref is not None:
+            each = replace(each, name=each.ref.replace(".", "_"))
+        found.append(each)
+    seen: set[str] = set(taken)
+    for each in found:
+        if each.name in seen:
+            raise SemanticError(
+                f"two columns of the answer would be called `{each.name}`",
+                hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}',
+            )
+        seen.add(each.name)
+    return found
+
+
+def parameter_values(
+    model: Model, given: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `param.x` and `user.x` stand for, and the parameters by their names, defaults included.
+
+    Raises `SemanticError` for a parameter nothing declares, of the wrong type, or not among its `values`.
+    """
+    declared: dict[str, Parameter] = {}
+    for source in model.sources.values():
+        declared.update(source.parameters)
+    for name in given:
+        if name not in declared:
+            raise unknown("parameter", name, declared)
+    parameters = {name: each.default for name, each in declared.items() if each.default is not None}
+    parameters |= {name: _checked(declared[name], value) for name, value in given.items()}
+    for name, value in attributes.items():
+        _require_plain(name, value)
+    values = {f"param.{name}": value for name, value in parameters.items()}
+    return values | {f"user.{name}": value for name, value in attributes.items()}, parameters
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    fits = {
+        SemanticType.STRING: isinstance(value, str),
+        SemanticType.NUMBER: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
+        SemanticType.BOOLEAN: isinstance(value, bool),
+        SemanticType.TIME: isinstance(value, str),
+    }[parameter.type]
+    if not fits:
+        raise SemanticError(
+            f"the parameter `{parameter.name}` must be a {parameter.type.value}, not {value!r}",
+            hint=f"it is declared in {parameter.place}",
+            code="parameter",
+        )
+    if parameter.values and value not in parameter.values:
+        raise SemanticError(
+            f"the parameter `{parameter.name}` cannot be {value!r}",
+            hint=f"one of {listing(map(str, parameter.values))}",
+            code="parameter",
+            details={"candidates": list(parameter.values)},
+        )
+    return value
+
+
+def _require_plain(name: str, value: Any) -> None:
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return
+    raise SemanticError(
+        f"the attribute `{name}` of the caller must be a text, a number or a boolean",
+        hint=f"ktx sl query --user-attribute {name}=VALUE",
+        code="policy",
+        details={"attribute": name},
+    )

@@ -1,0 +1,290 @@
+"""What joins did to the rows of a fact: how many found nothing, and whether one doubled any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from ktx_cli.core import plural
+from ktx_cli.semantic.compile.build import Build, called, identifier
+from ktx_cli.semantic.compile.filters import in_range, row_conditions
+from ktx_cli.semantic.compile.rows import Joined, Rows
+from ktx_cli.semantic.compile.statement import Compiled
+from ktx_cli.semantic.expressions.names import Expression
+from ktx_cli.semantic.graph import Edge
+from ktx_cli.semantic.model import SemanticError, Source
+from ktx_cli.semantic.plan.plan import Leaf
+from ktx_cli.semantic.time.periods import capacity
+from ktx_cli.warehouses import Connector
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Rows of a fact that a join found nothing for: the key was missing, or led nowhere."""
+
+    join: str
+    null_keys: int
+    dangling: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How many rows of a fact the answer is made of, and what its joins missed.
+
+    `rows`: after policies, the question's filters, its time range, and what all measures leave out. `counted`: by the
+    number of an aggregate with conditions of its own, after these too.
+    """
+
+    fact: str
+    rows: int
+    unmatched: tuple[Unmatched, ...]
+    counted: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """The statement that looks at the joins of a fact, and what its counts are of. May be run any number of times."""
+
+    fact: str
+    sql: str
+    build: Build
+    rows: Rows
+    by_key: bool
+    counted: tuple[int, ...] = ()
+
+    def run(self, connector: Connector) -> Probe:
+        """Count the rows of the fact and those its joins found nothing for.
+
+        Raises `SemanticError` (code `cardinality`) where a join to one row found several for some, so that the
+        statement would count rows twice, or where several rows have the grain by which it tells them apart: it would
+        lose some.
+        """
+        joins = list(self.rows.joins.values())
+        values = connector.query(self.sql, max_rows=1).rows[0]
+        joined_rows, alone = int(values[0]), int(values[1])
+        unmatched = [
+            Unmatched(str(joined.edge), int(values[3 + 2 * number] or 0), int(values[4 + 2 * number] or 0))
+            for number, joined in enumerate(joins)
+        ]
+        if joined_rows != alone:
+            raise _doubled(self.build, self.rows, joins, connector, joined_rows, alone)
+        if self.by_key and int(values[2]):
+            raise _not_unique(self.rows.fact, int(values[2]))
+        kept, *counted = values[3 + 2 * len(joins) :]
+        return Probe(
+            self.fact,
+            int(kept or 0),
+            tuple(each for each in unmatched if each.null_keys or each.dangling),
+            {number: int(count or 0) for number, count in zip(self.counted, counted, strict=True)},
+        )
+
+
+def plan_probe(build: Build, fact: str) -> ProbePlan:
+    """Return what counts the rows of a fact and those its joins find nothing for, in one statement."""
+    rows = _joined_rows(build, fact)
+    kept = _Kept(rows)
+    where = kept.where
+    of_leaves = kept.of_leaves()
+    joins = list(rows.joins.values())
+    counts: list[exp.Expr] = [called(exp.Count(this=exp.Star(), big_int=True), "joined")]
+    counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
+    by_key = build.use(fact).by_key
+    counts.append(called(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
+    for number, joined in enumerate(joins):
+        missing, found = rows.missed(joined)
+        counts.append(called(_count_if(missing), f"null_{number}"))
+        counts.append(called(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
+    counts.append(called(kept.of_all(), "kept"))
+    counts += [called(count, f"counted_{number}") for number, count in of_leaves.items()]
+    query = rows.select(counts)
+    for condition in where:
+        query = query.where(condition.copy(), copy=False)
+    return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key, tuple(of_leaves))
+
+
+class _Kept:
+    """Counts the rows that the question's conditions keep, and of these those that an aggregate's own keep.
+
+    `where`: the conditions on the fact's own columns, which the whole statement holds.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._conditions: list[exp.Expr] = []
+        self.where: list[exp.Expr] = []
+        self._add_range()
+        self._add_filters()
+
+    def _add_range(self) -> None:
+        """Add the time range: of what accumulates alone its end; an earlier value has another one."""
+        rows, asked = self._rows, self._rows.build.plan.time_range
+        over_time = [is_over_time(each) for each in _leaves(rows)]
+        if asked is not None and over_time and all(over_time):
+            asked = replace(asked, start=None)
+            if asked.end is None or any(each.treatment.offset for each in _leaves(rows)):
+                return
+        if asked is None:
+            return
+        alone = Rows(rows.build, rows.fact.name, time=rows.time)
+        try:
+            condition = in_range(alone, asked)
+            if alone.joins or any(over_time):
+                self._conditions.append(in_range(rows, asked))
+            else:
+                self.where.append(condition)
+        except SemanticError:  # the fact has no such time: the statement itself said so, or does not need it
+            return
+
+    def _add_filters(self) -> None:
+        """Add the question's filters."""
+        rows, others = self._rows, []
+        for each in rows.build.plan.filters:
+            if each.facts is not None and rows.fact.name not in each.facts:
+                continue
+            alone = Rows(rows.build, rows.fact.name, time=rows.time)
+            bound = alone.bind(each.expression)
+            if alone.joins:
+                others.append(each)
+            else:
+                self.where.append(exp.paren(bound, copy=False))
+        if others:
+            use = rows.build.use(rows.fact.name)
+            how = dict(use.filters)
+            self._conditions += row_conditions(rows, rows.build.plan, others)
+            use.filters = how  # as the answer's own statement holds them
+
+    def count(self, *own: exp.Expr) -> exp.Expr:
+        """Return the count of the rows that meet the conditions."""
+        conditions = [*(each.copy() for each in self._conditions), *own]
+        if not conditions:
+            return exp.Count(this=exp.Star(), big_int=True)
+        if not any(each.find(exp.Query) for each in conditions):
+            return _count_if(exp.and_(*conditions, copy=False))
+        query = self._rows.select([exp.Count(this=exp.Star(), big_int=True)])
+        return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
+
+    def of_all(self) -> exp.Expr:
+        """Return the count of the rows that any aggregate counts."""
+        leaves = [each for each in _leaves(self._rows) if each.nested is None]
+        conditions = [own_conditions(each) for each in leaves]
+        if not all(conditions) or not leaves:
+            return self.count()
+        own = {tuple(each.key for each in found): found for found in conditions}
+        each_own = [exp.and_(*self._bound(found), copy=False) for found in own.values()]
+        return self.count(exp.paren(exp.or_(*each_own, copy=False), copy=False))
+
+    def _bound(self, conditions: Sequence[Expression]) -> list[exp.Expr]:
+        return [exp.paren(self._rows.bind(each), copy=False) for each in conditions]
+
+    def of_leaves(self) -> dict[int, exp.Expr]:
+        """Return the counts for the aggregates with conditions of their own, by their numbers."""
+        rows = self._rows
+        found = {}
+        for number, leaf in enumerate(rows.build.plan.leaves):
+            own = own_conditions(leaf)
+            if leaf.fact == rows.fact.name and own and leaf.nested is None and not is_over_time(leaf):
+                found[number] = self.count(*self._bound(own))
+        return found
+
+
+def is_over_time(leaf: Leaf) -> bool:
+    """Say whether an aggregate counts rows of another time than its period: a window, or an earlier value."""
+    return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
+
+
+def own_conditions(leaf: Leaf) -> list[Expression]:
+    """Return the conditions of an aggregate itself: of its measures, and its FILTER."""
+    tree = leaf.aggregate.tree
+    if not isinstance(tree, exp.Filter):
+        return list(leaf.conditions)
+    return [*leaf.conditions, replace(leaf.aggregate, tree=tree.expression.this)]
+
+
+def require_periods(compiled: Compiled, connector: Connector) -> None:
+    """Raise `SemanticError` (code `grain`) where a question asks for more periods than a statement can have."""
+    build = compiled.build
+    for grain, condition in build.limits:
+        too_many = exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.Literal.number(1))])
+        query = exp.select(called(too_many, "too_many"), copy=False)
+        query.set("with_", compiled.tree.args["with_"].copy())
+        if connector.query(query.sql(build.dialect), max_rows=1).rows[0][0] is not None:
+            raise SemanticError(
+                f"fill would show more than {capacity(grain):,} periods of a {grain}",
+                hint='ask for a coarser granularity, or a shorter "time_range"',
+                code="grain",
+            )
+
+
+def _joined_rows(build: Build, fact: str) -> Rows:
+    """Return the fact with every join to one row that the statement takes from it."""
+    rows = Rows(build, fact, time=build.time_of(build.names.model.sources[fact], None))
+    for path in list(build.use(fact).paths.values()):
+        if path.to_one:
+            rows.reach(path)
+    return rows
+
+
+def _leaves(rows: Rows) -> list[Leaf]:
+    return [each for each in rows.build.plan.leaves if each.fact == rows.fact.name]
+
+
+def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
+    query = Rows(build, fact).select([exp.Count(this=exp.Star(), big_int=True)])
+    for condition in where:
+        query = query.where(condition.copy(), copy=False)
+    return query
+
+
+def _count_repeated(build: Build, fact: str) -> exp.Select:
+    """Return the query of how many values of the fact's grain several of its rows have."""
+    rows = Rows(build, fact)
+    keys = [rows.own(name) for name in rows.fact.grain]
+    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    query = rows.select([called(exp.Literal.number(1), "one")]).group_by(*keys, copy=False).having(several, copy=False)
+    inner = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("repeated")))
+    return exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(inner, copy=False)
+
+
+def _not_unique(fact: Source, repeated: int) -> SemanticError:
+    """Return the error for a grain that several rows have."""
+    return SemanticError(
+        f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared unique but is not: "
+        f"{plural(repeated, 'value')} of it in several rows each",
+        hint=f"declare the columns that make a row unique: grain: [...] in the file of {fact.name}",
+        code="cardinality",
+        details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
+    )
+
+
+def _count_if(condition: exp.Expr) -> exp.Expr:
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
+
+
+def _doubled(
+    build: Build, rows: Rows, joins: list[Joined], connector: Connector, joined_rows: int, alone: int
+) -> SemanticError:
+    """Return the error that names the first join that has several rows for one."""
+    fact = rows.fact.name
+    worst = next((joined for joined in joins if _has_twice(build, joined.edge, connector)), joins[-1])
+    to = build.names.model.sources[worst.edge.target]
+    return SemanticError(
+        f"the join from `{worst.edge.source}` to {worst.edge} is declared to one row but finds several: "
+        f"{plural(alone, 'row')} of `{fact}` became {joined_rows:,}",
+        hint=f"declare it one_to_many, or make {', '.join(other for _, other in worst.edge.pairs)} of {to.name} unique",
+        code="cardinality",
+        details={"fact": fact, "join": str(worst.edge), "rows": alone, "joined": joined_rows},
+    )
+
+
+def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
+    rows = Rows(build, edge.target)
+    keys = [rows.own(other) for _, other in edge.pairs]
+    query = rows.select([exp.Literal.number(1)])
+    for condition in (exp.Not(this=exp.Is(this=key.copy(), expression=exp.null())) for key in keys):
+        query = query.where(condition, copy=False)
+    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    query = query.group_by(*keys, copy=False).having(several, copy=False).limit(1, copy=False)
+    tree = build.with_queries(query)
+    return bool(connector.query(tree.sql(build.dialect), max_rows=1).rows)

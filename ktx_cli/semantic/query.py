@@ -1,0 +1,316 @@
+"""A question put to the semantic layer: the JSON form read into one checked value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from ktx_cli.core import did_you_mean, listing
+from ktx_cli.semantic.model import GRAINS, SemanticError
+
+DEFAULT_LIMIT: Final = 1000
+"""How many rows an answer has at most, unless it is asked for more."""
+
+MOST_ROWS: Final = 100_000
+"""How many rows can be asked for."""
+
+LONGEST: Final = 10_000
+"""How many characters one expression may have."""
+
+MOST_ITEMS: Final = 200
+"""How many measures, dimensions or conditions one question may have."""
+
+_DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
+"""What to sort by and in which direction: `revenue desc`, or `revenue:desc` as on the command line."""
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedMeasure:
+    """A measure by its name, or an expression with aggregates; `name`: what its column is called."""
+
+    expr: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDimension:
+    """A column to group by; `granularity`: the grain a time is cut to; `via`: the joins to go through."""
+
+    field: str
+    granularity: str | None = None
+    name: str | None = None
+    via: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFilter:
+    """A condition on rows or on results; `facts`: the only ones it is for, None for all."""
+
+    expr: str
+    via: tuple[str, ...] = ()
+    facts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOrder:
+    """What to sort by."""
+
+    field: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRange:
+    """A stretch of time, `start` included, `end` not; `last`: as long a time before now, in place of both."""
+
+    field: str | None = None
+    start: str | None = None
+    end: str | None = None
+    last: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, every field checked by itself; names are not looked up yet.
+
+    `include_empty` None: where all dimensions are of one source. `comparison`: the offset to compare with, or
+    `previous_period`.
+    """
+
+    measures: tuple[AskedMeasure, ...] = ()
+    dimensions: tuple[AskedDimension, ...] = ()
+    filters: tuple[AskedFilter, ...] = ()
+    segments: tuple[str, ...] = ()
+    having: tuple[str, ...] = ()
+    order_by: tuple[AskedOrder, ...] = ()
+    limit: int = DEFAULT_LIMIT
+    offset: int = 0
+    include_empty: bool | None = None
+    time_range: AskedRange | None = None
+    comparison: str | None = None
+    totals: bool = False
+    fill: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timezone: str | None = None
+
+
+def parse_query(asked: Any) -> Query:
+    """Return the question of a JSON object; `SemanticError` (code `query`) names the first thing that is wrong."""
+    if not isinstance(asked, Mapping):
+        raise _wrong("the query", "must be a JSON object", '{"measures": ["orders.revenue"]}')
+    _known_keys(asked, _READERS, "the query")
+    via = _via_map(asked.get("via"))
+    values = {key: read(asked[key], key) for key, read in _READERS.items() if key in asked and asked[key] is not None}
+    values.pop("via", None)
+    query = Query(**values)
+    if not query.measures and not query.dimensions:
+        raise _wrong("the query", "asks for nothing", "give at least one measure or dimension")
+    return _with_via(query, via) if via else query
+
+
+def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
+    """Return the query with the map of paths written on the dimensions of those targets."""
+    from dataclasses import replace
+
+    def path_of(field: str) -> tuple[str, ...]:
+        return next((path for target, path in via.items() if field == target or field.startswith(f"{target}.")), ())
+
+    dimensions = tuple(replace(each, via=each.via or path_of(each.field)) for each in query.dimensions)
+    return replace(query, dimensions=dimensions)
+
+
+def _measures(value: Any, key: str) -> tuple[AskedMeasure, ...]:
+    return _items(value, key, lambda item, where: AskedMeasure(**_texts(item, where, ("expr", "name"), "expr")))
+
+
+def _dimensions(value: Any, key: str) -> tuple[AskedDimension, ...]:
+    return _items(value, key, _dimension)
+
+
+def _dimension(item: Any, where: str) -> AskedDimension:
+    if isinstance(item, Mapping):
+        item = dict(item)
+        via = _path(item.pop("via", None), f"{where}.via")
+    else:
+        via = ()
+    texts = _texts(item, where, ("field", "granularity", "name"), "field")
+    if "granularity" not in texts:
+        field, grain = with_grain(texts["field"])
+        texts |= {"field": field} | ({} if grain is None else {"granularity": grain})
+    found = AskedDimension(**texts, via=via)
+    if found.granularity is not None and found.granularity not in GRAINS:
+        raise _not_one_of(found.granularity, GRAINS, f"{where}.granularity")
+    return found
+
+
+def with_grain(text: str) -> tuple[str, str | None]:
+    """Return a dimension as it is written, `orders.ordered_at:month`, as its field and its granularity."""
+    field, colon, grain = text.rpartition(":")
+    if not colon or grain.strip() not in GRAINS or not field.strip() or field.endswith(":"):
+        return text, None
+    return field.strip(), grain.strip()
+
+
+def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:
+    def read(item: Any, where: str) -> AskedFilter:
+        facts: tuple[str, ...] | None = None
+        via: tuple[str, ...] = ()
+        if isinstance(item, Mapping):
+            item = dict(item)
+            via = _path(item.pop("via", None), f"{where}.via")
+            named = item.pop("facts", None)
+            facts = None if named is None else _text_list(named, f"{where}.facts")
+        return AskedFilter(**_texts(item, where, ("expr",), "expr"), via=via, facts=facts)
+
+    return _items(value, key, read)
+
+
+def _order(value: Any, key: str) -> tuple[AskedOrder, ...]:
+    def read(item: Any, where: str) -> AskedOrder:
+        if isinstance(item, str):
+            said = _DIRECTION.fullmatch(_text(item, where))
+            return AskedOrder(item.strip()) if said is None else AskedOrder(said[1], said[2].lower() == "desc")
+        found = _texts(item, where, ("field", "direction"), "field")
+        direction = found.get("direction") or "asc"
+        if direction.lower() not in ("asc", "desc"):
+            raise _not_one_of(direction, ("asc", "desc"), f"{where}.direction")
+        return AskedOrder(found["field"], direction.lower() == "desc")
+
+    return _items(value, key, read)
+
+
+def _range(value: Any, key: str) -> AskedRange:
+    found = AskedRange(**_texts(value, key, ("field", "start", "end", "last"), None))
+    if found.last is not None and (found.start is not None or found.end is not None):
+        raise _wrong(f"`{key}`", "has `last` beside `start` or `end`", "give one of them")
+    if found.last is None and found.start is None and found.end is None:
+        raise _wrong(f"`{key}`", "has no start, no end and no last", '{"start": "2024-01-01", "end": "2025-01-01"}')
+    return found
+
+
+def _comparison(value: Any, key: str) -> str:
+    return str(_texts(value, key, ("offset",), "offset")["offset"])
+
+
+def _limit(value: Any, key: str) -> int:
+    return _number(value, key, MOST_ROWS)
+
+
+def _offset(value: Any, key: str) -> int:
+    return _number(value, key, 1_000_000_000)
+
+
+def _number(value: Any, key: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise _wrong(f"`{key}`", f"must be a whole number from 0 to {most:,}", f'"{key}": 100')
+    return value
+
+
+def _flag(value: Any, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(f"`{key}`", "must be true or false", f'"{key}": true')
+    return value
+
+
+def _mapping(value: Any, key: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise _wrong(f"`{key}`", "must be an object of names and values", f'"{key}": {{"name": "value"}}')
+    for name, each in value.items():
+        if not isinstance(each, str | int | float | bool):
+            raise _wrong(f"`{key}.{name}`", "must be a text, a number or a boolean", f'"{key}": {{"{name}": "value"}}')
+    return dict(value)
+
+
+def _via_map(value: Any, key: str = "via") -> dict[str, tuple[str, ...]]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong(f"`{key}`", "must be an object: target source to path", '"via": {"regions": "bill_to"}')
+    return {str(target): _path(path, f"{key}.{target}") for target, path in value.items()}
+
+
+def _path(value: Any, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(part for part in value.split(".") if part)
+    return _text_list(value, where)
+
+
+def _text_list(value: Any, where: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [value]
+    return _items(value, where, _text)
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(f"`{where}`", "must be a text", f"write a text at `{where}`")
+    if len(value) > LONGEST:
+        raise _wrong(f"`{where}`", f"is longer than {LONGEST:,} characters", "put it into a measure or a segment")
+    return value.strip()
+
+
+def _texts(item: Any, where: str, keys: tuple[str, ...], main: str | None) -> dict[str, Any]:
+    """Return the texts of an object with those keys, or of a plain text that stands for `main`."""
+    if isinstance(item, str) and main is not None:
+        return {main: _text(item, where)}
+    if not isinstance(item, Mapping):
+        raise _wrong(f"`{where}`", f"must be {'a text or ' if main else ''}an object", f"keys: {', '.join(keys)}")
+    _known_keys(item, keys, f"`{where}`")
+    if main is not None and item.get(main) is None:
+        raise _wrong(f"`{where}`", f"has no `{main}`", f'{{"{main}": "..."}}')
+    return {key: _text(item[key], f"{where}.{key}") for key in keys if item.get(key) is not None}
+
+
+def _items(value: Any, key: str, read: Callable[[Any, str], _Item]) -> tuple[_Item, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise _wrong(f"`{key}`", "must be a list", f'"{key}": [...]')
+    if len(value) > MOST_ITEMS:
+        raise _wrong(f"`{key}`", f"has more than {MOST_ITEMS} entries", "ask in several queries")
+    return tuple(read(item, f"{key}[{index}]") for index, item in enumerate(value))
+
+
+def _known_keys(item: Mapping[Any, Any], known: Sequence[str] | Mapping[str, Any], what: str) -> None:
+    for key in item:
+        if key not in known:
+            near = did_you_mean(str(key), known)
+            hint = f"did you mean `{near}`?" if near else f"keys: {listing(sorted(known))}"
+            raise SemanticError(f"{what} has an unknown key `{key}`", hint=hint, details={"key": str(key)})
+
+
+def _not_one_of(value: str, known: Sequence[str], where: str) -> SemanticError:
+    near = did_you_mean(value, known)
+    return SemanticError(
+        f"`{where}` cannot be `{value}`",
+        hint=f"did you mean `{near}`?" if near else f"one of {', '.join(known)}",
+        details={"candidates": list(known)},
+    )
+
+
+def _wrong(what: str, message: str, hint: str) -> SemanticError:
+    return SemanticError(f"{what} {message}", hint=hint)
+
+
+_READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "measures": _measures,
+    "dimensions": _dimensions,
+    "filters": _filters,
+    "segments": _text_list,
+    "having": _text_list,
+    "order_by": _order,
+    "limit": _limit,
+    "offset": _offset,
+    "include_empty": _flag,
+    "time_range": _range,
+    "comparison": _comparison,
+    "totals": _flag,
+    "fill": _flag,
+    "parameters": _mapping,
+    "timezone": _text,
+    "via": _via_map,
+}

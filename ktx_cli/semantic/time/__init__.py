@@ -1,0 +1,1 @@
+"""Calendars, periods, time zones, and time as SQL."""

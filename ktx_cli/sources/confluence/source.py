@@ -1,0 +1,349 @@
+"""Pages of Confluence Cloud: those of the spaces the connection names, or of all its account sees."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+from ktx_cli.core import ResultWarning, SecretError, SourceError, listing
+from ktx_cli.documents import (
+    MAX_HTML,
+    Changes,
+    RawFile,
+    Snapshot,
+    Token,
+    WorkUnit,
+    markdown_of,
+    text_token,
+    tokens,
+    visible,
+    with_front_matter,
+)
+from ktx_cli.project import secrets
+from ktx_cli.sources.documents import PAGES, document_units, documents_left
+from ktx_cli.sources.fetch import Pages
+from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+
+_PARENT: Final = re.compile(rb"^parent: \"?([A-Za-z0-9]{1,40})\"?$", re.MULTILINE)
+_HEAD_BYTES: Final = 4_000
+
+
+class ConfluenceSource:
+    """The driver `confluence`. `sleep` can be replaced in tests."""
+
+    kind: ClassVar[str] = "confluence"
+    documents: ClassVar[bool] = True
+    skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
+
+    def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read what changed since the last fetch; raises `SourceError` or `NotReadyError`, then nothing changes."""
+        site = _site(entry, context)
+        with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
+            return _read(ConfluenceApi(client), entry, Pages(context, site.base_url, entry.max_pages))
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        site = _site(entry, context)
+        with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
+            space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
+        if space is None:
+            what = f"of {listing(entry.space_keys)} " if entry.space_keys else ""
+            raise SourceError(
+                f"Confluence shows no space {what}to this account", hint="check the keys, and what the account may read"
+            )
+        return f"Confluence at {site.base_url}, with the space {space.get('key')}"
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write nothing: what a page says takes a model to find out."""
+        return Projection(left=documents_left(len(snapshot.files)))
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return one unit a page, small pages below one parent together."""
+
+        def depends(raw: RawFile) -> Iterable[str]:
+            path = _path(_parent_in(raw))
+            return [path] if path in snapshot.files else []
+
+        return document_units(snapshot, changes, PAGES, _parent_in, depends)
+
+
+def _site(entry: Any, context: FetchContext) -> Site:
+    where = f"connections.{context.connection}"
+    if not entry.api_token:
+        raise SecretError(f"{where} has no token", hint=f"set `{where}.api_token`, for example to env:CONFLUENCE_TOKEN")
+    token = _resolved(entry.api_token, f"{where}.api_token", context)
+    address = _resolved(entry.base_url, f"{where}.base_url", context)
+    headers = {"Authorization": f"Bearer {token}"}
+    if entry.email:
+        account = _resolved(entry.email, f"{where}.email", context)
+        basic = base64.b64encode(f"{account}:{token}".encode()).decode()
+        secrets.remember(basic)
+        headers = {"Authorization": f"Basic {basic}"}
+    return Site("Confluence", where, address, headers, credential="api_token")
+
+
+def _resolved(value: str, where: str, context: FetchContext) -> str:
+    if not secrets.is_reference(value) and not where.endswith("api_token"):
+        return value
+    return secrets.resolve(value, project_dir=context.layout.root, environ=context.environ, where=where).strip()
+
+
+def _read(api: ConfluenceApi, entry: Any, pages: Pages) -> Snapshot:
+    spaces = sorted(api.spaces(entry.space_keys), key=lambda space: str(space.get("key")))
+    warnings = _unseen(entry.space_keys, spaces, pages)
+    for space in spaces:
+        for listed in api.pages(str(space.get("id"))):
+            _read_page(api, listed, str(space.get("key")), pages)
+    return pages.snapshot(f"Confluence, {listing(str(space.get('key')) for space in spaces)}", warnings)
+
+
+def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: Pages) -> list[ResultWarning]:
+    """Name the spaces that are not shown; raises `SourceError` where that is all."""
+    seen = {str(space.get("key")) for space in spaces}
+    missing = [key for key in keys if key not in seen]
+    hint = "check the keys, and what the account may read"
+    if not seen:
+        raise SourceError(f"Confluence shows no space{f' of {listing(missing)}' if missing else ''}", hint=hint)
+    for key in missing:
+        pages.skip(f"space {key}", "Confluence does not show it to this account", missing=True)
+    return [ResultWarning("space_not_seen", f"Confluence does not show the space {key}", hint=hint) for key in missing]
+
+
+def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: Pages) -> None:
+    page = str(listed.get("id"))
+    path, moment = _path(page), _moment(listed)
+    if pages.unchanged(path, moment) or not pages.may_read(path):
+        return
+    found = api.page(page)
+    if found is None:
+        pages.skip(f"page {page}", "Confluence does not show it to this account")
+        return
+    storage = _storage(found)
+    if is_cut(storage):
+        pages.skip(f"the rest of page {page}", "it is too long to be read whole")
+    pages.put(path, _file(found, storage, space, pages.site), _moment(found) or moment)
+
+
+def _moment(page: Thing) -> str:
+    """Return what changes whenever a page does: its version, its name, its place."""
+    version = page.get("version")
+    if not isinstance(version, Mapping):
+        return ""
+    told = (version.get("number"), version.get("createdAt"), page.get("parentId"), page.get("title"))
+    return " ".join(str(part) for part in told if part)
+
+
+def _file(page: Thing, storage: str, space: str, site: str) -> bytes:
+    front = {
+        "id": str(page.get("id")),
+        "title": " ".join(str(page.get("title") or "Untitled").split()),
+        "url": _address(page, site),
+        "parent": str(page["parentId"]) if page.get("parentId") else None,
+        "properties": {"space": space, "labels": _labels(page)},
+    }
+    return with_front_matter({key: value for key, value in front.items() if value}, body_markdown(storage))
+
+
+def _storage(page: Thing) -> str:
+    body: Any = page.get("body")
+    storage = body.get("storage") if isinstance(body, Mapping) else None
+    return str(storage.get("value") or "") if isinstance(storage, Mapping) else ""
+
+
+def _labels(page: Thing) -> list[str]:
+    labels: Any = page.get("labels")
+    listed = labels.get("results") if isinstance(labels, Mapping) else None
+    return sorted(str(label.get("name")) for label in listed or () if isinstance(label, Mapping))
+
+
+def _address(page: Thing, site: str) -> str | None:
+    links: Any = page.get("_links")
+    shown = links.get("webui") if isinstance(links, Mapping) else None
+    return f"{site}{shown}" if isinstance(shown, str) and shown.startswith("/") else None
+
+
+def _path(page: str) -> str:
+    return f"pages/{re.sub(r'[^A-Za-z0-9_-]', '_', page)}.md"
+
+
+def _parent_in(raw: RawFile) -> str:
+    found = _PARENT.search(raw.read()[:_HEAD_BYTES])
+    return found[1].decode() if found else ""
+
+
+_PAGE_SIZE: Final = 250
+_NOT_SEEN: Final = (403, 404)
+
+Thing = Mapping[str, Any]
+
+
+class ConfluenceApi:
+    """Confluence's objects."""
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+
+    def spaces(self, keys: Sequence[str]) -> Iterator[Thing]:
+        """Yield the spaces of these keys that the account sees; all it sees where there are none."""
+        wanted = {"keys": ",".join(keys)} if keys else {"status": "current"}
+        return self._listed("api/v2/spaces", wanted)
+
+    def pages(self, space: str) -> Iterator[Thing]:
+        """Yield the pages of a space, without their bodies."""
+        return self._listed(f"api/v2/spaces/{quote(space, safe='')}/pages", {"status": "current"})
+
+    def page(self, page: str) -> Thing | None:
+        """Return a page with its body and labels; None: the account does not see it, or it is gone."""
+        asked = {"body-format": "storage", "include-labels": "true"}
+        try:
+            return _mapping(self._client.get(f"api/v2/pages/{quote(page, safe='')}", asked))
+        except (HttpStatusError, HttpAuthError) as error:
+            if error.status in _NOT_SEEN:
+                return None
+            raise
+
+    def _listed(self, path: str, params: Mapping[str, str]) -> Iterator[Thing]:
+        cursor: str | None = None
+        while True:
+            listed = _mapping(self._client.get(path, {**params, "limit": _PAGE_SIZE, "cursor": cursor}))
+            yield from (item for item in listed.get("results") or () if isinstance(item, Mapping))
+            following = _cursor(listed)
+            if following is None:
+                return
+            if following == cursor:
+                raise SourceError("Confluence repeats a part of a list", hint="run it again later")
+            cursor = following
+
+
+def _cursor(listed: Thing) -> str | None:
+    """Return what the address of the next part says, None at the end."""
+    links = listed.get("_links")
+    following = links.get("next") if isinstance(links, Mapping) else None
+    if not isinstance(following, str):
+        return None
+    return next(iter(parse_qs(urlsplit(following).query).get("cursor", ())), None)
+
+
+def _mapping(answer: Any) -> Thing:
+    if not isinstance(answer, Mapping):
+        raise SourceError("Confluence answered with something that is no object", hint="run it again later")
+    return answer
+
+
+_RENAMED: Final = {
+    "ac:plain-text-body": "pre",
+    "ac:rich-text-body": "div",
+    "ac:task-list": "ul",
+    "ac:task": "li",
+    "ac:layout-section": "div",
+    "ac:layout-cell": "div",
+}
+_SILENT: Final = frozenset(
+    ("ac:parameter", "ac:task-id", "ac:task-uuid", "ac:task-status", "ac:emoticon", "ac:placeholder")
+)
+"""Elements whose text is of the program, not of the page."""
+
+_PANELS: Final = {"info": "Info", "note": "Note", "warning": "Warning", "tip": "Tip"}
+
+
+def body_markdown(storage: str) -> str:
+    """Return the body of a page as Markdown; what a macro would compute is not in it."""
+    return markdown_of(visible(_html(tokens(storage[:MAX_HTML]))))
+
+
+def is_cut(storage: str) -> bool:
+    """Say whether a body is too long to be read whole."""
+    return len(storage) > MAX_HTML
+
+
+def _html(stream: Iterable[Token]) -> Iterator[Token]:
+    return _Converter().read(stream)
+
+
+class _Converter:
+    def __init__(self) -> None:
+        self._silent = ""
+        self._parameter = ""
+        self._status = ""
+        self._target = ""
+        self._languages: list[str] = []
+        self._linked = False
+
+    def read(self, stream: Iterable[Token]) -> Iterator[Token]:
+        for token in stream:
+            if self._silent:
+                self._listen(token)
+            elif token.name.startswith(("ac:", "ri:")):
+                yield from self._special(token)
+            else:
+                self._linked = self._linked or (token.kind == "text" and bool(token.value.strip()))
+                yield token
+
+    def _listen(self, token: Token) -> None:
+        """Keep what a silent element says that matters: the language of code, whether a task is done."""
+        if token.kind == "end" and token.name == self._silent:
+            self._silent = self._parameter = ""
+        elif token.kind == "text" and self._parameter == "language" and self._languages:
+            self._languages[-1] = token.value.strip()
+        elif token.kind == "text" and self._silent == "ac:task-status":
+            self._status = token.value.strip()
+
+    def _special(self, token: Token) -> Iterator[Token]:
+        name, starts = token.name, token.kind == "start"
+        if name in _SILENT:
+            if starts and not token.empty:
+                self._silent, self._parameter = name, token.attributes.get("ac:name", "")
+        elif name in ("ac:structured-macro", "ac:macro"):
+            yield from self._macro(token)
+        elif name in ("ac:link", "ac:image"):
+            yield from self._link(token)
+        elif name.startswith("ri:") and starts:
+            self._target = _named(token)
+        elif name == "ac:task-body" and starts:
+            yield text_token("[x] " if self._status == "complete" else "[ ] ")
+        elif name in _RENAMED and not token.empty:
+            yield self._renamed(token)
+
+    def _renamed(self, token: Token) -> Token:
+        name = _RENAMED[token.name]
+        language = self._languages[-1] if self._languages and name == "pre" else ""
+        attributes = {"class": f"language-{language}"} if language and token.kind == "start" else {}
+        return Token(token.kind, name, attributes=attributes)
+
+    def _macro(self, token: Token) -> Iterator[Token]:
+        if token.empty:
+            return
+        if token.kind == "end":
+            if self._languages:
+                self._languages.pop()
+            yield Token("end", "section")
+            return
+        self._languages.append("")
+        yield Token("start", "section")
+        label = _PANELS.get(token.attributes.get("ac:name", ""))
+        if label:
+            yield from (Token("start", "p"), Token("start", "strong"), text_token(f"{label}:"))
+            yield from (Token("end", "strong"), Token("end", "p"))
+
+    def _link(self, token: Token) -> Iterator[Token]:
+        """Write what a link without words of its own leads to."""
+        if token.kind == "start":
+            self._target, self._linked = "", False
+        if (token.kind == "end" or token.empty) and self._target and not self._linked:
+            yield text_token(self._target)
+
+
+def _named(token: Token) -> str:
+    """Return what a reference to a page, a file or an address is called."""
+    for key in ("ri:content-title", "ri:filename", "ri:value", "ri:space-key"):
+        if token.attributes.get(key):
+            return token.attributes[key]
+    return ""

@@ -1,0 +1,1 @@
+"""dbt projects: models, tests, descriptions, joins."""

@@ -1,0 +1,243 @@
+"""What a dbt project says of tables and columns, as items of the manifest's shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ktx_cli.semantic import Column, Item, Place, Relation, Report, UnresolvedJinjaError, relation_of
+from ktx_cli.sources.dbt.joins import Reference
+from ktx_cli.sources.dbt.project import STEERS, Node, Project
+from ktx_cli.sources.ownership import Steps
+from ktx_cli.sources.semantic_files import Wanted
+from ktx_cli.sources.table_texts import Table
+
+TOOL: Final = "dbt"
+KNOWN_TYPES: Final = "the database knows the types of its columns"
+_RULES: Final = {"not_null": ("not_null",), "unique": ("unique",), "primary_key": ("not_null", "unique")}
+_STEERING: Final = (
+    "config", "docs", "access", "group", "latest_version", "deprecation_date", "loader", "quoting", "quote", "contract",
+    "time_spine", "external", "overrides", "policy_tags", "strategy", "unique_key", "check_cols", "updated_at",
+)  # fmt: skip
+_REASONS: Final = {
+    **dict.fromkeys(_STEERING, STEERS),
+    "data_type": KNOWN_TYPES,
+    "versions": "each is a table of its own: what is said here is written to the latest one",
+    "tags": "ktx has tags of tables alone",
+}
+_TEST_SETTINGS: Final = frozenset({"where", "limit", "enabled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Reads what nodes say into what is wanted of the shards; what its tests refer to is in `references`."""
+
+    project: Project
+    report: Report
+    wanted: Wanted
+    references: list[Reference]
+
+    def add(self, node: Node, table: Table) -> None:
+        """Add what is said of a table and its columns."""
+        reader = _Reader(self, node, table)
+        reader.read()
+
+
+class _Reader:
+    def __init__(self, facts: Facts, node: Node, table: Table) -> None:
+        self._node, self._table, self._facts, self._report = node, table, facts, facts.report
+        self._root: Steps = ("tables", table.source.name)
+        self._target = f"{table.connection}/{table.source.name}"
+
+    def read(self) -> None:
+        item = self._node.item
+        self._describe(item, self._root, f"{self._node.kind} `{self._node.shown}`", self._target)
+        self._tags()
+        self._freshness()
+        for column in item.items("columns"):
+            self._column(column)
+        for key in ("tests", "data_tests"):
+            for index, test in enumerate(_listed(item, key)):
+                why = "a test of a whole table says nothing a question can use"
+                self._report.dropped(f"test `{_test(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
+        self._constraints()
+        item.skip("name", "identifier", "semantic_model", "agg_time_dimension", "primary_entity", "metrics",
+                  "derived_semantics")  # fmt: skip
+        item.report_rest(self._report, f"{self._node.kind} `{self._node.shown}`", _REASONS)
+
+    def _want(self, steps: Steps, value: Any, what: str, place: Place, target: str) -> None:
+        self._facts.wanted.add(self._table.shard, (*self._root, *steps), value, place.path)
+        self._report.kept(what, place, target)
+
+    def _describe(self, item: Item, root: Steps, what: str, target: str) -> None:
+        text = item.text("description")
+        if not text:
+            return
+        place = item.at("description")
+        try:
+            said = self._facts.project.texts.rendered(text)
+        except UnresolvedJinjaError as error:
+            said = self._compiled(root)
+            if not said:
+                self._report.dropped(f"description of {what}", error.message, place)
+                return
+        if said:
+            self._want((*root[2:], "descriptions", TOOL), said, f"description of {what}", place, target)
+
+    def _compiled(self, root: Steps) -> str:
+        known = self._node.known
+        if known is None:
+            return ""
+        return known.description if len(root) == 2 else known.columns.get(root[3], "")
+
+    def _tags(self) -> None:
+        """Write the tags of the entry, its configuration and its group."""
+        found: list[str] = []
+        for item in filter(None, (self._node.group, self._node.item)):
+            config = item.item("config")
+            found += [*item.words("tags"), *(config.words("tags") if config else ())]
+        if found:
+            tags = list(dict.fromkeys(found))
+            what = f"tags of `{self._node.shown}`"
+            self._want(("tags", TOOL), tags, what, self._node.item.at("tags"), self._target)
+
+    def _freshness(self) -> None:
+        """Write how fresh a source must be: what the table says, else its group; null switches it off."""
+        values: dict[str, Any] = {}
+        for item in filter(None, (self._node.group, self._node.item)):
+            config = item.item("config")
+            for each in filter(None, (item, config)):
+                values |= {key: each.value(key) for key in ("freshness", "loaded_at_field") if key in each.values}
+        freshness, field = values.get("freshness"), values.get("loaded_at_field")
+        said = {"raw": freshness, "loaded_at_field": field}
+        said = {key: value for key, value in said.items() if value}
+        if freshness:
+            place = self._node.item.at("freshness")
+            self._want(("freshness", TOOL), said, f"freshness of `{self._node.shown}`", place, self._target)
+        elif field:
+            what = f"`loaded_at_field` of `{self._node.shown}`"
+            self._report.dropped(what, "no freshness is asked of the table", self._node.item.place)
+
+    def _column(self, item: Item) -> None:
+        name = item.text("name") or ""
+        found = self._table.source.column(name)
+        what = f"column `{self._node.shown}.{name or '?'}`"
+        if found is None or found.expr is not None:
+            self._report.dropped(what, f"the table `{self._target}` has no such column", item.place)
+            return
+        root = (*self._root, "columns", found.name)
+        target = f"{self._target}.{found.name}"
+        self._describe(item, root, what, target)
+        rules: list[tuple[str, Place]] = []
+        for key in ("tests", "data_tests"):
+            for index, test in enumerate(_listed(item, key)):
+                rules += self._column_test(test, found, root, what, item.at(key, index), target)
+        for index, constraint in enumerate(_listed(item, "constraints")):
+            rules += self._column_constraint(constraint, found, what, item.at("constraints", index))
+        self._write_rules(rules, found, what, target)
+        item.skip("entity", "dimension", "granularity")
+        item.report_rest(self._report, what, _REASONS)
+
+    def _write_rules(self, rules: Iterable[tuple[str, Place]], column: Column, what: str, target: str) -> None:
+        places = dict(reversed([*rules]))
+        value = {rule: True for rule in ("not_null", "unique") if rule in places}
+        for rule in value:
+            self._report.kept(f"`{rule}` of {what}", places[rule], target)
+        if value:
+            steps = (*self._root, "columns", column.name, "constraints", TOOL)
+            self._facts.wanted.add(self._table.shard, steps, value, next(iter(places.values())).path)
+
+    def _column_test(
+        self, test: Any, column: Column, root: Steps, what: str, place: Place, target: str
+    ) -> Iterator[tuple[str, Place]]:
+        """Yield the rules a test says; write or note what else it says."""
+        name, arguments = _test(test)
+        said, why = f"test `{name}` of {what}", _limits(test, arguments)
+        if why is not None:
+            self._report.dropped(said, why, place)
+        elif name in ("not_null", "unique"):
+            yield name, place
+        elif name == "accepted_values" and (values := _values(arguments)):
+            self._want((*root[2:], "enum_values", TOOL), values, said, place, target)
+        elif name == "relationships":
+            self._refer(arguments.get("to"), arguments.get("field"), column, said, place)
+        else:
+            self._report.dropped(said, "it says nothing a question can use", place)
+
+    def _refer(self, to: Any, field: Any, column: Column, what: str, place: Place) -> None:
+        relation: Relation | None = relation_of(to) if isinstance(to, str) else None
+        if relation is None or not isinstance(field, str):
+            self._report.dropped(what, "it does not name ref('model') or source('schema', 'table') and a field", place)
+        else:
+            self._facts.references.append(Reference(self._table, column.name, relation, field, what, place))
+
+    def _column_constraint(
+        self, constraint: Any, column: Column, what: str, place: Place
+    ) -> Iterator[tuple[str, Place]]:
+        kind = str(constraint.get("type")) if isinstance(constraint, Mapping) else ""
+        said = f"constraint `{kind or '?'}` of {what}"
+        if kind in _RULES:
+            yield from ((rule, place) for rule in _RULES[kind])
+        elif kind == "foreign_key" and constraint.get("to"):
+            columns = constraint.get("to_columns")
+            field = columns[0] if isinstance(columns, list) and len(columns) == 1 else None
+            self._refer(constraint["to"], field, column, said, place)
+        else:
+            self._report.dropped(said, "it says nothing a question can use", place)
+
+    def _constraints(self) -> None:
+        """Read the constraints of the whole table: those of one column as that column's."""
+        item = self._node.item
+        for index, constraint in enumerate(_listed(item, "constraints")):
+            columns = constraint.get("columns") if isinstance(constraint, Mapping) else None
+            place = item.at("constraints", index)
+            found = (
+                self._table.source.column(str(columns[0])) if isinstance(columns, list) and len(columns) == 1 else None
+            )
+            what = f"`{self._node.shown}`"
+            if found is None:
+                self._report.dropped(f"a constraint of {what}", "it is not about one column", place)
+                continue
+            what = f"column `{self._node.shown}.{found.name}`"
+            rules = list(self._column_constraint(constraint, found, what, place))
+            self._write_rules(rules, found, what, f"{self._target}.{found.name}")
+
+
+def _listed(item: Item, key: str) -> list[Any]:
+    value = item.value(key)
+    return value if isinstance(value, list) else []
+
+
+def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return the name of a test, and its arguments in each of the forms dbt has had."""
+    if not isinstance(test, Mapping):
+        return str(test), {}
+    name = test.get("test_name") or next((key for key in test if key not in ("name", "config", "tags")), "")
+    below = test.get(name, test)
+    arguments = below.get("arguments", below) if isinstance(below, Mapping) else {}
+    return str(name), arguments if isinstance(arguments, Mapping) else {}
+
+
+def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
+    """Return why a test does not hold for every row, None where it does."""
+    settings: dict[Any, Any] = {}
+    blocks = [test, *test.values()] if isinstance(test, Mapping) else []
+    for block in (*blocks, arguments):
+        if isinstance(block, Mapping):
+            config = block.get("config")
+            settings |= {**block, **(config if isinstance(config, Mapping) else {})}
+    if settings.get("enabled") is False:
+        return "it is disabled"
+    stated = sorted(_TEST_SETTINGS & settings.keys() - {"enabled"})
+    return f"it does not look at all rows: it has `{stated[0]}`" if stated else None
+
+
+def _values(arguments: Mapping[str, Any]) -> list[str]:
+    values = arguments.get("values")
+    found = values if isinstance(values, list) else []
+    return [
+        str(each).lower() if isinstance(each, bool) else str(each)
+        for each in found
+        if isinstance(each, str | int | float)
+    ]

@@ -1,0 +1,293 @@
+"""Documents in a folder, or in a git repository: Markdown, HTML, PDF, text and SQL files."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from ktx_cli.core import SourceError, plural, shell_words
+from ktx_cli.documents import (
+    SUFFIXES,
+    Changes,
+    RawFile,
+    Snapshot,
+    UnreadableDocumentError,
+    WorkUnit,
+    is_heading,
+    outside_fences,
+    read_document,
+)
+from ktx_cli.sources.folder import MAX_FILE_BYTES, Found, Unread, read_folder
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+
+if TYPE_CHECKING:
+    from ktx_cli.sources.git import Origin
+
+
+class FilesSource:
+    """The driver `documents`. Raises `SourceError` where the folder is not there, `GitError` for its repository."""
+
+    kind: ClassVar[str] = "files"
+    documents: ClassVar[bool] = True
+    skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read and hash the files; those of a folder stay where they are."""
+        if getattr(entry, "repo_url", None):
+            return _from_repository(entry, context)
+        root = _local(entry.path, context)
+        found = read_folder(root, SUFFIXES, stopped=context.stopped)
+        return _snapshot(found, entry.path, context)
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        if getattr(entry, "repo_url", None):
+            from ktx_cli.sources.git import check_files
+
+            return check_files(_origin(entry, context), context)
+        return f"folder {_local(entry.path, context)}"
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write nothing: what a document says takes a model to find out."""
+        return Projection(left=documents_left(len(snapshot.files)))
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return one unit a file, small files of one folder together."""
+        return document_units(snapshot, changes, NEIGHBOURS, lambda raw: _folder_of(raw.path))
+
+
+def documents_left(count: int) -> tuple[str, ...]:
+    """Return what a model would add to a source of documents, in words."""
+    return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
+
+
+def _from_repository(entry: Any, context: FetchContext) -> Snapshot:
+    from ktx_cli.sources.git import fetch_files
+
+    unread = Unread()
+
+    def wanted(path: str) -> int:
+        if not _is_document(path):
+            unread.note(path)
+        return _wanted(path)
+
+    snapshot = fetch_files(_origin(entry, context), context, wanted)
+    return replace(snapshot, skipped=(*snapshot.skipped, *unread.skipped()))
+
+
+def _origin(entry: Any, context: FetchContext) -> Origin:
+    from ktx_cli.sources.git import Origin
+
+    return Origin(
+        f"connections.{context.connection}",
+        url=entry.repo_url,
+        branch=getattr(entry, "branch", None),
+        path=entry.path,
+        token=getattr(entry, "auth_token_ref", None),
+    )
+
+
+def _wanted(path: str) -> int:
+    """Return how many bytes of a file are read at most, 0 for one that is not wanted."""
+    return MAX_FILE_BYTES if _is_document(path) and not PurePosixPath(path).name.startswith(".") else 0
+
+
+def _is_document(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() in SUFFIXES
+
+
+def _local(path: str, context: FetchContext) -> Path:
+    where = f"connection `{context.connection}`"
+    hint = shell_words("ktx", "config", "set", f"connections.{context.connection}.path", "PATH")
+    try:
+        folder = context.layout.root / Path(path).expanduser()
+    except RuntimeError as error:
+        raise SourceError(f"{where}: this user has no home folder for {path}", hint=hint) from error
+    if not folder.is_dir():
+        what = f"{folder} is a file, not a folder" if folder.exists() else f"there is no folder {folder}"
+        raise SourceError(f"{where}: {what}", hint=hint, details={"path": str(folder)})
+    return folder
+
+
+def _snapshot(found: Found, origin: str, context: FetchContext) -> Snapshot:
+    changed = sum(context.previous.get(path) != raw.sha256 for path, raw in found.files.items())
+    return Snapshot(
+        files=found.files,
+        complete=found.complete,
+        origin=f"{origin} ({plural(len(found.files), 'file')})",
+        fetched=changed,
+        skipped=tuple(found.skipped),
+    )
+
+
+def _folder_of(path: str) -> str:
+    folder = PurePosixPath(path).parent.as_posix()
+    return "" if folder == "." else folder
+
+
+SPAN_CHARACTERS: Final = 40_000
+"""The longest text of a unit; a longer document becomes several."""
+
+GROUP_CHARACTERS: Final = 20_000
+"""The longest texts of a unit of several documents, together."""
+
+_CONVERTED: Final = frozenset((".html", ".htm", ".pdf"))
+"""Endings of files whose lines are those of the Markdown made of them; of others a line is one of the file."""
+
+_EARLIEST_CUT: Final = 0.6
+_MOST_PEERS: Final = 100
+_SMALLEST_PACKED: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which documents may share a unit: at least `minimum` of one group, none longer than `small` characters."""
+
+    minimum: int
+    small: int
+
+
+NEIGHBOURS: Final = Grouping(minimum=2, small=10_000)
+"""Files of one folder."""
+
+PAGES: Final = Grouping(minimum=5, small=4_000)
+"""Pages below one page."""
+
+
+def document_units(
+    snapshot: Snapshot,
+    changes: Changes,
+    grouping: Grouping,
+    group_of: Callable[[RawFile], str],
+    depends: Callable[[RawFile], Iterable[str]] = lambda raw: (),
+) -> tuple[WorkUnit, ...]:
+    """Return the units of what was added or modified, sorted by their first file.
+
+    `group_of` names a document's folder or parent, `depends` the files that explain it.
+    """
+    touched = [snapshot.files[path] for path in sorted(changes.touched) if path in snapshot.files]
+    groups: dict[str, list[RawFile]] = {}
+    for raw in touched:
+        groups.setdefault(group_of(raw), []).append(raw)
+    peers = _neighbours(snapshot)
+    made = [unit for name, members in groups.items() for unit in _units(name, members, grouping, peers, depends)]
+    return tuple(sorted(made, key=lambda unit: unit.files[0]))
+
+
+def _neighbours(snapshot: Snapshot) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    folders: dict[str, list[str]] = {}
+    for path in sorted(snapshot.files):
+        folders.setdefault(_folder(path), []).append(path)
+
+    def peers(paths: Sequence[str]) -> tuple[str, ...]:
+        others = (path for path in folders[_folder(paths[0])] if path not in paths)
+        return tuple(itertools.islice(others, _MOST_PEERS))
+
+    return peers
+
+
+def _folder(path: str) -> str:
+    return PurePosixPath(path).parent.as_posix()
+
+
+def _units(
+    name: str,
+    members: Sequence[RawFile],
+    grouping: Grouping,
+    peers: Callable[[Sequence[str]], tuple[str, ...]],
+    depends: Callable[[RawFile], Iterable[str]],
+) -> Iterator[WorkUnit]:
+    small = [raw for raw in members if raw.size <= grouping.small]
+    shared = small if len(small) >= grouping.minimum else []
+    for group in _packed(shared):
+        paths = tuple(raw.path for raw in group)
+        needs = sorted({path for raw in group for path in depends(raw)} - set(paths))
+        if len(group) == 1:
+            yield WorkUnit(paths[0], paths[0], paths, tuple(needs), peers(paths))
+        else:
+            yield WorkUnit(_key(name, paths), _label(name, paths), paths, tuple(needs), peers(paths))
+    for raw in members:
+        if raw not in shared:
+            yield from _spans(raw, tuple(sorted(depends(raw))), peers((raw.path,)))
+
+
+def _packed(files: Sequence[RawFile]) -> Iterator[list[RawFile]]:
+    group: list[RawFile] = []
+    for raw in files:
+        if group and sum(each.size for each in group) + raw.size > GROUP_CHARACTERS:
+            yield group
+            group = []
+        group.append(raw)
+    if group:
+        yield group
+
+
+def _key(name: str, paths: Sequence[str]) -> str:
+    digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:8]
+    return f"{name or '.'}/{plural(len(paths), 'document').replace(' ', '-')}-{digest}"
+
+
+def _label(name: str, paths: Sequence[str]) -> str:
+    return f"{plural(len(paths), 'document')} of {name}" if name else f"{plural(len(paths), 'document')}"
+
+
+def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iterator[WorkUnit]:
+    spans = _line_spans(_text(raw))
+    if len(spans) == 1:
+        yield WorkUnit(raw.path, raw.path, (raw.path,), needs, peers)
+        return
+    for number, (first, last) in enumerate(spans, start=1):
+        part = f"part {number} of {len(spans)}"
+        notes = (
+            f"This is {part} of {raw.path}: work through its lines {first} to {last}, as read_raw_span counts them. "
+            f"The other lines are the work of other agents; read them only where a line here needs them."
+        )
+        yield WorkUnit(
+            f"{raw.path}:{number}-of-{len(spans)}", f"{raw.path}, {part}", (raw.path,), needs, peers, notes=notes
+        )
+
+
+def _text(raw: RawFile) -> str:
+    """Return a document's text as agents read it, where it may be too long for a unit; empty for what is unreadable."""
+    suffix = PurePosixPath(raw.path).suffix.lower()
+    if raw.size <= (_SMALLEST_PACKED if suffix == ".pdf" else SPAN_CHARACTERS):
+        return ""
+    if suffix not in _CONVERTED:
+        return raw.text()
+    try:
+        return read_document(raw).markdown
+    except UnreadableDocumentError:
+        return ""
+
+
+def _line_spans(text: str) -> list[tuple[int, int]]:
+    """Return first and last lines, from 1, of parts that are cut at headings, else at blank lines, else anywhere."""
+    lines = text.removesuffix("\n").split("\n")
+    if len(text) <= SPAN_CHARACTERS:
+        return [(1, len(lines))]
+    headings = {number for number, line in outside_fences(text) if is_heading(line)}
+    spans: list[tuple[int, int]] = []
+    first = 0
+    while first < len(lines):
+        end = _span_end(lines, first, headings)
+        spans.append((first + 1, end))
+        first = end
+    return spans
+
+
+def _span_end(lines: Sequence[str], first: int, headings: set[int]) -> int:
+    """Return the number behind the last line of a part that begins at `first`."""
+    length = 0
+    at_heading = at_blank = 0
+    for number in range(first, len(lines)):
+        if number > first and length + len(lines[number]) + 1 > SPAN_CHARACTERS:
+            return at_heading or at_blank or number
+        if number > first and length > _EARLIEST_CUT * SPAN_CHARACTERS:
+            at_heading = number if number in headings else at_heading
+            at_blank = number + 1 if not lines[number].strip() else at_blank
+        length += len(lines[number]) + 1
+    return len(lines)

@@ -1,0 +1,444 @@
+"""Addresses of git repositories: https, ssh, `git@host:org/repo.git`, `file:` and local paths; nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from ktx_cli.core import (
+    ConfigError,
+    KtxError,
+    NotReadyError,
+    SourceError,
+    StorageError,
+    did_you_mean,
+    listing,
+    shell_words,
+)
+from ktx_cli.project import Git, GitResult, condensed, find_git, secrets, storage_error
+
+PROTOCOLS: Final = "file:http:https:ssh"
+"""What git may speak, as `GIT_ALLOW_PROTOCOL` has it."""
+
+_USERS: Final = {"github.com": "x-access-token", "gitlab.com": "oauth2", "bitbucket.org": "x-token-auth"}
+"""The user that goes with a token, by host."""
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_HELPER: Final = re.compile(r"[A-Za-z0-9+.-]+::")
+_SCP: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+|\[[0-9A-Fa-f:]+\]):(?!//)(.+)")
+_FORMS: Final = "write https://host/org/repo.git, ssh://git@host/org/repo.git, git@host:org/repo.git or a path"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a repository is: `url` without credentials, `path` of one on this disk.
+
+    `user` and `password`: what stood in the URL.
+    """
+
+    url: str
+    host: str = ""
+    path: Path | None = None
+    user: str = ""
+    password: str = ""
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is reached over http or https."""
+        return self.url.startswith(("https://", "http://"))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what is sent there can be read on the way; this machine's own servers do not count."""
+        return self.url.startswith("http://") and self.host not in ("localhost", "127.0.0.1", "::1")
+
+    def header(self, token: str | None) -> str | None:
+        """Return the HTTP header that shows a token, or the credentials of the URL; None where there are none.
+
+        A token with a colon is `user:password`. The header is remembered as a secret.
+        """
+        if not self.is_web:
+            return None
+        pair = self._pair(token.strip()) if token and token.strip() else self._own_pair()
+        if pair is None:
+            return None
+        value = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+        secrets.remember(value)
+        return f"Authorization: Basic {value}"
+
+    def _pair(self, token: str) -> str:
+        return token if ":" in token else f"{self.user or _USERS.get(self.host, 'token')}:{token}"
+
+    def _own_pair(self) -> str | None:
+        if self.password:
+            return f"{self.user}:{self.password}"
+        return f"{self.user}:" if self.user else None
+
+
+def parse_address(text: str, *, base: Path, where: str) -> Address:
+    """Return the address a setting says; a relative path starts at `base`. `where` names the setting.
+
+    Raises `ConfigError` for what is none, and for protocols that run programs (`ext::`) or are not encrypted (`git://`).
+    """
+    stripped = text.strip()
+    if not stripped or stripped.startswith("-") or _HELPER.match(stripped) or not stripped.isprintable():
+        raise ConfigError(f"{where} is no address of a git repository that ktx reads", hint=_FORMS)
+    scheme = _SCHEME.match(stripped)
+    if scheme is not None:
+        return _url(stripped, scheme[1].lower(), where)
+    path = _local(stripped, base)
+    scp = _SCP.fullmatch(stripped)
+    if scp is not None and not path.exists() and not stripped.startswith(("/", ".", "~")):
+        return Address(stripped, scp[1].strip("[]").lower())
+    return Address(path.as_uri(), path=path)
+
+
+def _local(text: str, base: Path) -> Path:
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except RuntimeError:  # no home folder for this user
+        return (base / text).resolve()
+
+
+def _url(text: str, scheme: str, where: str) -> Address:
+    if scheme == "file":
+        path = Path(unquote(urlsplit(text).path)).resolve()
+        return Address(path.as_uri(), path=path)
+    if scheme not in ("https", "http", "ssh"):
+        raise ConfigError(f"{where} begins with {scheme}://, which ktx does not use", hint=_FORMS)
+    try:
+        parts = urlsplit(text)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        host, port = "", None
+    if not host or host.startswith("-"):
+        raise ConfigError(f"{where} names no host that ktx can use", hint=_FORMS)
+    shown = f"[{host}]" if ":" in host else host
+    place = shown if port is None else f"{shown}:{port}"
+    if scheme == "ssh":
+        user = f"{parts.username}@" if parts.username else ""
+        return Address(f"ssh://{user}{place}{parts.path}", host)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    for secret in (password, user if not password else ""):
+        if secret:
+            secrets.remember(secret)
+    return Address(f"{scheme}://{place}{parts.path}", host, user=user, password=password)
+
+
+FOLDER: Final = "repositories"
+"""Where the copies are, below the cache."""
+
+MOST_LISTED: Final = 100_000_000
+"""The longest list of a repository's files, in bytes: about a million of them."""
+
+_TIP: Final = "refs/ktx/tip"
+_HEADS: Final = "refs/heads/"
+_MOST_PACKS: Final = 100
+"""Fetches after which a copy is made anew, because nothing else makes it smaller."""
+
+_DROPPED: Final = ("SSH_ASKPASS", "GIT_CURL_VERBOSE", "GIT_CREDENTIAL_HELPER")
+_SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A repository to copy: its address, the branch wanted (None: its own default) and the token, resolved.
+
+    `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`. `project_dir`: where it is asked
+    from, whose programs are not run.
+    """
+
+    address: Address
+    branch: str | None
+    token: str | None
+    where: str
+    token_setting: str
+    project_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a commit: `mode` as git has it, `blob` its id, `size` in bytes."""
+
+    path: str
+    mode: str
+    blob: str
+    size: int
+
+
+class Copy:
+    """The copy of one repository, at one commit."""
+
+    def __init__(self, git: Git, folder: Path, commit: str, branch: str) -> None:
+        self.commit, self.branch = commit, branch
+        self._git, self._folder = git, folder
+
+    def entries(self, below: str) -> list[Entry]:
+        """Return all that is below a folder (empty: everything), paths relative to it; none where there is no such."""
+        tree = f"{self.commit}:{below}" if below else f"{self.commit}^{{tree}}"
+        listed = self._listed(tree, missing=(128,) if below else ())
+        return [_entry(line) for line in listed.split(b"\0") if line]
+
+    def _listed(self, tree: str, missing: tuple[int, ...]) -> bytes:
+        """Return the list of a tree, empty for exit codes in `missing`; a tree of itself ten times over is not read."""
+        where = ("--git-dir", str(self._folder))
+        with self._git.start_reader(*where, "ls-tree", "-r", "-z", "--long", "--full-tree", tree) as process:
+            assert process.stdout is not None
+            try:
+                listed = process.stdout.read(MOST_LISTED + 1)
+                too_long = len(listed) > MOST_LISTED
+            except BaseException:
+                process.kill()
+                raise
+            if too_long:
+                process.kill()
+        if too_long:
+            raise SourceError(
+                f"the repository has more files than ktx reads: their list is longer than {MOST_LISTED:,} bytes",
+                hint="read a smaller one",
+            )
+        if process.returncode in missing:
+            return b""
+        if process.returncode:
+            raise StorageError(f"the copy of a repository in {self._folder} is broken", hint="run `ktx ingest` again")
+        return listed
+
+    def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """Return blob id -> content; raises `StorageError` where the copy lost one."""
+        wanted = list(dict.fromkeys(blobs))
+        if not wanted:
+            return {}
+        said = self._run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n").out
+        found: dict[str, bytes] = {}
+        position = 0
+        for blob in wanted:
+            end = said.find(b"\n", position)
+            size = _size(said[position:end], blob)
+            if size is None:
+                hint = f"take it away, it is made anew: {shell_words('rm', '-r', self._folder)}"
+                raise StorageError(f"the copy of a repository in {self._folder} is broken", hint=hint)
+            found[blob] = said[end + 1 : end + 1 + size]
+            position = end + size + 2
+        return found
+
+    def _run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> GitResult:
+        return self._git.read(*arguments, stdin=stdin, ok=ok, variables={"GIT_DIR": str(self._folder)})
+
+
+def open_copy(remote: Remote, cache: Path, connection: str, environ: Mapping[str, str]) -> Copy:
+    """Return the copy of a repository as the repository is now.
+
+    Raises `RepositoryUnreachableError`, `RepositoryDeniedError`, `BranchMissingError`, `StorageError`,
+    `GitMissingError`.
+    """
+    name = hashlib.sha256(remote.address.url.encode()).hexdigest()[:16]
+    folder = cache / FOLDER / connection / name
+    _prepare(folder)
+    return _Fetch(remote, folder, environ).copy()
+
+
+def look_at(remote: Remote, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the branch that would be read, and its commit; nothing is copied. Errors as `open_copy`."""
+    with tempfile.TemporaryDirectory(prefix="ktx-look-") as folder:
+        return _Fetch(remote, Path(folder), environ).look()
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder, and forget the copies of addresses the connection had before."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for other in folder.parent.iterdir():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError as error:
+        raise storage_error(folder, error) from error
+
+
+class _Fetch:
+    """One refresh of one copy."""
+
+    def __init__(self, remote: Remote, folder: Path, environ: Mapping[str, str]) -> None:
+        self._remote, self._folder = remote, folder
+        kept = {name: value for name, value in environ.items() if name not in _DROPPED}
+        self._git = Git(find_git(environ.get("PATH"), project_dir=remote.project_dir), folder, environ=kept)
+        self._header = remote.address.header(remote.token)
+        self._shown = [each for each in (remote.token, self._header and self._header.rpartition(" ")[2]) if each]
+
+    def copy(self) -> Copy:
+        """Return the copy, refreshed; one that does not work is made anew."""
+        branch, tip = self.look()
+        if self._tip() != tip:
+            self._shrink()
+        try:
+            return self._refresh(branch, tip)
+        except (KtxError, ValueError):
+            self._clear()
+        try:
+            return self._refresh(branch, tip)
+        except ValueError as error:
+            raise self._error(str(error).encode()) from None
+
+    def look(self) -> tuple[str, str]:
+        """Return the branch and its commit; raises `BranchMissingError`."""
+        branch, tip, heads = self._look()
+        if tip is None:
+            raise no_branch(branch, heads, self._remote.address.url, f"{self._remote.where}.branch")
+        return branch, tip
+
+    def _look(self) -> tuple[str, str | None, list[str]]:
+        """Return the branch, its commit (None: there is no such branch), and all branches."""
+        said = self._ask("ls-remote", "--symref", "--", self._remote.address.url, "HEAD", f"{_HEADS}*")
+        lines = [line.split("\t") for line in said.out.decode("utf-8", "replace").splitlines() if "\t" in line]
+        heads = {name.removeprefix(_HEADS): tip for tip, name in lines if name.startswith(_HEADS)}
+        default = next((ref for ref, name in lines if name == "HEAD" and ref.startswith("ref: ")), "")
+        branch = self._remote.branch or default.removeprefix("ref: ").removeprefix(_HEADS) or _likely(heads)
+        return branch, heads.get(branch), list(heads)
+
+    def _refresh(self, branch: str, tip: str) -> Copy:
+        if self._tip() != tip:
+            self._local("init", "--quiet", "--bare", "--template=", f"--object-format={_algorithm(tip)}")
+            self._ask(
+                "fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+                "--", self._remote.address.url, f"+{_HEADS}{branch}:{_TIP}",
+            )  # fmt: skip
+        found = self._tip()
+        if found is None:
+            raise ValueError("the branch has no commit")
+        copy = Copy(self._git, self._folder, found, branch)
+        copy.entries("")  # a copy that lost objects says so here
+        return copy
+
+    def _shrink(self) -> None:
+        if len(list(self._folder.glob("objects/pack/*.pack"))) >= _MOST_PACKS:
+            self._clear()
+
+    def _tip(self) -> str | None:
+        """Return the commit the copy has, None where it has none that can be read."""
+        if not (self._folder / "HEAD").is_file():
+            return None
+        said = self._local("rev-parse", "--verify", "--quiet", f"{_TIP}^{{commit}}", ok=range(256))
+        return said.out.decode().strip() or None if said.code == 0 else None
+
+    def _clear(self) -> None:
+        try:
+            shutil.rmtree(self._folder)
+            self._folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise storage_error(self._folder, error, "replace") from error
+
+    def _local(self, *arguments: str, ok: Iterable[int] = (0,)) -> GitResult:
+        return self._git.read(*arguments, ok=tuple(ok), variables={"GIT_DIR": str(self._folder)})
+
+    def _ask(self, *arguments: str) -> GitResult:
+        """Run a command that talks to the repository; killed when ktx is interrupted, as nothing of it is needed."""
+        variables = {"GIT_DIR": str(self._folder), "GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_ASKPASS": "",
+                     "SSH_ASKPASS_REQUIRE": "never", **self._settings()}  # fmt: skip
+        if not {"GIT_SSH_COMMAND", "GIT_SSH"} & self._git.environ.keys() and not self._has_ssh_command():
+            variables["GIT_SSH_COMMAND"] = _SSH
+        said = self._git.read(*arguments, ok=range(256), variables=variables)
+        if said.code:
+            raise self._error(said.err)
+        return said
+
+    def _error(self, stderr: bytes) -> KtxError:
+        return remote_error(stderr, self._remote.address.url, self._remote.token_setting, shown=self._shown)
+
+    def _has_ssh_command(self) -> bool:
+        if self._remote.address.is_web or self._remote.address.path is not None:
+            return True
+        return self._git.read("config", "--get", "core.sshCommand", ok=(0, 1)).code == 0
+
+    def _settings(self) -> dict[str, str]:
+        """Return git settings as variables: the token is in no argument and no file."""
+        settings = [("fetch.unpackLimit", "1"), ("http.lowSpeedLimit", "1000"), ("http.lowSpeedTime", "60")]
+        if self._header is not None:
+            # Other helpers must not answer, nor a redirect carry the header to another host.
+            settings += [("credential.helper", ""), ("http.followRedirects", "false")]
+            settings += [(f"http.{self._remote.address.url}.extraHeader", self._header)]
+        keys = {f"GIT_CONFIG_KEY_{index}": key for index, (key, _) in enumerate(settings)}
+        values = {f"GIT_CONFIG_VALUE_{index}": value for index, (_, value) in enumerate(settings)}
+        return {"GIT_CONFIG_COUNT": str(len(settings)), **keys, **values}
+
+
+def _likely(heads: Mapping[str, str]) -> str:
+    """Return the default branch of a server that names none."""
+    return next((name for name in ("main", "master") if name in heads), min(heads, default="main"))
+
+
+def _algorithm(commit: str) -> str:
+    return "sha256" if len(commit) == 64 else "sha1"
+
+
+def _entry(line: bytes) -> Entry:
+    facts, _, path = line.partition(b"\t")
+    mode, _, blob, size = facts.decode("ascii").split()
+    return Entry(os.fsdecode(path), mode, blob, int(size) if size.isdigit() else 0)
+
+
+def _size(line: bytes, blob: str) -> int | None:
+    """Return the size a line of `cat-file --batch` says, None where the copy has no such blob."""
+    name, kind, size = (*line.decode("ascii", "replace").split(), "", "", "")[:3]
+    return int(size) if name == blob and kind == "blob" else None
+
+
+class RepositoryUnreachableError(SourceError):
+    """A repository that does not answer, or is not there."""
+
+
+class RepositoryDeniedError(NotReadyError):
+    """A repository that does not accept the credentials, or wants some."""
+
+
+class BranchMissingError(ConfigError):
+    """A branch the repository does not have; `details.branches` are those it has."""
+
+
+_DENIED: Final = (
+    "Authentication failed", "could not read Username", "could not read Password", "error: 401", "error: 403",
+    "Permission denied (", "Access denied", "invalid credentials", "HTTP Basic: Access denied",
+)  # fmt: skip
+_UNKNOWN_HOST_KEY: Final = "Host key verification failed"
+_MOVED: Final = ("error: 301", "error: 302", "error: 307", "error: 308")
+
+
+def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Collection[str]) -> KtxError:
+    """Return what a failed request to a repository means; `stderr` is what git said.
+
+    `origin`: its address. `token_setting`: the setting a token stands in. `shown`: secrets that were sent.
+    """
+    said = secrets.redact(secrets.mask(stderr.decode("utf-8", "replace")), shown)
+    reason = condensed(said.encode()) or "no answer"
+    details = {"repository": origin}
+    if any(sign in said for sign in _DENIED):
+        what = "did not accept the token" if shown else "wants credentials"
+        hint = f"set {token_setting} to a token that may read it, for example env:GIT_TOKEN"
+        if not origin.startswith("http"):
+            what, hint = "did not accept the key", f"check that this works: git ls-remote {origin}"
+        return RepositoryDeniedError(f"{origin} {what}: {reason}", hint=hint, details=details)
+    if _UNKNOWN_HOST_KEY in said:
+        hint = f"connect once by hand to accept the host's key: git ls-remote {origin}"
+        return RepositoryDeniedError(f"the host of {origin} is not known to ssh", hint=hint, details=details)
+    hint = "check the address and the network, then run `ktx ingest` again"
+    if any(sign in said for sign in _MOVED) or "redirect" in said:
+        hint = "it has moved: write its new address; a token is never sent on to another one"
+    return RepositoryUnreachableError(f"{origin} cannot be read: {reason}", hint=hint, details=details)
+
+
+def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> BranchMissingError:
+    """Return the error for a branch the repository does not have; `where` is the setting."""
+    known = sorted(branches)
+    near = did_you_mean(branch, known)
+    hint = f"set {where} to {near}" if near else f"set {where} to one of: {listing(known, 20)}"
+    there = f"; it has {listing(known, 20)}" if known else "; it has no branch"
+    return BranchMissingError(
+        f"{origin} has no branch `{branch}`{there}", hint=hint, details={"repository": origin, "branches": known}
+    )

@@ -1,0 +1,540 @@
+"""The one HTTP client of the sources that are read over the network: bounded in time, size and number of tries.
+
+Sends nothing to another host than the one it was made for, shows no secret in an error, and asks while it waits
+whether the run has been asked to end.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from ktx_cli.core import (
+    CancelledError,
+    ConfigError,
+    Emit,
+    KtxError,
+    NotReadyError,
+    SourceError,
+    Waiting,
+    ignore_events,
+    one_line,
+)
+from ktx_cli.project import secrets
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+
+__all__ = ["Answer", "HttpAuthError", "HttpClient", "HttpStatusError", "RetryPolicy", "Site"]
+
+MAX_BYTES: Final = 64_000_000
+"""The largest answer, unpacked."""
+
+ANSWER_SECONDS: Final = 300.0
+"""The longest one request may take, from the first byte sent to the last of its answer, redirects included."""
+
+_SLICE_SECONDS: Final = 0.25
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_MOST_REDIRECTS: Final = 5
+_TOLD_FROM_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that is no error. `headers` have lower-case names; `content` is unpacked."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: str
+    said: str
+    extra: Mapping[str, Any] = field(repr=False)
+
+
+class HttpClient:
+    """Requests to one site; may be used from several threads, and is closed by its `with`.
+
+    Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other errors the site answers with, `SourceError`
+    where no usable answer comes, `CancelledError` when `stopped()` says so. `sleep`, `clock` (Unix seconds),
+    `monotonic` (seconds) and `uniform` can be replaced in tests.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        policy: RetryPolicy | None = None,
+        timeout: float = 30.0,
+        max_bytes: int = MAX_BYTES,
+        stopped: Callable[[], bool] = lambda: False,
+        emit: Emit = ignore_events,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self.site = site
+        self._policy = policy or RetryPolicy()
+        self._max_bytes = max_bytes
+        self._stopped, self._emit = stopped, emit
+        self._sleep, self._clock, self._monotonic, self._uniform = sleep, clock, monotonic, uniform
+        self._current = threading.local()
+        self._client = open_client(site, timeout)
+        bound(self._client, self._left)
+
+    def __enter__(self) -> HttpClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def use_headers(self, headers: Mapping[str, str]) -> None:
+        """Send these headers with every request from now on, for example after a login; what they show is a secret."""
+        for value in headers.values():
+            secrets.remember(value.rpartition(" ")[2])
+        self._client.headers.update(sendable(headers, self.site))
+
+    def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Return the JSON of a path below the base URL."""
+        return self.decoded(self.send("GET", path, params=params), f"GET {_shown(path)}")
+
+    def post(self, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
+        """Return the JSON of an answer to JSON. It is sent again like a `get`, so it must change nothing."""
+        return self.decoded(self.send("POST", path, params=params, body=body), f"POST {_shown(path)}")
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request, again where that may help, and return its answer; `body` becomes JSON, `form` a form."""
+        extra: dict[str, Any] = {"params": _given(params), "data": form, "headers": headers}
+        if body is not None:
+            extra["json"] = body
+        url = f"{str(self._client.base_url).rstrip('/')}/{path.lstrip('/')}"
+        request = _Request(method, url, f"{method} {_shown(path)}", extra)
+        tried = 0
+        while True:
+            tried += 1
+            outcome, asked = self._once(request)
+            if isinstance(outcome, Answer):
+                return outcome
+            self._wait_or_raise(outcome, tried, asked)
+
+    def decoded(self, answer: Answer, said: str) -> Any:
+        """Return the JSON of an answer."""
+        try:
+            return json.loads(answer.content)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(
+                f"{self.site.name} answered {said} with something that is no JSON", hint=self.site.hints["address"]
+            ) from error
+
+    def _once(self, request: _Request) -> tuple[Answer | KtxError, float | None]:
+        """Return an answer, or the error of a try that may be repeated and the seconds the site asks for."""
+        import httpx2
+
+        try:
+            with self._timed(request):
+                answer = self._followed(request)
+        except httpx2.LocalProtocolError as error:
+            raise self._unreachable(request, error) from None
+        except httpx2.HTTPError as error:
+            return self._unreachable(request, error), None
+        if answer.status < 400:
+            return answer, None
+        failed = status_error(self.site.name, request.said, answer.status, said_by(answer.content), self.site.hints)
+        if answer.status not in RETRIED:
+            raise failed
+        return failed, retry_after(answer.headers.get("retry-after"), self._clock())
+
+    def _wait_or_raise(self, failed: KtxError, tried: int, asked: float | None) -> None:
+        if asked is not None and asked > self._policy.longest_wait:
+            failed.hint = f"{self.site.name} asks to wait {asked:,.0f} seconds: run it again after that"
+            raise failed
+        if tried >= self._policy.tries:
+            raise failed
+        self._wait(self._policy.delay(tried, asked, self._uniform))
+
+    def _wait(self, seconds: float) -> None:
+        if seconds >= _TOLD_FROM_SECONDS:
+            self._emit(Waiting(f"{self.site.name} is not ready", seconds))
+        left = seconds
+        while left > 0:
+            self._look()
+            self._sleep(min(left, _SLICE_SECONDS))
+            left -= _SLICE_SECONDS
+
+    def _look(self) -> None:
+        if self._stopped():
+            raise CancelledError(f"stopped while reading {self.site.name}")
+
+    @contextmanager
+    def _timed(self, request: _Request) -> Iterator[None]:
+        """Give what this thread sends and reads the time of one request."""
+        self._current.said, self._current.until = request.said, self._monotonic() + ANSWER_SECONDS
+        try:
+            yield
+        finally:
+            del self._current.said, self._current.until
+
+    def _left(self) -> float:
+        """Return the seconds this thread's request still has; raises where there are none, or the run is to end."""
+        self._look()
+        left: float = self._current.until - self._monotonic()
+        if left > 0:
+            return left
+        raise SourceError(
+            f"{self.site.name} did not finish its answer to {self._current.said} within {ANSWER_SECONDS:.0f} seconds",
+            hint=f"wait until {self.site.name} answers faster, then run it again",
+        )
+
+    def _followed(self, request: _Request) -> Answer:
+        """Send a request once and follow redirects inside the site."""
+        method, url, extra = request.method, request.url, request.extra
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer, target = self._sent(method, url, extra, request.said)
+            if target is None:
+                return answer
+            if method not in ("GET", "HEAD") and answer.status not in (307, 308):
+                break
+            url, extra = target, {**extra, "params": None}
+        raise SourceError(f"{self.site.name} redirects {request.said} in circles", hint=self.site.hints["address"])
+
+    def _sent(self, method: str, url: str, extra: Mapping[str, Any], said: str) -> tuple[Answer, str | None]:
+        self._look()
+        with self._client.stream(method, url, **extra) as response:
+            location = response.headers.get("location")
+            if response.status_code in _REDIRECTS and location:
+                return Answer(response.status_code, {}, b""), self._inside(response, location, said)
+            content = self._content(response, said)
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, headers, content), None
+
+    def _inside(self, response: httpx2.Response, location: str, said: str) -> str:
+        """Return where a redirect leads, when that is this site: credentials go to no other."""
+        target = response.url.join(location)
+        here, there = (_origin(url) for url in (response.url, target))
+        if there not in (here, ("https", here[1], 443)):
+            raise SourceError(
+                f"{self.site.name} redirects {said} to {target.scheme}://{one_line(target.host, 100)}, "
+                "where ktx sends no credentials",
+                hint=f"set `{self.site.where}.{self.site.address}` to the address that answers",
+            )
+        return str(target)
+
+    def _content(self, response: httpx2.Response, said: str) -> bytes:
+        content = bytearray()
+        for piece in response.iter_bytes():
+            content += piece
+            self._left()
+            if len(content) > self._max_bytes:
+                raise SourceError(
+                    f"{self.site.name} answered {said} with more than {self._max_bytes:,} bytes",
+                    hint=f"read less of it: see the settings of `{self.site.where}`",
+                )
+        return bytes(content)
+
+    def _unreachable(self, request: _Request, error: Exception) -> SourceError:
+        reason = one_line(secrets.mask(str(error)), 200) or type(error).__name__
+        return HttpStatusError(
+            f"{self.site.name} cannot be reached for {request.said}: {reason}",
+            hint=f"check `{self.site.where}.{self.site.address}` and the network, then run it again",
+            details={"request": request.said, "error": type(error).__name__},
+        )
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return parameters without those that have no value."""
+    return {name: value for name, value in params.items() if value is not None} if params else None
+
+
+def _shown(path: str) -> str:
+    """Return a path for messages: without its query."""
+    return one_line("/" + path.partition("?")[0].lstrip("/"), 120)
+
+
+Left = Callable[[], float]
+"""Returns the seconds the request of this thread still has; raises where there are none."""
+
+
+def bound(client: httpx2.Client, left: Left) -> None:
+    """Have whatever a client connects, sends and reads, its proxies included, wait no longer than `left()`."""
+    # The pool takes a backend as an argument, but httpx2 does not hand one on to it.
+    for transport in (client._transport, *client._mounts.values()):
+        pool: Any = getattr(transport, "_pool", None)
+        if pool is not None:
+            pool._network_backend = _Backend(pool._network_backend, left)
+
+
+class _Backend:
+    """A network backend of httpcore2 whose every wait ends with the request's time."""
+
+    def __init__(self, inner: Any, left: Left) -> None:
+        self._inner, self._left = inner, left
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> _Stream:
+        wait = _Wait(self._left)
+        stream = wait(lambda most: self._inner.connect_tcp(host, port, most, local_address, socket_options), timeout)
+        return _Stream(stream, wait)
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(min(seconds, self._left()))
+
+
+class _Stream:
+    """A connection of httpcore2 whose every wait ends with the request's time."""
+
+    def __init__(self, inner: Any, wait: _Wait) -> None:
+        self._inner, self._wait = inner, wait
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data: bytes = self._wait(lambda most: self._inner.read(max_bytes, most), timeout)
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._wait(lambda most: self._inner.write(buffer, most), timeout)
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> _Stream:
+        stream = self._wait(lambda most: self._inner.start_tls(ssl_context, server_hostname, most), timeout)
+        return _Stream(stream, self._wait)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Wait:
+    """Calls what may wait with the shorter of its own time and the request's."""
+
+    def __init__(self, left: Left) -> None:
+        self._left = left
+
+    def __call__(self, call: Callable[[float], Any], timeout: float | None) -> Any:
+        import httpcore2
+
+        left = self._left()
+        try:
+            return call(left if timeout is None else min(timeout, left))
+        except httpcore2.TimeoutException:
+            self._left()
+            raise
+
+
+RETRIED: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
+"""Answers that another try may better."""
+
+_SHOWN_CHARACTERS: Final = 200
+_READ_OF_AN_ERROR: Final = 20_000
+
+
+class HttpStatusError(SourceError):
+    """A site answered with an error. `status`: of HTTP, 0 where there was no answer."""
+
+    status: int = 0
+
+
+class HttpAuthError(NotReadyError):
+    """A site did not accept the credentials (401), or they may not read this (403); `status` says which."""
+
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and when a request is sent again; times in seconds.
+
+    The delay is drawn from 0 to `base * 2 ** n`, at most `cap` ("full jitter", Brooker, AWS Architecture Blog, 2015).
+    A site that asks to wait longer than `longest_wait` is not waited for.
+    """
+
+    tries: int = 5
+    base: float = 0.5
+    cap: float = 30.0
+    longest_wait: float = 120.0
+
+    def delay(self, tried: int, asked: float | None, uniform: Callable[[float, float], float]) -> float:
+        """Return the seconds to wait after `tried` tries; `asked` is what the site said."""
+        drawn = uniform(0.0, min(self.cap, self.base * 2.0**tried))
+        return drawn if asked is None else max(asked, drawn)
+
+
+CHECKING: Final = RetryPolicy(tries=2, cap=2.0, longest_wait=5.0)
+"""For a look whether a site answers, which a person waits for."""
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Return the seconds a `Retry-After` header asks for, None where it says nothing usable; `now` is Unix time."""
+    if not value:
+        return None
+    if re.fullmatch(r"\s*[0-9]{1,9}(?:\.[0-9]{0,9})?\s*", value):
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, aware.timestamp() - now)
+
+
+def said_by(content: bytes) -> str:
+    """Return what an error's body says in one line: the message of its JSON, or its text where that is no page."""
+    text = content[:_READ_OF_AN_ERROR].decode("utf-8", "replace").strip()
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = "" if text.startswith("<") else text
+    return one_line(secrets.mask(_message_in(body)), _SHOWN_CHARACTERS)
+
+
+def _message_in(body: Any) -> str:
+    if isinstance(body, dict):
+        named = (_message_in(body.get(key)) for key in ("message", "error_description", "detail", "title", "error"))
+        return next((text for text in named if text), _message_in(body.get("errors")))
+    if isinstance(body, list):
+        return _message_in(body[0]) if body else ""
+    return body if isinstance(body, str) else ""
+
+
+def status_error(name: str, asked: str, status: int, said: str, hints: Mapping[str, str]) -> KtxError:
+    """Return the error of an answer; `asked` is the request in words, `hints` has `credential` and `address`."""
+    tail = f": {said}" if said else ""
+    details = {"status": status, "request": asked}
+    if status in (401, 403):
+        what = f"{name} does not accept the credentials" if status == 401 else f"{name} refuses {asked}"
+        denied = HttpAuthError(f"{what} ({status}){tail}", hint=hints["credential"], details=details)
+        denied.status = status
+        return denied
+    hint = hints["address"] if status < 500 and status != 429 else f"wait until {name} answers again, then run it again"
+    failed = HttpStatusError(f"{name} answered {asked} with {status}{tail}", hint=hint, details=details)
+    failed.status = status
+    return failed
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is talked to. `name` and `where` (`connections.notes`) are for messages.
+
+    `credential` and `address` are the keys of the connection that an error points to. `proxy`: a URL, or a mapping
+    with `url`; None: what the environment says.
+    """
+
+    name: str
+    where: str
+    base_url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credential: str = "api_key"
+    address: str = "base_url"
+    proxy: Any = field(default=None, repr=False)
+
+    @property
+    def hints(self) -> Mapping[str, str]:
+        """Return the hints of this site's errors."""
+        return {
+            "credential": f"check `{self.where}.{self.credential}`, and what its owner may read in {self.name}",
+            "address": f"check `{self.where}.{self.address}` and what the connection names to be read",
+        }
+
+
+def open_client(site: Site, timeout: float) -> httpx2.Client:
+    """Return a client of this site; `timeout` in seconds. Raises `ConfigError` for what can be no address."""
+    import httpx2
+
+    from ktx_cli import __version__
+
+    headers = {"User-Agent": f"ktx/{__version__}", "Accept": "application/json", "Accept-Encoding": "gzip"}
+    try:
+        return httpx2.Client(
+            base_url=_address(site),
+            headers={**headers, **sendable(site.headers, site)},
+            timeout=timeout,
+            proxy=_proxy(site),
+            follow_redirects=False,
+        )
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ConfigError(
+            f"`{site.where}` has an address or a proxy that is no URL: {one_line(secrets.mask(str(error)), 200)}",
+            hint=f"check `{site.where}.{site.address}`",
+        ) from None
+
+
+def _address(site: Site) -> str:
+    """Return the base URL without a user in it, which would stand in logs."""
+    if secrets.has_password(site.base_url):
+        raise ConfigError(
+            f"`{site.where}.{site.address}` has a password in it",
+            hint=f"write it without, and give the credentials in `{site.where}.{site.credential}`",
+        )
+    if not urlsplit(site.base_url).hostname:
+        raise ValueError("it has no host")
+    return site.base_url.rstrip("/")
+
+
+def _proxy(site: Site) -> str | None:
+    if site.proxy in (None, ""):
+        return None
+    url = site.proxy.get("url") if isinstance(site.proxy, Mapping) else site.proxy
+    if not isinstance(url, str) or "://" not in url:
+        raise ConfigError(
+            f"`{site.where}.network_proxy` is no address of a proxy",
+            hint="write it as `http://proxy.example.com:3128`",
+        )
+    if secrets.has_password(url):
+        secrets.remember(url)
+    return url
+
+
+def sendable(headers: Mapping[str, str], site: Site) -> dict[str, str]:
+    """Return headers without blanks around their values; an error would show a value that none can carry."""
+    stripped = {name: value.strip() for name, value in headers.items()}
+    if all(value.isascii() and value.isprintable() for value in stripped.values()):
+        return stripped
+    raise ConfigError(
+        f"`{site.where}.{site.credential}` has a character that no HTTP header can carry",
+        hint="write the credential again, without line breaks and blanks",
+    )

@@ -1,0 +1,1 @@
+"""A Looker instance: looks, dashboards, explores and how they are used."""

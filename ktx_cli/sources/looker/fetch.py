@@ -1,0 +1,354 @@
+"""Reads Looker: each explore once, dashboards and looks only where they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from ktx_cli.core import ResultWarning, SourceError, listing, one_line
+from ktx_cli.documents import Snapshot
+from ktx_cli.project import LookerSource
+from ktx_cli.sources.fetch import Document, Gathering, require_shallow
+from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
+from ktx_cli.sources.looker import documents
+from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path
+from ktx_cli.sources.port import FetchContext
+
+
+def fetch(entry: LookerSource, context: FetchContext, api: Looker, site: str) -> Snapshot:
+    """Return what Looker has now; `site` is its address."""
+    return _Fetch(entry, context, api, site).snapshot()
+
+
+class _Fetch:
+    def __init__(self, entry: LookerSource, context: FetchContext, api: Looker, site: str) -> None:
+        self._entry, self._api, self._site = entry, api, site
+        self._gathered = Gathering(context, site)
+        self._targets: dict[tuple[str, str], Target] = {}
+        self._unmapped: set[str] = set()
+        self._warnings: list[ResultWarning] = []
+
+    def snapshot(self) -> Snapshot:
+        self._api.login()
+        self._explores()
+        self._folders()
+        path_of, document_of = documents.dashboard_path, documents.dashboard_document
+        self._contents(self._api.dashboards(), path_of, self._api.dashboard, document_of)
+        self._contents(self._api.looks(), documents.look_path, self._api.look, documents.look_document)
+        self._usage()
+        warnings = [*self._warnings, *_unmapped(self._entry, self._unmapped)]
+        return self._gathered.snapshot(f"Looker at {self._site}", warnings)
+
+    def _explores(self) -> None:
+        named = [
+            (str(model["name"]), str(explore["name"]))
+            for model in self._api.models()
+            for explore in model["explores"]
+            if isinstance(explore, Mapping) and explore.get("name")
+        ]
+        for done, (model, explore) in enumerate(sorted(set(named)), start=1):
+            document = self._explore(model, explore)
+            if document is not None:
+                self._targets[model, explore] = Target.stored(document.get("target"))
+            self._gathered.tell(done, len(named))
+
+    def _explore(self, model: str, explore: str) -> Document | None:
+        """Return an explore, None where it cannot be read or its connection is not wanted."""
+        path = explore_path(model, explore)
+        try:
+            answer = self._api.explore(model, explore)
+        except (SourceError, HttpAuthError) as error:
+            self._gathered.skip(path, error)
+            return self._gathered.kept(path)
+        self._gathered.read(path, None)
+        mappings, used = self._entry.mappings.connection_mappings, str(answer.get("connection_name"))
+        if used in mappings and mappings[used] is None:
+            return None
+        if used not in mappings:
+            self._unmapped.add(used)
+        document = documents.explore_document(model, {**answer, "name": explore}, mappings)
+        self._gathered.put(path, document)
+        return document
+
+    def _folders(self) -> None:
+        try:
+            folders = self._api.folders()
+        except (SourceError, HttpAuthError) as error:
+            self._gathered.skip(FOLDERS_PATH, error)
+            return
+        named = {
+            str(each["id"]): {"name": str(each.get("name") or ""), "parent_id": each.get("parent_id")}
+            for each in folders
+            if each.get("id") is not None
+        }
+        self._gathered.put(FOLDERS_PATH, {"folders": named})
+
+    def _contents(
+        self,
+        listed: Iterable[Mapping[str, Any]],
+        path_of: Callable[[str], str],
+        ask: Callable[[str], Mapping[str, Any]],
+        document_of: Callable[[Mapping[str, Any]], Document],
+    ) -> None:
+        """Read dashboards or looks: each that changed, the others as they are kept."""
+        wanted = [each for each in listed if each.get("id") not in (None, "") and not each.get("deleted")]
+        for done, each in enumerate(wanted, start=1):
+            path, moment = path_of(str(each["id"])), each.get("updated_at")
+            document = self._gathered.unchanged(path, moment)
+            if document is None:
+                document = self._content(path, str(each["id"]), moment, ask, document_of)
+            if document is not None:
+                self._gathered.put(path, documents.with_targets(document, self._targets))
+            self._gathered.tell(done, len(wanted))
+
+    def _content(
+        self,
+        path: str,
+        number: str,
+        moment: object,
+        ask: Callable[[str], Mapping[str, Any]],
+        document_of: Callable[[Mapping[str, Any]], Document],
+    ) -> Document | None:
+        try:
+            answer = ask(number)
+        except (SourceError, HttpAuthError) as error:
+            if getattr(error, "status", None) != 404:
+                self._gathered.skip(path, error)
+                return self._gathered.kept(path)
+            return None
+        self._gathered.read(path, moment)
+        return document_of({**answer, "id": number})
+
+    def _usage(self) -> None:
+        """Write what was used; without the right to read it, what was known of it stays."""
+        try:
+            usage = read_usage(self._api)
+        except (SourceError, HttpAuthError) as error:
+            if getattr(error, "status", None) in (0, 401):
+                raise
+            self._gathered.keep(USAGE_PATH)
+            self._warnings.append(_no_usage(error.message))
+            return
+        document = {kind: {key: each.to_json() for key, each in found.items()} for kind, found in usage.items()}
+        self._gathered.put(USAGE_PATH, document)
+
+
+def _no_usage(reason: str) -> ResultWarning:
+    return ResultWarning(
+        "no_usage",
+        f"how often things of Looker are used is not known: {one_line(reason, 200)}",
+        hint="give the role of the API key the permission see_system_activity",
+    )
+
+
+def _unmapped(entry: LookerSource, names: Iterable[str]) -> list[ResultWarning]:
+    shown = listing(sorted(one_line(name, 60) for name in names))
+    if not shown:
+        return []
+    where = f"connections.{entry.id}.mappings.connectionMappings"
+    return [
+        ResultWarning(
+            "unmapped_connection",
+            f"connections of Looker that are no connection here: {shown}; of their explores only pages are written",
+            hint=f"add each to `{where}`, with null where it is not wanted",
+        )
+    ]
+
+
+PAGE: Final = 500
+"""Items of one answer."""
+
+MOST_PAGES: Final = 2_000
+ROOT: Final = "api/4.0"
+
+_MODEL: Final = "name,label,project_name,explores"
+_DASHBOARD: Final = "id,title,updated_at,deleted,folder"
+_LOOK: Final = "id,title,updated_at,deleted,folder"
+_Result = TypeVar("_Result")
+
+
+class Looker:
+    """A Looker; `login` first. A token that has ended is asked for again, once for each request."""
+
+    def __init__(self, client: HttpClient, client_id: str, client_secret: str) -> None:
+        self._client = client
+        self._form = {"client_id": client_id, "client_secret": client_secret}
+
+    @property
+    def site(self) -> Site:
+        """Where it is."""
+        return self._client.site
+
+    def login(self) -> None:
+        """Get a token for all further requests."""
+        try:
+            sent = self._client.send("POST", f"{ROOT}/login", form=self._form)
+        except HttpStatusError as error:
+            if error.status != 404:
+                raise
+            raise self._denied(error) from error
+        answer = self._client.decoded(sent, "POST /login")
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if not isinstance(token, str) or not token:
+            raise _odd(self._client.site, "POST /login")
+        self._client.use_headers({"Authorization": f"token {token}"})
+
+    def _denied(self, error: HttpStatusError) -> HttpAuthError:
+        """Return the error of a login that found nothing, which is how Looker refuses credentials."""
+        site = self._client.site
+        return HttpAuthError(
+            f"Looker does not accept the credentials, or has no API at this address ({error.status})",
+            hint=f"check `{site.where}.client_id`, `{site.where}.{site.credential}` and `{site.where}.{site.address}`",
+            details=error.details,
+        )
+
+    def models(self) -> list[dict[str, Any]]:
+        """Return the LookML models with the names of their explores, by name."""
+        listed = self._pages("lookml_models", {"fields": _MODEL})
+        return sorted((each for each in listed if _named(each)), key=lambda each: str(each["name"]))
+
+    def explore(self, model: str, explore: str) -> dict[str, Any]:
+        """Return an explore with its fields and joins."""
+        return self._mapping(f"lookml_models/{quote(model, safe='')}/explores/{quote(explore, safe='')}")
+
+    def folders(self) -> list[dict[str, Any]]:
+        """Return all folders."""
+        return list(self._pages("folders/search", {"fields": "id,name,parent_id"}))
+
+    def dashboards(self) -> list[dict[str, Any]]:
+        """Return the dashboards people made: enough of each to see whether it changed."""
+        return list(self._pages("dashboards/search", {"fields": _DASHBOARD, "deleted": "false", "sorts": "id"}))
+
+    def dashboard(self, dashboard: str) -> dict[str, Any]:
+        """Return a dashboard with its tiles and filters."""
+        return self._mapping(f"dashboards/{quote(dashboard, safe='')}")
+
+    def looks(self) -> list[dict[str, Any]]:
+        """Return the looks: enough of each to see whether it changed."""
+        return list(self._pages("looks/search", {"fields": _LOOK, "deleted": "false", "sorts": "id"}))
+
+    def look(self, look: str) -> dict[str, Any]:
+        """Return a look with its query."""
+        return self._mapping(f"looks/{quote(look, safe='')}")
+
+    def activity(self, fields: list[str], filters: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return rows of Looker's own history of queries."""
+        body = {"model": "system__activity", "view": "history", "fields": fields, "filters": dict(filters)}
+        path = f"{ROOT}/queries/run/json"
+        answer = self._again(lambda: self._client.post(path, {**body, "limit": "5000"}))
+        if not isinstance(answer, list) or any(not isinstance(row, dict) or "looker_error" in row for row in answer):
+            raise _odd(self._client.site, "the history of queries")
+        return answer
+
+    def _mapping(self, path: str) -> dict[str, Any]:
+        answer = self._again(lambda: self._client.get(f"{ROOT}/{path}"))
+        if not isinstance(answer, dict):
+            raise _odd(self._client.site, f"GET /{path}")
+        require_shallow(answer, f"Looker's /{path}")
+        return answer
+
+    def _pages(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the items of all pages, each once: items that move while pages are read come twice."""
+        seen: set[str] = set()
+        for page in range(MOST_PAGES):
+            asked = {**params, "limit": PAGE, "offset": page * PAGE}
+            answer = self._again(lambda asked=asked: self._client.get(f"{ROOT}/{path}", asked))  # type: ignore[misc]
+            if not isinstance(answer, list):
+                raise _odd(self._client.site, f"GET /{path}")
+            items = [each for each in answer if isinstance(each, dict)]
+            new = [each for each in items if str(each.get("id", each.get("name"))) not in seen]
+            seen.update(str(each.get("id", each.get("name"))) for each in new)
+            yield from new
+            if len(answer) < PAGE or not new:
+                return
+
+    def _again(self, ask: Callable[[], _Result]) -> _Result:
+        """Return what a request gives, after a new login where the token has ended."""
+        try:
+            return ask()
+        except HttpAuthError as error:
+            if error.status != 401:
+                raise
+        self.login()
+        return ask()
+
+
+def _named(model: Mapping[str, Any]) -> bool:
+    return isinstance(model.get("name"), str) and isinstance(model.get("explores"), list)
+
+
+def _odd(site: Site, what: str) -> SourceError:
+    return SourceError(f"Looker answered {what} with something else", hint=site.hints["address"])
+
+
+WINDOW: Final = {"history.created_date": "30 days"}
+_COUNTS: Final = ("history.query_run_count", "user.count")
+_STEPS: Final = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+FULL_QUERIES: Final = 10
+FULL_USERS: Final = 3
+
+
+class Lane(StrEnum):
+    """How much work something is worth."""
+
+    SKIP = "skip"
+    LIGHT = "light"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Queries and users of 30 days, each rounded down to 1, 3, 10, 30, ..."""
+
+    queries: int = 0
+    users: int = 0
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lane: unused things are skipped, what many use gets all the work."""
+        if self.queries >= FULL_QUERIES or self.users >= FULL_USERS:
+            return Lane.FULL
+        return Lane.LIGHT if self.queries or self.users else Lane.SKIP
+
+    def to_json(self) -> dict[str, int]:
+        """Return it as it stands in a raw file."""
+        return {"queries_at_least": self.queries, "users_at_least": self.users}
+
+    @classmethod
+    def stored(cls, value: Any) -> Usage | None:
+        """Return it from a raw file, None where it is not known."""
+        if not isinstance(value, Mapping):
+            return None
+        return cls(int(value.get("queries_at_least", 0)), int(value.get("users_at_least", 0)))
+
+
+def rounded(count: object) -> int:
+    """Return the largest step that is not above a count; 0 for what is no count."""
+    if isinstance(count, bool) or not isinstance(count, int | float):
+        return 0
+    return max((step for step in _STEPS if step <= count), default=0)
+
+
+def read_usage(looker: Looker) -> dict[str, dict[str, Usage]]:
+    """Return kind (`dashboards`, `explores`, `looks`) -> id -> usage; an explore's id is `model::explore`."""
+    return {
+        "dashboards": _by_id(looker, ["dashboard.id"]),
+        "explores": _by_id(looker, ["query.model", "query.view"]),
+        "looks": _by_id(looker, ["look.id"]),
+    }
+
+
+def _by_id(looker: Looker, fields: list[str]) -> dict[str, Usage]:
+    rows = looker.activity([*fields, *_COUNTS], WINDOW)
+    return dict(sorted(_usages(rows, fields)))
+
+
+def _usages(rows: Iterable[Mapping[str, Any]], fields: list[str]) -> Iterable[tuple[str, Usage]]:
+    for row in rows:
+        names = [row.get(field) for field in fields]
+        usage = Usage(*(rounded(row.get(count)) for count in _COUNTS))
+        if all(name not in (None, "") for name in names) and usage != Usage():
+            yield "::".join(map(str, names)), usage

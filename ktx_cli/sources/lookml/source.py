@@ -1,0 +1,356 @@
+"""LookML as a context source: fetch, projection through the importer, units for the rest."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from ktx_cli.core import ConfigError, ResultWarning, listing, one_line, plural
+from ktx_cli.documents import Changes, Snapshot, WorkUnit
+from ktx_cli.semantic import (
+    SCREEN,
+    UNKNOWN_TABLE,
+    Block,
+    Fidelity,
+    Kind,
+    Place,
+    Report,
+    import_lookml,
+    parse_lookml,
+    read_project,
+    table_parts,
+)
+from ktx_cli.sources.git import MAX_BYTES, Origin, check_files, fetch_files
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.semantic_files import Wanted, best_of, leave_broken, model_without_ours, want_files, write
+from ktx_cli.sources.table_texts import Name, Tables, manifest_models
+
+TOOL: Final = "lookml"
+
+
+@dataclass(slots=True)
+class _Groups:
+    """The files of each Looker connection by its name, and the models that are of another one than expected -> why."""
+
+    files: dict[str, set[str]] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+
+
+def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
+    """Return what is wrong where no LookML is among the files."""
+    if any(map(is_lookml, paths)):
+        return None
+    return ConfigError(
+        f"there is no LookML at {place}: no .lkml file",
+        hint=f"set {origin.where}.path to the folder of the models",
+    )
+
+
+class LookMlSource:
+    """A repository of LookML."""
+
+    kind: ClassVar[str] = "lookml"
+    documents: ClassVar[bool] = False
+    skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        origin = _origin(entry, context)
+        snapshot = fetch_files(origin, context, lambda path: MAX_BYTES if is_lookml(path) else 0)
+        lack = _lack(origin, snapshot.origin, snapshot.files)
+        if lack is not None:
+            raise lack
+        return snapshot
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        origin = _origin(entry, context)
+        return check_files(origin, context, functools.partial(_lack, origin))
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write views and explores to the files of the connection that has the tables of a Looker connection."""
+        texts = {path: file.text() for path, file in snapshot.files.items()}
+        files = project_files(texts)
+        groups = _groups(files, entry)
+        wanted, tables = Wanted(), Tables(manifest_models(context))
+        warnings: list[ResultWarning] = []
+        reports: list[tuple[Fidelity, ...]] = []
+        for looker, paths in sorted(groups.files.items()):
+            chosen = {path: texts[path] for path in sorted(paths)}
+            found = _connections(chosen, tables)
+            broken = leave_broken(context, found[0], wanted) if len(found) == 1 else None
+            if broken is not None:
+                reports.append(tuple(Fidelity(Kind.DROPPED, f"file {p}", broken.message, Place(p)) for p in chosen))
+                warnings.append(broken)
+            elif len(found) == 1:
+                reports.append(_want(chosen, found[0], context, wanted))
+            else:
+                reports.append(_not_placed(chosen, found))
+                warnings.append(_no_connection(looker, found, files))
+        reports.append(tuple(_left_out(files, groups, texts)))
+        written = write(wanted, context, TOOL)
+        report = tuple(sorted(best_of(reports), key=lambda each: (each.place.path, each.place.line, each.what)))
+        open_files = losses(report)
+        done = frozenset(path for path in texts if path not in open_files)
+        warnings += _unknown(report)
+        return Projection(
+            written.artifacts, written.owned, report, done, tuple(_left(open_files)), (*warnings, *written.warnings)
+        )
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return the units of what changed and no rule could place; those of another database may write pages alone."""
+        files = project_files({path: file.text() for path, file in snapshot.files.items()})
+        foreign = _groups(files, entry).foreign
+        return units(files, changes, projection.handled, projection.report, foreign)
+
+
+def _origin(entry: Any, context: FetchContext) -> Origin:
+    """Return where the LookML is."""
+    return Origin(
+        f"connections.{context.connection}", url=entry.repo_url, branch=entry.branch, path=entry.path,
+        token=entry.auth_token_ref, url_key="repoUrl",
+    )  # fmt: skip
+
+
+def _groups(files: ProjectFiles, entry: Any) -> _Groups:
+    """Return the files by Looker connection; what no model includes goes with the only one there is."""
+    expected = entry.mappings.expected_looker_connection_name
+    groups = _Groups()
+    for model in files.models:
+        if expected and model.connection != expected:
+            groups.foreign[model.path] = (
+                f"its Looker connection is `{model.connection}`, and `{expected}` is the one expected"
+            )
+        else:
+            groups.files.setdefault(model.connection, set()).update(model.files)
+    if len(groups.files) == 1 or not files.models:
+        alone = next(iter(groups.files), expected or "")
+        groups.files.setdefault(alone, set()).update(files.orphans)
+    return groups
+
+
+def _connections(texts: Mapping[str, str], tables: Tables) -> list[str]:
+    """Return the connections that have tables of the views, each view's table only where one alone has it."""
+    found: set[str] = set()
+    for name, block in read_project(texts, Report()).views.items():
+        if block.below("derived_table"):
+            continue
+        try:
+            parts = table_parts(str(block.values.get("sql_table_name") or name))
+        except ConfigError:
+            continue
+        several = tables.find(Name(*reversed(parts[-3:])))
+        if len({each.connection for each in several}) == 1:
+            found.add(several[0].connection)
+    return sorted(found)
+
+
+def _want(texts: Mapping[str, str], connection: str, context: ProjectContext, wanted: Wanted) -> tuple[Fidelity, ...]:
+    imported = import_lookml(texts, model_without_ours(context, connection), known_only=True)
+    want_files(imported.files, imported.report, connection, context.workspace, TOOL, wanted)
+    return imported.report
+
+
+def _not_placed(texts: Mapping[str, str], found: list[str]) -> tuple[Fidelity, ...]:
+    why = f"its views have tables of several connections: {listing(found)}" if found else UNKNOWN_TABLE
+    return tuple(Fidelity(Kind.DROPPED, f"file {path}", why, Place(path)) for path in texts)
+
+
+def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> ResultWarning:
+    models = [model.path for model in files.models if model.connection == looker]
+    place = Place(models[0]) if models else Place(next(iter(files.orphans), ""))
+    named = f"the Looker connection `{looker}`" if looker else "the LookML project"
+    why = f"has tables of several connections: {listing(found)}" if found else "has no table that was scanned"
+    hint = "scan its database first" if not found else "give each database a Looker connection of its own"
+    return ResultWarning("no_table", f"{place}: {named} {why}", hint=hint, path=place.path, line=place.line)
+
+
+def _left_out(files: ProjectFiles, groups: _Groups, texts: Mapping[str, str]) -> Iterator[Fidelity]:
+    """Yield what no import read: models of another database, what belongs to none, dashboards."""
+    read = {path for paths in groups.files.values() for path in paths}
+    for model in files.models:
+        if model.path in groups.foreign:
+            for path in files.owned[model.path]:
+                if path not in read:
+                    yield Fidelity(Kind.DROPPED, f"file {path}", groups.foreign[model.path], Place(path))
+    for path in files.orphans:
+        if path not in read:
+            why = "no model includes it, and several could"
+            yield Fidelity(Kind.DROPPED, f"file {path}", why, Place(path))
+    for path in files.dashboards:
+        if path not in read:
+            yield Fidelity(Kind.DROPPED, f"file {path}", "a dashboard is no definition", Place(path))
+
+
+def _unknown(report: Iterable[Fidelity]) -> Iterator[ResultWarning]:
+    for each in report:
+        if each.why == UNKNOWN_TABLE and each.what.startswith("view "):
+            what, hint = f"{each.place}: {each.what}: {each.why}", "scan its database, or correct its sql_table_name"
+            yield ResultWarning("no_table", what, hint=hint, path=each.place.path, line=each.place.line)
+
+
+def _left(open_files: Mapping[str, list[Fidelity]]) -> Iterator[str]:
+    for path, lost in sorted(open_files.items()):
+        yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
+
+
+_MOST_NOTES: Final = 40
+INERT: Final = frozenset(
+    {
+        SCREEN,
+        UNKNOWN_TABLE,
+        "ktx keeps no results",
+        "the database compares texts as it does",
+        "an import is for the connection it is asked for",
+    }
+)
+"""Reasons for leaving something out that no agent can do anything about."""
+
+
+def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
+    """Return what the rules could not keep, by file, as far as an agent may do better."""
+    found: dict[str, list[Fidelity]] = {}
+    for each in report:
+        if each.kind is not Kind.KEPT and each.why not in INERT:
+            found.setdefault(each.place.path, []).append(each)
+    return found
+
+
+def units(
+    files: ProjectFiles, changes: Changes, done: frozenset[str], report: Iterable[Fidelity], foreign: Mapping[str, str]
+) -> tuple[WorkUnit, ...]:
+    """Return the units of what changed; `foreign`: path of a model of another database -> why it may define nothing."""
+    notes = losses(report)
+    made: list[WorkUnit] = []
+
+    def add(key: str, label: str, own: Iterable[str], others: Iterable[str], why: str = "") -> None:
+        open_files = tuple(path for path in own if path in changes.touched and path not in done)
+        if open_files:
+            rest = tuple(sorted({*own, *others} - {*open_files}))
+            said = _notes({path: notes[path] for path in open_files if path in notes})
+            made.append(WorkUnit(key, label, open_files, rest, notes=said, semantic=not why, why_not=why))
+
+    for model in files.models:
+        why = foreign.get(model.path, "")
+        add(f"lookml-{model.path}", f"model {model.path}", files.owned[model.path], model.files, why)
+    add("lookml-orphans", f"{plural(len(files.orphans), 'file')} of no model", files.orphans, ())
+    for path in files.dashboards:
+        add(f"lookml-{path}", f"dashboard {path}", (path,), ())
+    return tuple(made)
+
+
+def _notes(lost: Mapping[str, list[Fidelity]]) -> str:
+    lines = [f"- {each.place}: {each.what}: {one_line(each.why, 160)}" for several in lost.values() for each in several]
+    if not lines:
+        return ""
+    rest = [f"- and {len(lines) - _MOST_NOTES} more"] if len(lines) > _MOST_NOTES else []
+    return "\n".join(["Already written by rules: all but this:", *lines[:_MOST_NOTES], *rest])
+
+
+SUFFIXES: Final = (".lkml", ".lookml")
+_DASHBOARDS: Final = (".dashboard.lookml", ".dashboard.lkml")
+_MODELS: Final = (".model.lkml", ".model.lookml")
+
+
+@dataclass(frozen=True, slots=True)
+class LookModel:
+    """A model file: the Looker connection it names, and all files it includes, itself too, sorted."""
+
+    path: str
+    connection: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """`models` sorted by path. `owned`: model path -> its own files: itself, and what no model before it includes.
+
+    `orphans`: what no model includes. `dashboards`: files of dashboards alone.
+    """
+
+    models: tuple[LookModel, ...]
+    owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    dashboards: tuple[str, ...] = ()
+
+
+def is_lookml(path: str) -> bool:
+    """Say whether a file is LookML."""
+    return path.endswith(SUFFIXES)
+
+
+def project_files(texts: Mapping[str, str]) -> ProjectFiles:
+    """Return what belongs together; a file that cannot be read includes nothing."""
+    blocks = {path: block for path, text in texts.items() if (block := _parsed(path, text)) is not None}
+    dashboards = tuple(sorted(path for path in texts if path.endswith(_DASHBOARDS)))
+    included = {path: _included(path, block, texts) for path, block in blocks.items()}
+    models = tuple(
+        LookModel(path, str(blocks[path].values.get("connection") or ""), _reached(path, included))
+        for path in sorted(blocks)
+        if path.endswith(_MODELS)
+    )
+    taken: set[str] = set(dashboards)
+    owned: dict[str, tuple[str, ...]] = {}
+    others = {model.path for model in models}
+    for model in models:
+        own = [path for path in model.files if path == model.path or path not in taken | others]
+        taken.update(own)
+        owned[model.path] = tuple(own)
+    return ProjectFiles(models, owned, tuple(sorted(set(texts) - taken)), dashboards)
+
+
+def _parsed(path: str, text: str) -> Block | None:
+    if path.endswith(_DASHBOARDS):
+        return None
+    try:
+        return parse_lookml(text, path)
+    except ConfigError:  # the importer reports it
+        return None
+
+
+def _included(path: str, block: Block, texts: Iterable[str]) -> frozenset[str]:
+    value = block.values.get("include")
+    patterns = [value] if isinstance(value, str) else [each for each in value or () if isinstance(each, str)]
+    return frozenset(found for pattern in patterns for found in _matching(pattern, path, texts))
+
+
+def _matching(pattern: str, path: str, texts: Iterable[str]) -> list[str]:
+    """Return the files a pattern means: from the root where it begins with `/`, else from its own folder or the root.
+
+    `//` begins another project, which is not here. An ending may be left out. A pattern without a folder that finds
+    nothing there is for files of every folder.
+    """
+    if pattern.startswith("//"):
+        return []
+    plain = pattern.lstrip("/")
+    starts = [plain] if pattern.startswith("/") else [posixpath.join(posixpath.dirname(path), plain), plain]
+    for start in starts:
+        wanted = _expression(posixpath.normpath(start))
+        found = [each for each in texts if wanted.fullmatch(each)]
+        if found:
+            return found
+    if "/" in pattern:
+        return []
+    wanted = _expression(plain)
+    return [each for each in texts if wanted.fullmatch(posixpath.basename(each))]
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    text = "".join(meaning.get(piece, re.escape(piece)) for piece in pieces)
+    return re.compile(text + r"(?:\.lkml|\.lookml)?")
+
+
+def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    found = {path}
+    todo = [path]
+    while todo:
+        new = included.get(todo.pop(), frozenset()) - found
+        found |= new
+        todo += new
+    return tuple(sorted(found))

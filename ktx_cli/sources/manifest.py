@@ -1,0 +1,196 @@
+"""`raw-sources/<connection>/<kind>/manifest.yaml`: what of a source was worked through, committed with what came of it.
+
+The next run compares with it, on any clone. A file whose work failed is in it with its status, and counts as new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, StorageError, yaml
+from ktx_cli.documents import Changes, RawFile, Snapshot
+from ktx_cli.project import Layout, read_bytes, storage_error
+
+NAME: Final = "manifest.yaml"
+_HEADER: Final = "# Written by ktx: the files of this source as they were when the context was made from them.\n"
+_FORMAT: Final = 1
+
+
+class FileStatus(StrEnum):
+    """What became of a raw file.
+
+    `failed`: its work did not land, so it counts as new. `waiting`: no model has read it, so it counts as new once
+    there is one. `skipped`: it was found not to be worth work.
+    """
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A raw file as it was worked through. `artifacts`: what came of it, such as `wiki:refunds`, sorted."""
+
+    sha256: str
+    status: FileStatus = FileStatus.DONE
+    artifacts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of a source by path, and what of project files is the source's own (see `sources.owned`).
+
+    `projected`: a digest of all that the last projection read, empty where it has to be made again.
+    """
+
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    projected: str = ""
+
+    def artifacts(self) -> dict[str, tuple[str, ...]]:
+        """Return artifact -> the raw files it came of, sorted."""
+        found: dict[str, list[str]] = {}
+        for path, state in self.files.items():
+            for artifact in state.artifacts:
+                found.setdefault(artifact, []).append(path)
+        return {artifact: tuple(sorted(paths)) for artifact, paths in sorted(found.items())}
+
+
+def manifest_path(connection: str, kind: str) -> str:
+    """Return where the manifest of a source is."""
+    return Layout.raw_path(connection, kind, NAME)
+
+
+def parse_manifest(content: bytes | None, where: str) -> Manifest:
+    """Return the manifest, an empty one for None; raises `ConfigError` for a text that is none."""
+    if content is None:
+        return Manifest()
+    document = yaml.load(content, where=where)
+    if not isinstance(document, dict) or document.get("version") != _FORMAT:
+        raise ConfigError(
+            f"{where} is no manifest this version of ktx can read",
+            hint=f"take it from an earlier commit, or delete {where}: then everything of the source is read anew",
+        )
+    files = document.get("files") or {}
+    owned = document.get("owned") or {}
+    try:
+        states = {path: _state(value) for path, value in files.items()}
+        return Manifest(states, {**owned}, str(document.get("projected", "")))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"{where} has an entry that is no state of a file", hint=f"take {where} from an earlier commit"
+        ) from None
+
+
+def render_manifest(manifest: Manifest) -> bytes:
+    """Return the text of a manifest: the same for the same states."""
+    document: dict[str, Any] = {
+        "version": _FORMAT,
+        "files": {path: _entry(manifest.files[path]) for path in sorted(manifest.files)},
+    }
+    if manifest.owned:
+        document["owned"] = {path: dict(sorted(items.items())) for path, items in sorted(manifest.owned.items())}
+    if manifest.projected:
+        document["projected"] = manifest.projected
+    return (_HEADER + yaml.dump(document)).encode()
+
+
+def compare(manifest: Manifest, snapshot: Snapshot, *, model: bool) -> Changes:
+    """Return what changed; `model`: whether one reads the files. An incomplete snapshot deletes nothing."""
+    found: dict[str, list[str]] = {each.name: [] for each in fields(Changes)}
+    for path, file in snapshot.files.items():
+        found[_change(manifest.files.get(path), file.sha256, model=model)].append(path)
+    if snapshot.complete:
+        found["deleted"] += [path for path in manifest.files if path not in snapshot.files]
+    return Changes(**{name: tuple(sorted(paths)) for name, paths in found.items()})
+
+
+def _change(state: FileState | None, sha256: str, *, model: bool) -> str:
+    """Return which of the changes a file is, by its state as it was worked through."""
+    if state is None:
+        return "added"
+    if state.sha256 != sha256:
+        return "modified"
+    if state.status is FileStatus.FAILED:
+        return "retried"
+    return "unread" if model and state.status is FileStatus.WAITING else "unchanged"
+
+
+def _state(value: Mapping[str, Any]) -> FileState:
+    return FileState(str(value["sha256"]), FileStatus(value.get("status", "done")), tuple(value.get("artifacts") or ()))
+
+
+def _entry(state: FileState) -> dict[str, Any]:
+    entry: dict[str, Any] = {"sha256": state.sha256, "status": state.status.value}
+    return entry | ({"artifacts": sorted(state.artifacts)} if state.artifacts else {})
+
+
+_GONE: Final = "the next `ktx ingest` fetches it again"
+
+
+class RawStore:
+    """Files by their sha256. Raises `StorageError` for a disk that does not work.
+
+    Nothing waits for the disk: a content that a power cut broke is not the one its name says, and counts as gone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, path: str, content: bytes) -> RawFile:
+        """Keep a content and return the file it is of."""
+        digest = hashlib.sha256(content).hexdigest()
+        place = self._place(digest)
+        if self._content(digest) != content:
+            self._write(place, content)
+        return self._file(path, digest, len(content))
+
+    def find(self, path: str, sha256: str) -> RawFile | None:
+        """Return a file whose content is kept, None where it is not."""
+        content = self._content(sha256)
+        return None if content is None else self._file(path, sha256, len(content))
+
+    def prune(self, used: Collection[str]) -> int:
+        """Delete what nothing uses and return how many that were."""
+        unused = [path for path in self._folder.glob("??/*") if path.name not in used]
+        for path in unused:
+            path.unlink(missing_ok=True)
+        return len(unused)
+
+    def _file(self, path: str, digest: str, size: int) -> RawFile:
+        return RawFile(path, digest, size, lambda: self._read(path, digest))
+
+    def _read(self, path: str, digest: str) -> bytes:
+        content = self._content(digest)
+        if content is None:
+            raise StorageError(f"the copy of {path} in {self._folder} is gone", hint=_GONE)
+        return content
+
+    def _content(self, digest: str) -> bytes | None:
+        content = read_bytes(self._place(digest))
+        return content if content is not None and hashlib.sha256(content).hexdigest() == digest else None
+
+    def _place(self, digest: str) -> Path:
+        return self._folder / digest[:2] / digest
+
+    @staticmethod
+    def _write(place: Path, content: bytes) -> None:
+        temporary = place.with_name(f".{secrets.token_hex(8)}")
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+            temporary.replace(place)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise storage_error(place, error) from error

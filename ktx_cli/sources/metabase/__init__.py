@@ -1,0 +1,1 @@
+"""A Metabase instance: cards, dashboards, collections."""

@@ -1,0 +1,376 @@
+"""Reads Metabase: only cards that changed are asked for, the others come from what the last fetch kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, ResultWarning, SourceError, did_you_mean, listing, one_line
+from ktx_cli.documents import Snapshot
+from ktx_cli.project import MetabaseMappings, MetabaseSource
+from ktx_cli.sources.fetch import Gathering, require_shallow
+from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
+from ktx_cli.sources.metabase import documents
+from ktx_cli.sources.metabase.documents import Card, card_path, collection_path, database_path
+from ktx_cli.sources.metabase.queries import Reason, Resolver, UnresolvedError, id_of, mappings
+from ktx_cli.sources.port import FetchContext
+
+USAGE_PATH: Final = "usage.json"
+
+
+def fetch(entry: MetabaseSource, context: FetchContext, api: Metabase, site: str) -> Snapshot:
+    """Return what Metabase has now; `site` is its address."""
+    return _Fetch(entry, context, api, site).snapshot()
+
+
+class _Fetch:
+    def __init__(self, entry: MetabaseSource, context: FetchContext, api: Metabase, site: str) -> None:
+        self._entry, self._api, self._site = entry, api, site
+        self._gathered = Gathering(context, site)
+        self._cards: dict[int, Card] = {}
+        self._known: dict[str, str] = {}
+
+    def snapshot(self) -> Snapshot:
+        databases = self._api.databases()
+        mapped = mapped_databases(self._entry, databases)
+        for database in databases:
+            if database["id"] in mapped:
+                self._database(database, mapped[database["id"]])
+        collections = self._api.collections()
+        selection = read_selection(self._entry, collections, self._api.dashboard_cards)
+        listed = self._api.cards()
+        wanted = [card.id for card in listed if card.database in mapped and selection.wants(card)]
+        self._read_all({card.id: card.moment for card in listed}, wanted)
+        warnings = [*self._write(mapped), *_unmapped(self._entry, databases)]
+        self._collections(collections)
+        self._usage(listed)
+        return self._gathered.snapshot(f"Metabase at {self._site}", warnings)
+
+    def _database(self, database: Mapping[str, Any], connection: str) -> None:
+        path = database_path(database["id"])
+        try:
+            tables = self._api.tables(database["id"])
+        except (SourceError, HttpAuthError) as error:
+            self._gathered.skip(path, error)
+        else:
+            self._gathered.put(path, documents.database_document(database, connection, tables))
+
+    def _read_all(self, moments: Mapping[int, str | None], wanted: Sequence[int]) -> None:
+        """Read the wanted cards and all they stand on."""
+        queue, seen = list(reversed(wanted)), set(wanted)
+        while queue:
+            number = queue.pop()
+            card = self._card(number, moments.get(number))
+            self._gathered.tell(len(seen) - len(queue), len(seen))
+            if card is not None:
+                self._cards[number] = card
+                new = [each for each in card.references if each not in seen]
+                seen.update(new)
+                queue += reversed(new)
+
+    def _card(self, number: int, moment: str | None) -> Card | None:
+        """Return a card: kept where it did not change, as it was where it cannot be read, None where there is none."""
+        path = card_path(number)
+        kept = self._gathered.kept(path)
+        self._remember(kept)
+        same = self._gathered.unchanged(path, moment)
+        if same is not None:
+            return Card.stored(same)
+        try:
+            answer = self._api.card(number)
+        except (SourceError, HttpAuthError) as error:
+            self._gathered.skip(path, error)
+            return None if kept is None else Card.stored(kept)
+        self._gathered.read(path, moment)
+        return None if answer is None else Card.read(answer)
+
+    def _remember(self, kept: Mapping[str, Any] | None) -> None:
+        """Note the SQL Metabase made for a card before."""
+        sql = kept.get("sql") if kept else None
+        if isinstance(sql, dict) and sql.get("asked") and isinstance(sql.get("text"), str):
+            self._known[sql["asked"]] = sql["text"]
+
+    def _write(self, mapped: Mapping[int, str]) -> list[ResultWarning]:
+        """Write the cards with their SQL; a warning names those whose SQL is not known."""
+        queries = {number: card.query for number, card in self._cards.items()}
+        resolver = Resolver(queries, self._api.snippets() if queries else {}, self._api.compiled, self._known)
+        unresolved = []
+        for number in sorted(self._cards):
+            card, sql = self._cards[number], resolver.resolve(number)
+            connection = mapped.get(card.facts.get("database_id") or 0)
+            self._gathered.put(card_path(number), card.document(self._site, connection, sql))
+            if isinstance(sql, UnresolvedError):
+                unresolved.append(f"{number} ({sql.reason.value}: {one_line(sql.message, 120)})")
+        return [_unresolved(unresolved)] if unresolved else []
+
+    def _collections(self, collections: Iterable[Mapping[str, Any]]) -> None:
+        """Write the collections the cards are in, with those above them."""
+        by_id = {each["id"]: each for each in collections}
+        for card in self._cards.values():
+            place = card.facts.get("collection_id")
+            while place in by_id and collection_path(place) not in self._gathered:
+                self._gathered.put(collection_path(place), documents.collection_document(by_id[place]))
+                place = by_id[place].get("parent_id")
+        if any(card.facts.get("collection_id") is None for card in self._cards.values()):
+            self._gathered.put(collection_path(None), documents.collection_document(None))
+
+    def _usage(self, listed: Iterable[Listed]) -> None:
+        """Write how often each card was looked at, in powers of ten, so that the file is mostly the same."""
+        viewed = [card for card in listed if card.views and card.id in self._cards]
+        views = {str(card.id): 10 ** (len(str(card.views)) - 1) for card in viewed}
+        if views:
+            self._gathered.put(USAGE_PATH, {"views_at_least": views})
+
+
+def _unresolved(cards: Sequence[str]) -> ResultWarning:
+    return ResultWarning(
+        "unresolved_card",
+        f"the SQL of {len(cards)} of Metabase's cards is not known: {listing(cards)}",
+        hint="open them in Metabase and mend them there",
+        cards=list(cards),
+    )
+
+
+def _unmapped(entry: MetabaseSource, databases: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
+    """Return a warning of databases nothing is said about."""
+    said = {int(key) for key in entry.mappings.database_mappings}
+    left = [f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases if each["id"] not in said]
+    if not left:
+        return []
+    where = f"connections.{entry.id}.mappings.databaseMappings"
+    return [
+        ResultWarning(
+            "unmapped_database",
+            f"databases of Metabase that belong to no connection are not read: {listing(left)}",
+            hint=f"add each to `{where}`, with null where it is not wanted",
+        )
+    ]
+
+
+MODES: Final = ("ALL", "ONLY", "EXCEPT")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `mappings.selections` names; `collections` holds those below too, `root` whether the top is named."""
+
+    mode: str
+    collections: frozenset[int]
+    root: bool
+    cards: frozenset[int]
+
+    def wants(self, card: Listed) -> bool:
+        """Say whether a card is wanted for itself."""
+        placed = self.root if card.collection is None else card.collection in self.collections
+        named = card.id in self.cards or placed
+        return self.mode == "ALL" or named == (self.mode == "ONLY")
+
+
+def mapped_databases(entry: MetabaseSource, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return database id -> connection of those to be read; raises `ConfigError` where there is none."""
+    wanted = {
+        int(key): connection
+        for key, connection in entry.mappings.database_mappings.items()
+        if connection and _is_enabled(entry.mappings, key)
+    }
+    found = {each["id"]: wanted[each["id"]] for each in databases if each["id"] in wanted}
+    if found:
+        return found
+    known = listing([f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases], 10)
+    example = databases[0]["id"] if databases else 1
+    raise ConfigError(
+        f"`connections.{entry.id}.mappings` names no database of this Metabase to read; it has: {known or 'none'}",
+        hint=f'set `connections.{entry.id}.mappings.databaseMappings` to {{"{example}": "warehouse"}}',
+    )
+
+
+def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
+    """Say whether a mapped database is read: unless `syncEnabled` says no."""
+    said = mappings.sync_enabled
+    if isinstance(said, Mapping):
+        said = said.get(key, said.get(int(key), True))
+    return said is not False
+
+
+def read_selection(
+    entry: MetabaseSource, collections: Sequence[Mapping[str, Any]], on_dashboard: Callable[[int], Iterable[int]]
+) -> Selection:
+    """Return what is selected; `on_dashboard` gives the cards of one. Raises `ConfigError` for what names nothing."""
+    mode = _mode(entry)
+    chosen = entry.mappings.selections
+    if mode == "ONLY" and not (chosen.collections or chosen.items):
+        where = f"connections.{entry.id}.mappings"
+        raise ConfigError(
+            f"`{where}.syncMode` is ONLY and `{where}.selections` names nothing",
+            hint=f"set `{where}.selections.collections` to the ids of the collections to read",
+        )
+    if mode == "ALL":
+        return Selection(mode, frozenset(), False, frozenset())
+    named = [_item(entry, each, "collections", ("collection",)) for each in chosen.collections]
+    items = [_item(entry, each, "items", ("card", "dashboard")) for each in chosen.items]
+    cards = {number for kind, number in items if kind == "card"}
+    cards.update(card for kind, number in items if kind == "dashboard" for card in on_dashboard(number))
+    ids = {number for _, number in named}
+    return Selection(mode, _with_children(ids, collections), 0 in ids, frozenset(cards))
+
+
+def _mode(entry: MetabaseSource) -> str:
+    mode = entry.mappings.sync_mode.upper()
+    if mode in MODES:
+        return mode
+    near = did_you_mean(mode, MODES) or "ALL"
+    raise ConfigError(
+        f"`connections.{entry.id}.mappings.syncMode` is `{one_line(mode, 40)}`, not one of {', '.join(MODES)}",
+        hint=f"set it to {near}",
+    )
+
+
+def _item(entry: MetabaseSource, value: Any, key: str, kinds: tuple[str, ...]) -> tuple[str, int]:
+    """Return kind and number of `12`, `"12"`, `"dashboard:12"` or `{type: dashboard, id: 12}`; `root` is 0."""
+    kind, number = kinds[0], value
+    if isinstance(value, Mapping):
+        kind, number = str(value.get("type") or value.get("model") or kinds[0]), value.get("id")
+    elif isinstance(value, str) and ":" in value:
+        kind, _, number = value.partition(":")
+    if key == "collections" and number == "root":
+        return kind, 0
+    if kind in kinds and not isinstance(number, bool) and str(number).strip().isdecimal():
+        return kind, int(str(number))
+    shown = one_line(str(value), 60)
+    raise ConfigError(
+        f"`connections.{entry.id}.mappings.selections.{key}` has `{shown}`, which is no id of Metabase",
+        hint="write the number from its address, as 12" + (', or "dashboard:12"' if key == "items" else ', or "root"'),
+    )
+
+
+def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """Return the ids with those of all collections below them."""
+    below: dict[Any, list[int]] = {}
+    for each in collections:
+        below.setdefault(each.get("parent_id"), []).append(each["id"])
+    found, stack = set(ids), list(ids)
+    while stack:
+        children = [child for child in below.get(stack.pop(), []) if child not in found]
+        found.update(children)
+        stack += children
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A card as the list has it. `moment`: when it changed last, as Metabase says it."""
+
+    id: int
+    collection: int | None
+    database: int | None
+    moment: str | None
+    views: int
+
+
+class Metabase:
+    """A Metabase. `patient` sends what has to be answered, `brief` what may fail; errors as of `HttpClient`."""
+
+    def __init__(self, patient: HttpClient, brief: HttpClient) -> None:
+        self._client, self._brief = patient, brief
+
+    def databases(self) -> list[dict[str, Any]]:
+        """Return the databases, by id."""
+        answer = self._client.get("api/database")
+        return _with_ids(answer.get("data") if isinstance(answer, dict) else answer, "databases", self._client.site)
+
+    def tables(self, database: int) -> list[dict[str, Any]]:
+        """Return a database's tables with their fields, by id."""
+        answer = self._client.get(f"api/database/{database}/metadata")
+        require_shallow(answer, f"Metabase's database {database}")
+        return _with_ids(answer.get("tables") if isinstance(answer, dict) else None, "tables", self._client.site)
+
+    def collections(self) -> list[dict[str, Any]]:
+        """Return all collections, by id, each with the `parent_id` it has (None: at the top)."""
+        answer = self._client.get("api/collection/tree", {"exclude-archived": "true"})
+        if not isinstance(answer, list):
+            raise _odd(self._client.site, "collections")
+        return sorted(_flat(answer), key=lambda each: int(each["id"]))
+
+    def cards(self) -> list[Listed]:
+        """Return the cards that are not archived, by id: enough of each to see whether it changed."""
+        listed = _with_ids(self._client.get("api/card", {"f": "all"}), "cards", self._client.site)
+        return [_listed(card) for card in listed if not card.get("archived")]
+
+    def card(self, card: int) -> dict[str, Any] | None:
+        """Return a card, None where there is none."""
+        return self._one(f"api/card/{card}", card)
+
+    def dashboard_cards(self, dashboard: int) -> list[int]:
+        """Return the ids of the cards on a dashboard; none where there is no such dashboard."""
+        found = self._one(f"api/dashboard/{dashboard}", dashboard) or {}
+        placed = mappings(found.get("dashcards") or found.get("ordered_cards"))
+        series = [each for item in placed for each in mappings(item.get("series"))]
+        ids = [*(item.get("card_id") for item in placed), *(each.get("id") for each in series)]
+        return sorted({number for each in ids if (number := id_of(each)) is not None})
+
+    def snippets(self) -> dict[str, str]:
+        """Return the text of each snippet by its name."""
+        listed = _with_ids(self._client.get("api/native-query-snippet"), "snippets", self._client.site)
+        return {
+            str(each["name"]): str(each.get("content") or "")
+            for each in listed
+            if each.get("name") and not each.get("archived")
+        }
+
+    def compiled(self, query: Mapping[str, Any]) -> str:
+        """Return the SQL of a query; `UnresolvedError` where Metabase has none, other errors where it is not there."""
+        path, body = "api/dataset/native", dict(query)
+        try:
+            answer = self._brief.post(path, body)
+        except HttpAuthError as error:
+            if error.status == 401:
+                raise
+            raise UnresolvedError(Reason.API, error.message) from error
+        except HttpStatusError as error:
+            if error.status not in RETRIED - {500} and error.status != 0:
+                raise UnresolvedError(Reason.API, error.message) from error
+            answer = self._client.post(path, body)
+        text = answer.get("query") if isinstance(answer, dict) else None
+        if not isinstance(text, str):
+            raise UnresolvedError(Reason.API, "Metabase gives no SQL for it")
+        return text
+
+    def _one(self, path: str, wanted: int) -> dict[str, Any] | None:
+        try:
+            answer = self._client.get(path)
+        except HttpStatusError as error:
+            if error.status == 404:
+                return None
+            raise
+        if not isinstance(answer, dict) or answer.get("id") != wanted:
+            raise _odd(self._client.site, f"/{path}")
+        require_shallow(answer, f"Metabase's /{path}")
+        return answer
+
+
+def _listed(card: Mapping[str, Any]) -> Listed:
+    moment, views = card.get("updated_at"), id_of(card.get("view_count"))
+    place, database = id_of(card.get("collection_id")), id_of(card.get("database_id"))
+    return Listed(card["id"], place, database, moment if isinstance(moment, str) else None, views or 0)
+
+
+def _with_ids(answer: Any, what: str, site: Site) -> list[dict[str, Any]]:
+    if not isinstance(answer, list):
+        raise _odd(site, what)
+    found = (each for each in answer if isinstance(each, dict) and id_of(each.get("id")) is not None)
+    return sorted(found, key=lambda each: int(each["id"]))
+
+
+def _flat(tree: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the collections of a tree; the root and the trash, which have no number, are none."""
+    stack = [(each, None) for each in tree]
+    while stack:
+        each, parent = stack.pop()
+        if isinstance(each, dict) and id_of(each.get("id")) is not None:
+            yield {**each, "parent_id": parent}
+            stack += [(child, each["id"]) for child in mappings(each.get("children"))]
+
+
+def _odd(site: Site, what: str) -> SourceError:
+    return SourceError(f"Metabase answered the question for {what} with something else", hint=site.hints["address"])

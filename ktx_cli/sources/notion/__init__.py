@@ -1,0 +1,1 @@
+"""Pages and databases of Notion."""

@@ -1,0 +1,262 @@
+"""Pages of Notion: those below the roots the connection names, or all its token sees."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from ktx_cli.core import ConfigError, ResultWarning, SecretError, SourceError
+from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.project import secrets
+from ktx_cli.sources.documents import PAGES, document_units, documents_left
+from ktx_cli.sources.fetch import Pages
+from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
+from ktx_cli.sources.notion.pages import (
+    ADDRESS,
+    VERSION,
+    NotionApi,
+    Thing,
+    data_source_file,
+    data_source_path,
+    page_file,
+    page_path,
+    parent_in,
+    plain_id,
+    read_tree,
+)
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+
+
+class NotionSource:
+    """The driver `notion`. `sleep` and `clock` (Unix seconds) can be replaced in tests."""
+
+    kind: ClassVar[str] = "notion"
+    documents: ClassVar[bool] = True
+    skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
+
+    def __init__(
+        self,
+        address: str = ADDRESS,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._address = address
+        self._sleep, self._clock = sleep, clock
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read what changed since the last fetch; raises `SourceError` or `NotReadyError`, then nothing changes."""
+        site = self._site(entry, context)
+        with HttpClient(
+            site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, clock=self._clock
+        ) as client:
+            return Crawl(NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
+
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """See `Checked`."""
+        site = self._site(entry, context)
+        with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
+            return f"Notion, as {NotionApi(client).account()}"
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write nothing: what a page says takes a model to find out."""
+        return Projection(left=documents_left(len(snapshot.files)))
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return one unit a page, small pages below one parent together."""
+
+        def depends(raw: RawFile) -> Iterable[str]:
+            parent = parent_in(raw.read())
+            return [path for path in (page_path(parent), data_source_path(parent)) if path in snapshot.files]
+
+        return document_units(snapshot, changes, PAGES, lambda raw: parent_in(raw.read()), depends)
+
+    def _site(self, entry: Any, context: FetchContext) -> Site:
+        where = f"connections.{context.connection}"
+        key = "auth_token" if entry.auth_token else "auth_token_ref"
+        given = entry.auth_token or entry.auth_token_ref
+        if not given:
+            raise SecretError(
+                f"{where} has no token", hint=f"set `{where}.auth_token`, for example to env:NOTION_TOKEN"
+            )
+        token = secrets.resolve(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
+        headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": VERSION}
+        address = getattr(entry, "base_url", None) or self._address
+        return Site("Notion", where, address, headers, credential=key, address="driver")
+
+
+_SETTLED_SECONDS: Final = 120.0
+"""Notion tells the time of an edit to the minute: a page edited later than this before a fetch is read again."""
+
+_MOST_STEPS_UP: Final = 12
+_UNSEEN: Final = "Notion shows it to nobody with this token"
+
+
+class Crawl:
+    """Reads pages; `started` is Unix time. Raises what the client raises: a fetch is whole or it is none."""
+
+    def __init__(self, api: NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
+        self._api, self._entry = api, entry
+        self._pages = Pages(context, site, entry.max_pages_per_run or entry.max_pages)
+        self._started = started
+        self._seen: set[str] = set()
+        self._waiting: deque[tuple[str, str, Thing | None]] = deque()
+        self._databases: deque[tuple[str, str]] = deque()
+        self._sources: deque[tuple[str, str]] = deque()
+        self._warnings: list[ResultWarning] = []
+
+    def snapshot(self) -> Snapshot:
+        """Read all that is in scope."""
+        if self._entry.crawl_mode == "all_accessible":
+            self._all()
+        else:
+            self._roots()
+        self._work()
+        return self._pages.snapshot("Notion", self._warnings)
+
+    def _all(self) -> None:
+        for page in self._api.accessible("page"):
+            self._waiting.append((plain_id(page.get("id")), "", page))
+        self._sources.extend((plain_id(each.get("id")), "") for each in self._api.accessible("data_source"))
+
+    def _roots(self) -> None:
+        named = (
+            [("page", each) for each in self._entry.root_page_ids]
+            + [("database", each) for each in self._entry.root_database_ids]
+            + [("data_source", each) for each in self._entry.root_data_source_ids]
+        )
+        if not named:
+            where = f"connections.{self._pages.context.connection}"
+            raise ConfigError(
+                f"{where} names no page to begin with",
+                hint=f"set `{where}.root_page_ids`, or `{where}.crawl_mode` to all_accessible",
+            )
+        seen = [self._root(kind, plain_id(value), value) for kind, value in named]
+        if not any(seen):
+            raise SourceError(
+                "Notion shows none of the pages and databases to begin with",
+                hint="share them with the integration: in Notion, ... > Connections",
+            )
+
+    def _root(self, kind: str, root: str, written: str) -> bool:
+        """Put a root in its queue; one that cannot be seen is named, and nothing counts as deleted."""
+        found = getattr(self._api, kind)(root) if root else None
+        if found is None:
+            self._pages.skip(f"{kind.replace('_', ' ')} {written}", _UNSEEN, missing=True)
+            self._warnings.append(
+                ResultWarning("root_not_seen", f"Notion does not show {written}", hint="share it with the integration")
+            )
+        elif kind == "page":
+            self._waiting.append((root, "", found))
+        else:
+            (self._databases if kind == "database" else self._sources).append((root, ""))
+        return found is not None
+
+    def _work(self) -> None:
+        """Read pages, then databases, then data sources with their rows, until nothing waits."""
+        while True:
+            if self._waiting:
+                self._page(*self._waiting.popleft())
+            elif self._databases:
+                self._database(*self._databases.popleft())
+            elif self._sources:
+                self._data_source(*self._sources.popleft())
+            else:
+                return
+
+    def _new(self, thing: str) -> bool:
+        if not thing or thing in self._seen:
+            return False
+        self._seen.add(thing)
+        return True
+
+    def _page(self, page: str, under: str, known: Thing | None) -> None:
+        if not self._new(page):
+            return
+        found = known if known is not None else self._api.page(page)
+        if found is None:
+            self._pages.skip(f"page {page}", _UNSEEN)
+        elif not _is_gone(found):
+            self._visible_page(page, under, found)
+
+    def _visible_page(self, page: str, under: str, found: Thing) -> None:
+        path, moment = page_path(page), str(found.get("last_edited_time") or "")
+        if self._pages.unchanged(path, moment) or not self._pages.may_read(path):
+            self._queue(page, self._pages.below(path))
+            return
+        try:
+            tree = read_tree(self._api, page)
+        except (HttpStatusError, HttpAuthError) as error:
+            if error.status not in (400, 403, 404):
+                raise
+            self._pages.skip(f"page {page}", error.message)
+            return
+        below = [*(f"page:{each}" for each in tree.pages), *(f"database:{each}" for each in tree.databases)]
+        settled = "" if tree.cut else self._settled(moment)
+        self._pages.put(path, page_file(found, self._parent(found, under), tree), settled, below)
+        self._queue(page, below)
+        if tree.cut:
+            self._pages.skip(f"the rest of page {page}", tree.cut, missing=True, for_good=True)
+
+    def _queue(self, page: str, below: Iterable[str]) -> None:
+        """Go on with what is in a page."""
+        for kind, _, each in (item.partition(":") for item in below):
+            if kind == "page":
+                self._waiting.append((each, page, None))
+            else:
+                self._databases.append((each, page))
+
+    def _database(self, database: str, under: str) -> None:
+        if not self._new(database):
+            return
+        found = self._api.database(database)
+        if found is None:
+            self._pages.skip(f"database {database}", _UNSEEN)
+        elif not _is_gone(found):
+            inside = under or self._parent(found, "")
+            listed = found.get("data_sources") or ()
+            self._sources.extend((plain_id(each.get("id")), inside) for each in listed)
+
+    def _data_source(self, source: str, under: str) -> None:
+        if not self._new(source):
+            return
+        found = self._api.data_source(source)
+        if found is None:
+            self._pages.skip(f"data source {source}", _UNSEEN)
+        elif not _is_gone(found):
+            self._described(source, under, found)
+            self._waiting.extend((plain_id(row.get("id")), source, row) for row in self._api.rows(source))
+
+    def _described(self, source: str, under: str, found: Thing) -> None:
+        path, moment = data_source_path(source), str(found.get("last_edited_time") or "")
+        if not self._pages.unchanged(path, moment) and self._pages.may_read(path):
+            parent = under or self._owner(found.get("database_parent") or {})
+            self._pages.put(path, data_source_file(found, parent), self._settled(moment))
+
+    def _parent(self, thing: Thing, under: str) -> str:
+        return under or self._owner(thing.get("parent") or {})
+
+    def _owner(self, parent: Thing) -> str:
+        """Return the page or data source a parent stands for: a block is in a page, or in a block."""
+        for _ in range(_MOST_STEPS_UP):
+            kind = str(parent.get("type") or "")
+            if kind != "block_id":
+                return plain_id(parent.get(kind)) if kind in ("page_id", "data_source_id") else ""
+            block = self._api.block(plain_id(parent.get("block_id")))
+            parent = (block or {}).get("parent") or {}
+        return ""
+
+    def _settled(self, moment: str) -> str:
+        """Return the moment of an edit; empty where another in the same minute would look the same."""
+        try:
+            edited = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return ""
+        return moment if edited < self._started - _SETTLED_SECONDS else ""
+
+
+def _is_gone(thing: Thing) -> bool:
+    return bool(thing.get("in_trash") or thing.get("archived"))

@@ -1,0 +1,292 @@
+"""Names for parts of a YAML file that say what a part is, not where it stands: `measures.revenue`.
+
+    pointer = step { "." step }
+    step    = a word without dots and quotes | '"' text with '""' for each '"' in it '"'
+
+A step is a key of a mapping, or the identity of an item of a list: its `name`; of a join its `alias`, else its `to` and
+`on` (`customers on customer_id = customers.id`), or `to` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, UsageError, yaml
+from ktx_cli.project import edit
+
+Steps = tuple[str, ...]
+Pointer = str | Steps
+"""A pointer as text or as its steps."""
+
+LISTS: Final = frozenset({"columns", "column_overrides", "measures", "segments", "policies", "parameters", "joins"})
+"""Keys below which a missing container is a list of items with an identity."""
+
+_STEP: Final = re.compile(r'"((?:[^"]|"")*)"|([^".]+)')
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+"""What stands at a pointer that leads to nothing."""
+
+
+def steps_of(pointer: Pointer) -> Steps:
+    """Return the steps; raises `UsageError` for a text that is no pointer."""
+    if not isinstance(pointer, str):
+        return pointer
+    found: list[str] = []
+    position = 0
+    while (match := _STEP.match(pointer, position)) is not None:
+        found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
+        position = match.end()
+        if position == len(pointer):
+            return tuple(found)
+        if pointer[position] != ".":
+            break
+        position += 1
+    raise UsageError(f"`{pointer}` names no part of a file", hint='write measures.revenue, or columns."a.b".expr')
+
+
+def text_of(steps: Steps) -> str:
+    """Return the text of a pointer."""
+    return ".".join(_pointers_written(step) for step in steps)
+
+
+def _pointers_written(step: str) -> str:
+    plain = bool(step) and "." not in step and '"' not in step
+    return step if plain else '"' + step.replace('"', '""') + '"'
+
+
+def join_step(join: Mapping[str, Any]) -> str:
+    """Return the step that names a join among the joins of its source."""
+    alias = join.get("alias")
+    return str(alias) if alias else f"{join.get('to')} on {' '.join(str(join.get('on')).split())}"
+
+
+def get(document: Any, steps: Steps) -> Any:
+    """Return the value at a pointer, `MISSING` where there is none."""
+    for step in steps:
+        if isinstance(document, dict):
+            document = document.get(step, MISSING)
+        else:
+            place = _index(document, step)
+            document = MISSING if place is None else document[place]
+    return document
+
+
+def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
+    """Return the document with the value there; containers on the way are copied, missing ones made.
+
+    `under`: the key the document stands at. Raises `ValueError` where a value that is no collection is in the way.
+    """
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if document is None or document is MISSING:
+        document = [] if under in LISTS else {}
+    if isinstance(document, dict):
+        return {**document, step: put(document.get(step, MISSING), rest, value, step)}
+    if not isinstance(document, list):
+        raise ValueError(f"`{step}` would stand in a value that is no collection")
+    place = _index(document, step)
+    if place is None:
+        return [*document, put({"name": step}, rest, value) if rest else value]
+    return [*document[:place], put(document[place], rest, value), *document[place + 1 :]]
+
+
+def drop(document: Any, steps: Steps) -> Any:
+    """Return the document without what is there, nor the collections on the way that are then empty.
+
+    An item of a list of which nothing is left but its name goes too.
+    """
+    step, rest = steps[0], steps[1:]
+    if isinstance(document, dict):
+        if step not in document:
+            return document
+        below = drop(document[step], rest) if rest else MISSING
+        if below is MISSING or below in ({}, []):
+            return {key: item for key, item in document.items() if key != step}
+        return {**document, step: below}
+    place = _index(document, step)
+    if place is None:
+        return document
+    below = drop(document[place], rest) if rest else MISSING
+    left = [] if below is MISSING or below in ({}, {"name": step}) else [below]
+    return [*document[:place], *left, *document[place + 1 :]]
+
+
+def _index(document: Any, step: str) -> int | None:
+    """Return the index of the item of a list that a step names, None where there is none."""
+    for names in (_names_join, _names_item, _names_target) if isinstance(document, list) else ():
+        for index, item in enumerate(document):
+            if isinstance(item, dict) and names(item, step):
+                return index
+    return None
+
+
+def _names_join(item: Mapping[str, Any], step: str) -> bool:
+    return "to" in item and join_step(item) == step
+
+
+def _names_item(item: Mapping[str, Any], step: str) -> bool:
+    return item.get("name") == step
+
+
+def _names_target(item: Mapping[str, Any], step: str) -> bool:
+    return item.get("to") == step and "alias" not in item
+
+
+def is_below(steps: Sequence[str], other: Sequence[str]) -> bool:
+    """Say whether a pointer leads to a part of what another one leads to."""
+    return len(steps) > len(other) and tuple(steps[: len(other)]) == tuple(other)
+
+
+_NAME: Final[Steps] = ("name",)
+_COMMENTS: Final = re.compile(rb"(?:#[^\r\n]*\n)*")
+_ORIGINS: Final = (("table",), ("sql",))
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a merge gives, pointers as text.
+
+    `text`: of the file, None where there is none. `owned`: to be kept for the next merge. `kept`: items the source has
+    otherwise, left as somebody wrote them. `gone`: items somebody deleted that the source still has.
+    """
+
+    text: bytes | None
+    owned: Mapping[str, str]
+    kept: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Merge:
+    document: Any
+    owned: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    def want(self, steps: Steps, value: Any, known: str | None) -> None:
+        """Bring the document to what the source wants of an item; `known`: the hash of what it wrote last."""
+        pointer, present, digest = text_of(steps), get(self.document, steps), digest_of(value)
+        if known is None and present is MISSING:
+            self._write(steps, value)
+            return
+        if known is None:
+            if digest_of(present) != digest:
+                self.kept.append(pointer)
+            return
+        if present is MISSING:
+            self.owned[pointer] = known
+            self.gone.append(pointer)
+            return
+        now = digest_of(present)
+        if now == digest:
+            self.owned[pointer] = digest
+        elif now == known:
+            self._write(steps, value)
+        else:
+            self.owned[pointer] = known
+            self.kept.append(pointer)
+
+    def _write(self, steps: Steps, value: Any) -> None:
+        try:
+            self.document = put(self.document, steps, value)
+        except ValueError:  # somebody wrote a text where the item would need a mapping
+            self.kept.append(text_of(steps))
+        else:
+            self.owned[text_of(steps)] = digest_of(value)
+
+    def forget(self, steps: Steps, known: str) -> None:
+        """Take an item the source no longer has out of the document, unless somebody changed it."""
+        present = get(self.document, steps)
+        if present is MISSING:
+            return
+        if digest_of(present) != known:
+            self.kept.append(text_of(steps))
+        elif steps != _NAME or self.document.keys() == {"name"}:
+            self.document = drop(self.document, steps)
+
+
+def apply(
+    text: bytes | None, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, where: str = "the file"
+) -> Applied:
+    """Return the file with what a source wants of it now.
+
+    `wanted`: every item the source has, none inside another one; missing parts of the file come in this order. `owned`:
+    what the last merge returned. `where` names the file in errors. A file that somebody deleted stays deleted; one
+    of the source's that has nothing but its `name` left is deleted.
+
+    Raises `ConfigError` for a text that is no YAML mapping, and where the change cannot be placed.
+    """
+    items = {steps_of(pointer): value for pointer, value in wanted.items()}
+    _check_apart(items)
+    if text is None and owned:
+        return Applied(None, {p: h for p, h in owned.items() if steps_of(p) in items}, gone=tuple(map(text_of, items)))
+    document = _loaded(text, where)
+    merge = _Merge(document)
+    left = {steps_of(pointer): digest for pointer, digest in owned.items() if steps_of(pointer) not in items}
+    if not items and (others := _others(document, left)):
+        return Applied(text, {}, others)
+    for steps in sorted(left, key=lambda steps: (steps == _NAME, steps)):
+        merge.forget(steps, left[steps])
+    for steps, value in items.items():
+        merge.want(steps, value, owned.get(text_of(steps)))
+    result = _written(text, document, merge.document, where)
+    return Applied(result, merge.owned, tuple(merge.kept), tuple(merge.gone))
+
+
+def digest_of(value: Any) -> str:
+    """Return the sha256 of a value's canonical JSON, in hex."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _check_apart(items: Mapping[Steps, Any]) -> None:
+    for one, other in pairwise(sorted(items)):
+        if is_below(other, one):
+            raise ValueError(f"{text_of(other)} is a part of {text_of(one)}: own one of them")
+
+
+def _loaded(text: bytes | None, where: str) -> dict[str, Any]:
+    document = None if text is None else yaml.load(text, where=where)
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{where}:1: it must be a mapping", hint=f"write keys such as name: into {where}")
+    return document
+
+
+def _others(document: dict[str, Any], left: Mapping[Steps, str]) -> tuple[str, ...]:
+    """Return what of a source the file itself makes (`table`, `sql`) is somebody else's; the file then stays whole."""
+    if not any(steps in left for steps in _ORIGINS):
+        return ()
+    rest = _Merge(document)
+    for steps, digest in left.items():
+        rest.forget(steps, digest)
+    named = [] if _NAME in left else ["name"]
+    return tuple(dict.fromkeys([*rest.kept, *(key for key in rest.document if key not in (*named, "name"))]))
+
+
+def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], where: str) -> bytes | None:
+    if edit.same_data(before, after):
+        return text
+    if not after:
+        return None
+    if text is None or not before:
+        return (text or b"") + yaml.dump(after).encode("utf-8")
+    comments = _COMMENTS.match(text)
+    head = comments[0] if comments else b""
+    if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
+        return head + yaml.dump(after).encode("utf-8")
+    return edit.set_value(text, (), after, where=where)

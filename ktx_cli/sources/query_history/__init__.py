@@ -1,0 +1,1 @@
+"""The history of queries of a warehouse, as templates without values."""

@@ -1,0 +1,339 @@
+"""From what a database was asked to raw files: one a table, the patterns over several tables, and a manifest.
+
+Nothing a person looked for is in them, and nothing that changes by itself: counts and times stand in as buckets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, ResultWarning, file_stem, listing, plural
+from ktx_cli.sources.query_history import model as buckets
+from ktx_cli.sources.query_history.model import History, HistoryScope
+from ktx_cli.sources.query_history.statements import NamedTable
+from ktx_cli.sources.query_history.templates import Gathered, Gathering, Template, in_scope
+
+CLAUSES: Final = ("select", "where", "groupBy", "join")
+MAX_STATEMENTS: Final = 5
+MAX_STATEMENT: Final = 8_000
+"""Characters of a statement that is told as an example of a table's use; a longer one is left out there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Path -> content of every raw file, and what there is to say about them."""
+
+    files: Mapping[str, bytes]
+    warnings: tuple[ResultWarning, ...]
+
+
+def stage(history: History, gathering: Gathering, connection: str, now: datetime) -> Staged:
+    """Return the raw files of a history."""
+    gathered = gathering.gather(history)
+    templates = sorted(gathered.templates.values(), key=_order)
+    uses = _uses(templates, gathering.scope)
+    busiest = max((use.executions for use in uses.values()), default=0)
+    files = {_path(table): _table_file(use, busiest, gathering.scope, now) for table, use in uses.items()}
+    shards, omitted = pattern_files([_pattern(each, now) for each in templates if _is_pattern(each, gathering.scope)])
+    manifest = _manifest(history, gathering, connection, omitted)
+    warnings = [*history.warnings, *_warnings(history, gathered, omitted, connection)]
+    if not uses:
+        warnings.append(_nothing(gathered, connection))
+    return Staged({**files, **shards, MANIFEST: rendered(manifest)}, tuple(warnings))
+
+
+@dataclass(slots=True)
+class _Use:
+    """A table and the statements that read it."""
+
+    table: NamedTable
+    templates: list[Template]
+
+    @property
+    def executions(self) -> int:
+        return sum(each.executions for each in self.templates)
+
+    def counts(self, items: Iterable[tuple[Template, Any]]) -> Counter[Any]:
+        """Return the executions of the statements that have each item."""
+        found: Counter[Any] = Counter()
+        for template, item in items:
+            found[item] += template.executions
+        return found
+
+
+def _uses(templates: Sequence[Template], scope: HistoryScope) -> dict[NamedTable, _Use]:
+    uses: dict[NamedTable, _Use] = {}
+    for template in templates:
+        for table in in_scope(template.statement, scope):
+            uses.setdefault(table, _Use(table, [])).templates.append(template)
+    return uses
+
+
+def _order(template: Template) -> tuple[int, str]:
+    """Sort by how often a statement runs, within one bucket by what does not change."""
+    return -buckets.executions_rank(template.executions), template.statement.id
+
+
+def _path(table: NamedTable) -> str:
+    return f"tables/{file_stem(table.display)}.json"
+
+
+def _is_pattern(template: Template, scope: HistoryScope) -> bool:
+    """Say whether a statement is told as a pattern: on several tables, all of them of those that count."""
+    tables = template.statement.tables
+    return len(tables) > 1 and all(table in scope for table in tables)
+
+
+def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> bytes:
+    columns = _columns(use)
+    filters = _tiers(
+        use, use.counts((t, text) for t in use.templates for o, text in t.statement.filters if o == use.table)
+    )
+    groups = _tiers(
+        use, use.counts((t, text) for t in use.templates for o, text in t.statement.groupings if o == use.table)
+    )
+    joins = _joins(use, scope)
+    statements = [_example(each) for each in _examples(use, scope)]
+
+    def make(cap: int) -> dict[str, Any]:
+        return {
+            "table": use.table.display,
+            "source": use.table.source,
+            "frequency": buckets.tier(use.executions, busiest),
+            "stats": _stats(use.templates, now),
+            "columns": {clause: columns[clause][:cap] for clause in CLAUSES if columns[clause]},
+            "filters": filters[:cap],
+            "group_bys": groups[:cap],
+            "joins": joins[:cap],
+            "statements": statements[: min(cap, MAX_STATEMENTS)],
+        }
+
+    return fitted(make)
+
+
+def _columns(use: _Use) -> dict[str, list[list[str]]]:
+    named = (
+        (t, (clause, column)) for t in use.templates for o, clause, column in t.statement.columns if o == use.table
+    )
+    counts = use.counts(named)
+    return {
+        clause: _tiers(use, Counter({column: count for (where, column), count in counts.items() if where == clause}))
+        for clause in CLAUSES
+    }
+
+
+def _tiers(use: _Use, counts: Counter[str]) -> list[list[str]]:
+    """Return (item, tier), the most frequent tier first and by name within it."""
+    tiers = [[item, buckets.tier(count, use.executions)] for item, count in counts.items()]
+    return sorted(tiers, key=lambda each: (buckets.TIERS.index(each[1]), each[0]))
+
+
+def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
+    """Return the joins of a table to others that count, its own column first."""
+    found = []
+    for template in use.templates:
+        for join in template.statement.joins:
+            if join.left == use.table and join.right in scope:
+                found.append((template, (join.right, join.pairs)))
+            elif join.right == use.table and join.left in scope:
+                found.append((template, (join.left, tuple(sorted((theirs, own) for own, theirs in join.pairs)))))
+    rows = [
+        {"with": other.display, "source": other.source, "on": [list(pair) for pair in pairs],
+         "frequency": buckets.tier(count, use.executions)}
+        for (other, pairs), count in use.counts(dict.fromkeys(found)).items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (buckets.TIERS.index(str(row["frequency"])), row["with"], row["on"]))
+
+
+def _examples(use: _Use, scope: HistoryScope) -> list[Template]:
+    told = (each for each in use.templates if all(table in scope for table in each.statement.tables))
+    return [each for each in told if len(each.statement.sql) <= MAX_STATEMENT][:MAX_STATEMENTS]
+
+
+def _example(template: Template) -> dict[str, Any]:
+    return {
+        "id": template.statement.id,
+        "sql": template.statement.sql,
+        "executions": buckets.executions(template.executions),
+        "users": buckets.users(len(template.known_users)),
+        **({"marks": sorted(template.marks)} if template.marks else {}),
+    }
+
+
+def _pattern(template: Template, now: datetime) -> dict[str, Any]:
+    tables = template.statement.tables
+    return {
+        **_example(template),
+        "tables": [table.display for table in tables],
+        "sources": [table.source for table in tables if table.source],
+        "runtime": buckets.runtime(template.slow_ms),
+        "errors": buckets.errors(template.failed / template.executions if template.executions else 0.0),
+        "recency": buckets.recency(template.last_seen, now),
+    }
+
+
+def _stats(templates: Sequence[Template], now: datetime) -> dict[str, str]:
+    executions = sum(each.executions for each in templates)
+    failed = sum(each.failed for each in templates)
+    slow = [each.slow_ms for each in templates if each.slow_ms is not None]
+    seen = [each.last_seen for each in templates if each.last_seen is not None]
+    return {
+        "executions": buckets.executions(executions),
+        "users": buckets.users(len({user for each in templates for user in each.known_users})),
+        "runtime": buckets.runtime(max(slow, default=None)),
+        "errors": buckets.errors(failed / executions if executions else 0.0),
+        "recency": buckets.recency(max(seen, default=None), now),
+    }
+
+
+def _manifest(history: History, gathering: Gathering, connection: str, omitted: Sequence[str]) -> dict[str, Any]:
+    """Return what the files rest on; no time and no count is in it."""
+    settings = gathering.settings
+    return {
+        "format": FORMAT,
+        "connection": connection,
+        "dialect": gathering.dialect,
+        "origin": history.origin,
+        "coverage": history.coverage.value,
+        "window_days": settings.window_days,
+        "min_executions": settings.min_executions,
+        "scope": {"kind": gathering.scope.kind, "names": sorted(gathering.scope.names)},
+        "omitted_patterns": list(omitted),
+    }
+
+
+def _warnings(history: History, gathered: Gathered, omitted: Sequence[str], connection: str) -> list[ResultWarning]:
+    found = []
+    where = f"query history of `{connection}`"
+    if gathered.unread:
+        named = listing((f"{name}: {why}" for name, why in sorted(gathered.unread.items())), 3)
+        found.append(
+            ResultWarning(
+                "query_history_unread",
+                f"{where}: {plural(len(gathered.unread), 'statement')} could not be read ({named})",
+                statements=len(gathered.unread),
+            )
+        )
+    if history.unread:
+        found.append(
+            ResultWarning(
+                "query_history_hidden",
+                f"{where}: the database shows no text of {plural(history.unread, 'statement')}",
+                statements=history.unread,
+            )
+        )
+    if omitted:
+        found.append(
+            ResultWarning(
+                "query_history_too_large",
+                f"{where}: {plural(len(omitted), 'pattern')} too large for a file: {listing(omitted)}",
+                patterns=list(omitted),
+            )
+        )
+    return found
+
+
+def _nothing(gathered: Gathered, connection: str) -> ResultWarning:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gathered.dropped.counts.items()))
+    return ResultWarning(
+        "query_history_empty",
+        f"query history of `{connection}`: no query counts ({reasons or 'none was sent'})",
+        hint=f"lower connections.{connection}.context.queryHistory.minExecutions, or widen enabledSchemas",
+    )
+
+
+MAX_BYTES: Final = 110_000
+"""Bytes of a raw file: a little less than a reading agent gets at once."""
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+_CAPS: Final = (500, 200, 100, 50, 20, 10, 5, 1, 0)
+
+
+def rendered(document: Mapping[str, Any]) -> bytes:
+    """Return a document's bytes: keys sorted, a line for each item."""
+    return (json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode("utf-8", "surrogatepass")
+
+
+def fitted(make: Callable[[int], Mapping[str, Any]]) -> bytes:
+    """Return a document that is small enough; `make` returns it with at most so many items in each list."""
+    content = b""
+    for cap in _CAPS:
+        content = rendered(make(cap))
+        if len(content) <= MAX_BYTES:
+            break
+    return content
+
+
+def parsed(content: bytes, path: str) -> dict[str, Any]:
+    """Return a raw file's document. Raises `KtxError` for one that is damaged."""
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise _damaged(path) from error
+    if not isinstance(document, dict):
+        raise _damaged(path)
+    return document
+
+
+def _damaged(path: str) -> KtxError:
+    return KtxError(f"the raw file {path} of the query history is damaged", hint="ktx ingest fetches it again")
+
+
+DIGITS: Final = 4
+"""Digits of a file's number; more only where one would hold too much."""
+
+Pattern = Mapping[str, Any]
+
+
+def pattern_files(patterns: Sequence[Pattern]) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Return path -> content of `patterns/<nnnn>.json`, and the ids of patterns that are too large for any file.
+
+    A pattern's key is the hash of its tables, then of its id: those of the same tables stand together. A file holds
+    all keys with one beginning; one that would hold more than `MAX_BYTES` is cut by its next digit.
+    """
+    sized = [(_key(each), len(_content([each])), each) for each in patterns]
+    keyed = sorted((item for item in sized if item[1] <= MAX_BYTES), key=lambda item: item[0])
+    too_large = tuple(sorted(str(each["id"]) for _, size, each in sized if size > MAX_BYTES))
+    files: dict[str, bytes] = {}
+    for digit in "0123456789abcdef":
+        _cut(digit, [item for item in keyed if item[0].startswith(digit)], files)
+    return files, too_large
+
+
+def _cut(beginning: str, keyed: Sequence[tuple[str, int, Pattern]], files: dict[str, bytes]) -> None:
+    if not keyed:
+        return
+    if _size(size for _, size, _ in keyed) <= MAX_BYTES:
+        files[f"patterns/{beginning.ljust(DIGITS, '0')}.json"] = _content([each for *_, each in keyed])
+        return
+    for digit in "0123456789abcdef":
+        _cut(beginning + digit, [item for item in keyed if item[0].startswith(beginning + digit)], files)
+
+
+def _size(alone: Iterable[int]) -> int:
+    """Return the bytes of a file of patterns by those of files with each of them alone: patterns stand behind `,\n`."""
+    sizes = list(alone)
+    return _AROUND + sum(size - _AROUND for size in sizes) + 2 * (len(sizes) - 1)
+
+
+def _key(pattern: Pattern) -> str:
+    return _hash("\n".join(pattern["tables"]))[:DIGITS] + _hash(str(pattern["id"]))
+
+
+def _content(patterns: Sequence[Pattern]) -> bytes:
+    return rendered({"patterns": sorted(patterns, key=lambda each: str(each["id"]))})
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_AROUND: Final = len(rendered({"patterns": [0]})) - len("  0")
+"""Bytes of a file besides its patterns."""

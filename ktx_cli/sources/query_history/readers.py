@@ -1,0 +1,414 @@
+"""Which history a connection has: a file of SQL where its settings name one, else the database's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, KtxError, NotSupportedError, ResultWarning, listing
+from ktx_cli.project import QueryHistory, read_bytes
+from ktx_cli.sources.query_history.model import (
+    MAX_ROWS,
+    Coverage,
+    History,
+    HistoryExtensionError,
+    HistoryGrantError,
+    HistoryVersionError,
+    Observation,
+    cut_warning,
+    unavailable,
+)
+from ktx_cli.sources.query_history.redaction import quiet
+from ktx_cli.warehouses import Connector
+
+DIALECTS: Final = ("postgres", "snowflake", "bigquery")
+"""The dialects of databases whose own history can be read."""
+
+Opens = Callable[[], AbstractContextManager[Connector]]
+"""Opens the connection; called only where the database's own history is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a history is: the connection's id, the sqlglot dialect of its SQL, the project, and how it is opened.
+
+    `location`: of BigQuery's datasets. `cut`: see `sql_file.read`.
+    """
+
+    connection: str
+    dialect: str
+    project: Path
+    connect: Opens
+    location: str | None = None
+    cut: Cut | None = None
+
+
+def read_history(place: Place, settings: QueryHistory, now: datetime) -> History:
+    """Return what a database was asked.
+
+    Raises `HistoryUnavailableError` where it may not be read, `NotSupportedError` for a database that keeps none,
+    `ConfigError` for a file that is not there, `SourceError` where the database cannot be reached.
+    """
+    if settings.file:
+        path = place.project / Path(settings.file).expanduser()
+        executions = max(1, settings.min_executions)
+        return read_sql_files(path, settings.file, dialect=place.dialect, executions=executions, cut=place.cut)
+    if place.dialect not in DIALECTS:
+        raise NotSupportedError(
+            f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",
+            hint=f"ktx config set connections.{place.connection}.context.queryHistory.file PATH reads a file of SQL; "
+            f"databases with one: {listing(DIALECTS)}",
+        )
+    options: dict[str, Any] = {"window_days": settings.window_days}
+    with place.connect() as connector:
+        if place.dialect == "postgres":
+            return read_postgres(connector, place.connection, now=now, **options)
+        if place.dialect == "snowflake":
+            return read_snowflake(connector, place.connection, **options)
+        return read_bigquery(connector, place.connection, location=place.location, **options)
+
+
+DEFAULT_LOCATION: Final = "US"
+"""Where BigQuery looks when nobody says where."""
+
+_STATEMENTS: Final = """
+SELECT ANY_VALUE(query), user_email, COUNT(*), COUNTIF(error_result IS NOT NULL),
+       APPROX_QUANTILES(TIMESTAMP_DIFF(end_time, start_time, MILLISECOND), 100)[OFFSET(50)],
+       APPROX_QUANTILES(TIMESTAMP_DIFF(end_time, start_time, MILLISECOND), 100)[OFFSET(95)],
+       MAX(creation_time)
+FROM `region-{region}`.INFORMATION_SCHEMA.JOBS_BY_PROJECT
+WHERE creation_time >= TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days} DAY)
+  AND job_type = 'QUERY' AND state = 'DONE' AND query IS NOT NULL
+  AND (statement_type = 'SELECT' OR statement_type IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM UNNEST(labels) AS label WHERE label.key = 'application' AND label.value = 'ktx')
+GROUP BY COALESCE(query_info.query_hashes.normalized_literals, TO_HEX(MD5(query))), user_email
+ORDER BY 3 DESC, 2, 1
+"""
+_REGION: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,40}")
+_CLOSED: Final = ("access denied", "permission", "jobs.listall", "does not have")
+
+
+def bigquery_statement(location: str, window_days: int, connection: str) -> str:
+    """Return the SQL that reads the history. Raises `ConfigError` for a location that is none."""
+    if not _REGION.fullmatch(location):
+        raise ConfigError(
+            f"connection `{connection}`: `location` is not a location of BigQuery",
+            hint=f"ktx config set connections.{connection}.location EU",
+        )
+    return _STATEMENTS.format(region=location.lower(), days=int(window_days))
+
+
+def read_bigquery(connector: Connector, connection: str, *, window_days: int, location: str | None) -> History:
+    """Return what the project was asked in the window; raises `HistoryGrantError` where the user may not see it."""
+    region = location or DEFAULT_LOCATION
+    try:
+        found = connector.query(bigquery_statement(region, window_days, connection), max_rows=MAX_ROWS)
+    except KtxError as error:
+        if error.code == "query" and any(words in error.message.lower() for words in _CLOSED):
+            raise _closed(connection) from error
+        raise
+    return History(
+        tuple(map(_observation, found.rows)),
+        f"INFORMATION_SCHEMA.JOBS_BY_PROJECT of region-{region.lower()}",
+        Coverage.PART if found.truncated else Coverage.ALL,
+        warnings=(cut_warning(MAX_ROWS),) if found.truncated else (),
+    )
+
+
+def _closed(connection: str) -> KtxError:
+    return unavailable(
+        HistoryGrantError,
+        connection,
+        "the user may not list the jobs of others (bigquery.jobs.listAll)",
+        hint="gcloud projects add-iam-policy-binding PROJECT --member=user:EMAIL --role=roles/bigquery.resourceViewer",
+    )
+
+
+def _observation(row: tuple[Any, ...]) -> Observation:
+    text, user, count, failed, middle, slow, last = row
+    return Observation(
+        text,
+        int(count),
+        user,
+        int(failed or 0),
+        None,
+        None if middle is None else float(middle),
+        None if slow is None else float(slow),
+        instant(last),
+    )
+
+
+POSTGRES_ORIGIN: Final = "pg_stat_statements"
+OLDEST_SERVER: Final = 140_000
+OLDEST_EXTENSION: Final = (1, 9)
+"""Of PostgreSQL 14; an upgraded database keeps the one it had until it is told."""
+
+FEWEST_KEPT: Final = 1_000
+"""Below so many statements kept, the server forgets what is rarely asked."""
+
+_HIDDEN: Final = "<insufficient privilege>"
+_FACTS: Final = """
+SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'),
+       current_user::text, pg_catalog.current_database()::text,
+       pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+       (SELECT n.nspname::text FROM pg_catalog.pg_extension AS e
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'),
+       (SELECT e.extversion FROM pg_catalog.pg_extension AS e WHERE e.extname = 'pg_stat_statements'),
+       pg_catalog.current_setting('pg_stat_statements.track', true),
+       pg_catalog.current_setting('pg_stat_statements.max', true)::int
+"""
+_LOST: Final = "SELECT dealloc, stats_reset FROM {schema}.pg_stat_statements_info"
+_POSTGRES_STATEMENTS: Final = """
+SELECT s.query, r.rolname::text, s.calls, s.rows, s.mean_exec_time
+FROM {schema}.pg_stat_statements AS s
+LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
+WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
+ORDER BY s.calls DESC, s.userid, s.queryid, s.toplevel
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What is known of the server before its history is read."""
+
+    version: int
+    version_text: str
+    user: str
+    database: str
+    sees_all: bool
+    schema: str | None
+    extension: str | None
+    track: str | None
+    kept: int | None
+
+
+def read_postgres(connector: Connector, connection: str, *, window_days: int, now: datetime) -> History:
+    """Return what the database has been asked; raises a `HistoryUnavailableError` with what makes it readable.
+
+    Nothing says when a statement last ran, and failed executions are not counted.
+    """
+    server = _Server(*connector.query(_FACTS).rows[0])
+    schema = _quoted(_require_readable(server, connection))
+    try:
+        lost, since = connector.query(_LOST.format(schema=schema)).rows[0]
+        found = connector.query(_POSTGRES_STATEMENTS.format(schema=schema), max_rows=MAX_ROWS)
+    except KtxError as error:
+        if error.code == "query" and "shared_preload_libraries" in error.message:
+            raise _not_loaded(connection) from error
+        raise
+    observations = tuple(_postgres_observation(row) for row in found.rows if row[0] not in (None, _HIDDEN))
+    young = since is None or now - since < timedelta(days=window_days)
+    whole = not (lost or found.truncated or young or server.track == "none")
+    return History(
+        observations,
+        POSTGRES_ORIGIN,
+        Coverage.ALL if whole else Coverage.PART,
+        unread=len(found.rows) - len(observations),
+        warnings=(*_warnings(server, connection, lost), *((cut_warning(MAX_ROWS),) if found.truncated else ())),
+    )
+
+
+def _require_readable(server: _Server, connection: str) -> str:
+    """Return the schema of the extension."""
+    if server.version < OLDEST_SERVER:
+        raise unavailable(
+            HistoryVersionError,
+            connection,
+            f"the server is PostgreSQL {server.version_text}, and ktx reads it from PostgreSQL 14 on",
+            hint=f"ktx config set connections.{connection}.context.queryHistory.enabled false",
+        )
+    if server.schema is None:
+        raise unavailable(
+            HistoryExtensionError,
+            connection,
+            f"the database {server.database} has no extension pg_stat_statements",
+            hint="run as its owner: CREATE EXTENSION pg_stat_statements (the server needs "
+            "shared_preload_libraries = 'pg_stat_statements')",
+        )
+    if tuple(int(part) for part in (server.extension or "0").split(".")) < OLDEST_EXTENSION:
+        raise unavailable(
+            HistoryVersionError,
+            connection,
+            f"its extension pg_stat_statements is of version {server.extension}",
+            hint="run as its owner: ALTER EXTENSION pg_stat_statements UPDATE",
+        )
+    if not server.sees_all:
+        raise unavailable(
+            HistoryGrantError,
+            connection,
+            f"{server.user} does not see the statements of others",
+            hint=f"run as a superuser: GRANT pg_read_all_stats TO {_quoted(server.user)}",
+        )
+    return server.schema
+
+
+def _not_loaded(connection: str) -> KtxError:
+    return unavailable(
+        HistoryExtensionError,
+        connection,
+        "the server has not loaded pg_stat_statements",
+        hint="run as a superuser: ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements' (with what is in "
+        "it already), then restart the server",
+    )
+
+
+def _warnings(server: _Server, connection: str, lost: int) -> list[ResultWarning]:
+    found = []
+    if server.track == "none":
+        found.append(
+            ResultWarning(
+                "query_history_not_tracked",
+                f"connection `{connection}`: the server records no statements any more",
+                hint="run as a superuser: ALTER SYSTEM SET pg_stat_statements.track = 'top'; SELECT pg_reload_conf()",
+            )
+        )
+    if lost and (server.kept or 0) < FEWEST_KEPT:
+        found.append(
+            ResultWarning(
+                "query_history_small",
+                f"connection `{connection}`: the server keeps {server.kept} statements and forgets the rest",
+                hint="ALTER SYSTEM SET pg_stat_statements.max = 5000, then restart the server",
+            )
+        )
+    return found
+
+
+def _postgres_observation(row: tuple[Any, ...]) -> Observation:
+    text, user, calls, rows, mean = row
+    return Observation(text, int(calls), user, rows=int(rows), mean_ms=float(mean), slow_ms=float(mean))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+SNOWFLAKE_ORIGIN: Final = "SNOWFLAKE.ACCOUNT_USAGE.QUERY_HISTORY"
+_SNOWFLAKE_STATEMENTS: Final = """
+SELECT ANY_VALUE(query_text), user_name, COUNT(*), COUNT_IF(execution_status <> 'SUCCESS'), SUM(rows_produced),
+       APPROX_PERCENTILE(total_elapsed_time, 0.5), APPROX_PERCENTILE(total_elapsed_time, 0.95), MAX(start_time)
+FROM snowflake.account_usage.query_history
+WHERE start_time >= DATEADD(day, -{days}, CURRENT_TIMESTAMP())
+  AND database_name = CURRENT_DATABASE()
+  AND query_type IN ('SELECT', 'UNKNOWN')
+  AND COALESCE(query_tag, '') <> 'ktx'
+GROUP BY COALESCE(query_parameterized_hash, query_hash, query_id), user_name
+ORDER BY 3 DESC, 2, 1
+"""
+_ROLE: Final = "SELECT CURRENT_ROLE()"
+_SNOWFLAKE_CLOSED: Final = ("not authorized", "does not exist", "insufficient privileges")
+
+
+def snowflake_statement(window_days: int) -> str:
+    """Return the SQL that reads the history."""
+    return _SNOWFLAKE_STATEMENTS.format(days=int(window_days))
+
+
+def read_snowflake(connector: Connector, connection: str, *, window_days: int) -> History:
+    """Return what the database was asked in the window; raises `HistoryGrantError` where the role may not see it."""
+    try:
+        found = connector.query(snowflake_statement(window_days), max_rows=MAX_ROWS)
+    except KtxError as error:
+        if error.code == "query" and any(words in error.message.lower() for words in _SNOWFLAKE_CLOSED):
+            raise _snowflake_closed(connector, connection) from error
+        raise
+    return History(
+        tuple(_snowflake_observation(row) for row in found.rows if row[0]),
+        SNOWFLAKE_ORIGIN,
+        Coverage.PART if found.truncated else Coverage.ALL,
+        unread=sum(not row[0] for row in found.rows),
+        warnings=(cut_warning(MAX_ROWS),) if found.truncated else (),
+    )
+
+
+def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
+    role = str(connector.query(_ROLE).rows[0][0])
+    return unavailable(
+        HistoryGrantError,
+        connection,
+        f"the role {role} may not read {SNOWFLAKE_ORIGIN}",
+        hint=f'run as ACCOUNTADMIN: GRANT DATABASE ROLE SNOWFLAKE.GOVERNANCE_VIEWER TO ROLE "{role}"',
+    )
+
+
+def _snowflake_observation(row: tuple[Any, ...]) -> Observation:
+    text, user, count, failed, rows, middle, slow, last = row
+    return Observation(
+        text,
+        int(count),
+        user,
+        int(failed or 0),
+        None if rows is None else int(rows),
+        None if middle is None else float(middle),
+        None if slow is None else float(slow),
+        instant(last),
+    )
+
+
+MAX_BYTES: Final = 50_000_000
+
+Cut = Callable[[str, Callable[[], list[int]]], list[int]]
+"""Returns where a text is cut: what is known of it, else what it is given finds."""
+
+_COMMENT: Final = re.compile(r"^[ \t]*--(?P<said>.*)$", re.MULTILINE)
+_USER: Final = re.compile(r"\buser:\s*([^\s,;]+)", re.IGNORECASE)
+_EXECUTIONS: Final = re.compile(r"\bexecutions:\s*(\d{1,12})\b", re.IGNORECASE)
+
+
+def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut: Cut | None = None) -> History:
+    """Return the statements of a file; `executions`: of one that does not say it. `shown`: the file as it was given.
+
+    `cut`: finds where statements end, in place of `ends_of`. Raises `ConfigError` where there is no such file, or it
+    is too large.
+    """
+    content = read_bytes(path)
+    if content is None or len(content) > MAX_BYTES:
+        what = "there is no file" if content is None else f"more than {MAX_BYTES // 1_000_000} MB are in"
+        raise ConfigError(
+            f"query history: {what} {shown}",
+            hint="correct context.queryHistory.file; a relative path begins at the folder of ktx.yaml",
+            details={"path": str(path)},
+        )
+    text = content.decode("utf-8-sig", "replace")
+    ends = ends_of(text, dialect) if cut is None else cut(text, lambda: ends_of(text, dialect))
+    found = tuple(parse(text, ends, executions))
+    return History(found, shown, Coverage.LISTED)
+
+
+def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observation]:
+    """Yield the statements of a text, which end where `ends` says."""
+    for piece in _pieces(text, ends):
+        said = " ".join(match["said"] for match in _COMMENT.finditer(piece))
+        user, count = _USER.search(said), _EXECUTIONS.search(said)
+        if _COMMENT.sub("", piece).strip():
+            yield Observation(piece.strip(), int(count[1]) if count else executions, user[1] if user else None)
+
+
+def ends_of(text: str, dialect: str) -> list[int]:
+    """Return the places of the semicolons; of a text that cannot be read to its end, of those that end lines."""
+    from sqlglot import tokenize
+    from sqlglot.errors import SqlglotError
+
+    quiet()
+    try:
+        return [token.start for token in tokenize(text, read=dialect) if token.token_type.name == "SEMICOLON"]
+    except SqlglotError:
+        return [match.start() for match in re.finditer(r";[ \t]*$", text, re.MULTILINE)]
+
+
+def _pieces(text: str, ends: Iterable[int]) -> Iterator[str]:
+    start = 0
+    for end in (*ends, len(text)):
+        yield text[start:end]
+        start = end + 1
+
+
+def instant(value: Any) -> datetime | None:
+    """Return a moment with its zone; one without is taken for UTC, what is no moment for none."""
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -1,0 +1,207 @@
+"""The query history of a database as a context source: see `QueryHistorySource`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from ktx_cli.core import CancelledError, now
+from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.project import QueryHistory
+from ktx_cli.semantic import Fidelity, Kind, Model, Place, load_model
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.query_history import readers
+from ktx_cli.sources.query_history.evidence import (
+    QueryPattern,
+    TableUsage,
+    missing_joins,
+    narratives,
+    pattern_facts,
+    table_documents,
+)
+from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
+from ktx_cli.sources.query_history.pages import PageChange, pattern_pages
+from ktx_cli.sources.query_history.raw_files import MANIFEST, parsed, stage
+from ktx_cli.sources.query_history.redaction import Redactor
+from ktx_cli.sources.query_history.statements import Tables
+from ktx_cli.sources.query_history.templates import Gathering, Readings, basis_of
+from ktx_cli.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
+from ktx_cli.warehouses import Connector, dialect_of, open_database
+from ktx_cli.wiki import Page
+
+TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
+PATTERN_NOTES = (
+    "Read the file and give one `pattern` evidence for each question worth a page; statements that ask the same are "
+    "one. Most files hold fewer questions than statements; a file may hold none."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHistorySource:
+    """What people ask a database, without what they ask for.
+
+    It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`:
+    the semantic layer as the run has it when the history is fetched; None: as the project's files on disk have it.
+    `connect`: opens the database, None: as `entry` says. `clock`: now.
+    """
+
+    model: Model | None = None
+    connect: readers.Opens | None = None
+    clock: Callable[[], datetime] = now
+
+    kind: ClassVar[str] = KIND
+    documents: ClassVar[bool] = False
+    skills: ClassVar[tuple[str, ...]] = ("historic_sql_table_digest", "historic_sql_patterns")
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read the history and stage it; what a statement holds besides its structure is never kept."""
+        settings: QueryHistory = entry.context.query_history
+        dialect = dialect_of(entry.driver) or entry.driver
+        model = (
+            self.model
+            or context.models.get(context.connection)
+            or load_model(context.layout, context.connection, dialect)
+        )
+        gathering = _gathering(entry, settings, model, context)
+        opens = self.connect or (lambda: _opened(entry, context))
+        place = readers.Place(
+            context.connection,
+            model.dialect,
+            context.layout.root,
+            opens,
+            getattr(entry, "location", None),
+            gathering.readings.cuts,
+        )
+        moment = self.clock()
+        history = readers.read_history(place, settings, moment)
+        if context.stopped():
+            raise CancelledError("interrupted while the query history was read", hint="run the command again")
+        staged = stage(history, gathering, context.connection, moment)
+        gathering.readings.save(context.cache_folder, context.connection)
+        files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
+        return Snapshot(
+            files,
+            complete=history.coverage is not Coverage.PART,
+            origin=history.origin,
+            fetched=sum(context.previous.get(path) != file.sha256 for path, file in files.items()),
+            warnings=staged.warnings,
+        )
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write `usage` of the manifest's sources; list the joins people make that the semantic layer does not have."""
+        model = context.models[context.connection]
+        contents = contents_of(snapshot)
+        documents = table_documents(contents)
+        tables = Tables(model)
+        scope = scope_of(entry.context.query_history, entry.enabled_tables, tables)
+        named = frozenset(table.source for table in tables.known if table.source and table in scope)
+        absence = Absence(coverage_of(contents), named, self.clock().date())
+        written = write_usage(context.workspace, model, documents, context.owned, absence)
+        raw = tuple(sorted(path for path in snapshot.files if path.startswith("tables/")))
+        return Projection(
+            artifacts=_artifacts(written, dict(zip(raw, documents, strict=True)), model),
+            owned=written.owned,
+            report=tuple(map(_fidelity, raw, documents)),
+            handled=frozenset({MANIFEST}),
+            left=(*_left(snapshot), *(f"observed join: {hint}" for hint in missing_joins(documents, model))),
+            warnings=written.warnings(context.connection),
+        )
+
+    def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+        """Return a unit for each table file and each pattern file that changed."""
+        touched = sorted(changes.touched & snapshot.files.keys() - projection.handled)
+        return tuple(_unit(snapshot.files[path], touched) for path in touched)
+
+    def narrate(self, snapshot: Snapshot, context: ProjectContext, evidence: Iterable[TableUsage]) -> UsageWritten:
+        """Write what agents said of tables into the manifest; `context.owned` as the projection left it."""
+        texts = narratives(evidence, table_documents(contents_of(snapshot)))
+        return write_narratives(context.workspace, context.models[context.connection], texts, context.owned)
+
+    def pages(
+        self,
+        entry: Any,
+        snapshot: Snapshot,
+        connection: str,
+        pages: Iterable[Page],
+        evidence: Sequence[QueryPattern],
+    ) -> tuple[PageChange, ...]:
+        """Return the wiki's pages of patterns that change; see `pattern_pages`. Call it without evidence too."""
+        return pattern_pages(
+            pages,
+            evidence,
+            pattern_facts(contents_of(snapshot)),
+            connection=connection,
+            today=self.clock().date(),
+            archive_after_days=entry.context.query_history.stale_archive_after_days,
+            complete=snapshot.complete,
+        )
+
+
+def _gathering(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> Gathering:
+    where = f"connections.{context.connection}.context.queryHistory"
+    redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
+    tables = Tables(model, redact)
+    scope = scope_of(settings, entry.enabled_tables, tables)
+    basis = basis_of(model.dialect, settings.redaction_patterns, tables)
+    readings = Readings.load(context.layout.cache, context.connection, basis, tables)
+    return Gathering(model.dialect, tables, scope, settings, redact, where, readings)
+
+
+def _opened(entry: Any, context: FetchContext) -> Connector:
+    root, environ = context.layout.root, context.environ
+    return open_database(context.connection, entry, project_dir=root, environ=environ)[0]
+
+
+def contents_of(snapshot: Snapshot) -> dict[str, bytes]:
+    """Return path -> content of a snapshot's files."""
+    return {path: file.read() for path, file in snapshot.files.items()}
+
+
+def coverage_of(contents: Mapping[str, bytes]) -> Coverage:
+    """Return what the absence of a statement from a snapshot means."""
+    if MANIFEST not in contents:
+        return Coverage.PART
+    return Coverage(parsed(contents[MANIFEST], MANIFEST)["coverage"])
+
+
+def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
+    is_table = file.path.startswith("tables/")
+    name = file.path.partition("/")[2].removesuffix(".json")
+    label = str(parsed(file.read(), file.path)["table"]) if is_table else f"query patterns {name}"
+    return WorkUnit(
+        key=f"{'table' if is_table else 'patterns'}-{name}",
+        label=label,
+        files=(file.path,),
+        peers=tuple(path for path in touched if path != file.path),
+        notes=TABLE_NOTES if is_table else PATTERN_NOTES,
+        semantic=False,
+        why_not="the query history is told by evidence; what it says is written without an agent",
+    )
+
+
+def _artifacts(
+    written: UsageWritten, documents: Mapping[str, Mapping[str, Any]], model: Model
+) -> dict[str, tuple[str, ...]]:
+    """Return the manifest's files that hold something of the history, each with the raw files it comes from."""
+    found: dict[str, list[str]] = {path: [] for path, items in sorted(written.owned.items()) if items}
+    for raw, document in documents.items():
+        source = model.sources.get(document["source"] or "")
+        if source is not None and source.place is not None and source.place.path in found:
+            found[source.place.path].append(raw)
+    return {path: tuple(raw) for path, raw in found.items()}
+
+
+def _fidelity(path: str, document: Mapping[str, Any]) -> Fidelity:
+    what = f"use of {document['table']}"
+    if document["source"]:
+        return Fidelity(Kind.KEPT, what, "", Place(path), f"{document['source']}.usage")
+    return Fidelity(Kind.DROPPED, what, "the semantic layer has no such table", Place(path))
+
+
+def _left(snapshot: Snapshot) -> tuple[str, ...]:
+    tables = sum(path.startswith("tables/") for path in snapshot.files)
+    patterns = sum(path.startswith("patterns/") for path in snapshot.files)
+    lines = [f"a narrative of the use of {tables} tables"] if tables else []
+    return (*lines, *([f"wiki pages of the questions in {patterns} pattern files"] if patterns else []))

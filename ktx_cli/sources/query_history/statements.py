@@ -1,0 +1,473 @@
+"""Which tables a statement names: those of the semantic layer with their columns, the system's own, others by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.semantic import Model, physical_name
+from ktx_cli.sources.query_history.redaction import Redact, shown, without_literals
+from ktx_cli.warehouses import SYSTEM, TableRef
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+Parts = tuple[str, ...]
+"""A table's name as it is written, outermost part first."""
+
+_SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "pg_catalog", "pg_toast", "performance_schema"})
+_SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table that statements read. `source`: its name in the semantic layer, None where that has none of it.
+
+    `display`: how files and people call it, `schema.table`. `columns`: name in lower case -> name, empty: not known.
+    """
+
+    display: str
+    parts: Parts
+    source: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    redact: Redact = field(default=str, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """How another table's usage refers to it: as joins do."""
+        return self.source or self.display
+
+    def column(self, name: str) -> str | None:
+        """Return a column as the table spells it; None for one it does not have.
+
+        Of a table whose columns are not known the statement's word is taken, blanked as the project says.
+        """
+        return self.columns.get(name.lower()) if self.columns else self.redact(name)
+
+
+class Tables:
+    """The tables of a semantic layer, found by what a statement calls them; `redact` blanks the names of others."""
+
+    def __init__(self, model: Model, redact: Redact = str) -> None:
+        self._redact = redact
+        self._by_parts: dict[Parts, NamedTable] = {}
+        self._by_suffix: dict[Parts, list[NamedTable]] = {}
+        for table in _tables(model):
+            folded = _folded(table.parts)
+            self._by_parts.setdefault(folded, table)
+            for start in range(len(folded)):
+                self._by_suffix.setdefault(folded[start:], []).append(table)
+
+    @property
+    def known(self) -> tuple[NamedTable, ...]:
+        """The semantic layer's tables, sorted by name."""
+        return tuple(sorted(self._by_parts.values(), key=lambda table: table.display))
+
+    def same(self, table: NamedTable) -> NamedTable:
+        """Return the semantic layer's own table of a name that was kept, or what was kept as only a name."""
+        known = self._by_parts.get(_folded(table.parts))
+        return known if known == table else NamedTable(table.display, table.parts, table.source, redact=self._redact)
+
+    def find(self, parts: Parts) -> NamedTable:
+        """Return the table a statement means: the one that ends so, else one that is only a name.
+
+        A shorter name must fit one table alone, or one in a default schema; a longer one may begin with a catalog.
+        """
+        folded = _folded(parts)
+        for start in range(len(folded)):
+            found = self._by_suffix.get(folded[start:], [])
+            if start and len(folded) - start < 2:
+                break  # `other.orders` is not `orders` of a schema that was scanned
+            if len(found) == 1:
+                return found[0]
+            preferred = [table for table in found if _in_default_schema(table)]
+            if len(preferred) == 1:
+                return preferred[0]
+        blanked = tuple(map(self._redact, parts))
+        return NamedTable(_display(blanked), blanked, redact=self._redact)
+
+
+def is_system(parts: Parts, dialect: str) -> bool:
+    """Say whether a name is one of the database's own catalog."""
+    *outer, name = _folded(parts)
+    catalog = SYSTEM.get(dialect)
+    schemas = _SYSTEM_SCHEMAS | (catalog.schemas if catalog else frozenset())
+    if any(part in schemas for part in outer):
+        return True
+    return not outer and name.startswith(_SYSTEM_PREFIXES)
+
+
+def table_parts(node: exp.Table) -> Parts:
+    """Return the parts of a table's name in a statement."""
+    return tuple(part for part in (node.catalog, node.db, node.name) if part)
+
+
+def _tables(model: Model) -> Iterable[NamedTable]:
+    for name, source in model.sources.items():
+        # Of several sources over one table the scan's own comes first.
+        if source.table is not None and source.generated:
+            columns = {column.lower(): column for column, each in source.columns.items() if each.expr is None}
+            yield NamedTable(_display(source.table), source.table, name, columns)
+
+
+def _display(parts: Parts) -> str:
+    outer = ".".join(parts[:-1])
+    return physical_name(TableRef(outer or None, parts[-1])) if len(parts) < 3 else ".".join(parts)
+
+
+def _folded(parts: Parts) -> Parts:
+    return tuple(part.lower() for part in parts)
+
+
+def _in_default_schema(table: NamedTable) -> bool:
+    return len(table.parts) < 2 or table.parts[-2].lower() in ("public", "main", "dbo")
+
+
+MAX_CHARACTERS: Final = 100_000
+"""How long a statement may be to be parsed."""
+
+MAX_PART: Final = 300
+"""How long a condition or a group-by expression may be to be told."""
+
+_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
+"""What the parser raises of texts it did not foresee, besides its own errors."""
+
+_CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
+"""The part of a SELECT a column is in -> the clause it counts for; in any other part it is selected."""
+
+
+class UnreadableStatementError(Exception):
+    """A statement that cannot be read; the text says why, without a word of the statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedJoin:
+    """Two tables joined by equal columns: `pairs[i]` is (column of `left`, column of `right`)."""
+
+    left: NamedTable
+    right: NamedTable
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a statement reads. `sql`: its text, every literal `?`, blanked as the project says; `id`: of that text.
+
+    `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: it asks for nothing.
+    """
+
+    id: str
+    sql: str
+    tables: tuple[NamedTable, ...]
+    columns: frozenset[tuple[NamedTable, str, str]] = frozenset()
+    joins: tuple[ObservedJoin, ...] = ()
+    filters: frozenset[tuple[NamedTable, str]] = frozenset()
+    groupings: frozenset[tuple[NamedTable, str]] = frozenset()
+    trivial: bool = False
+    system: bool = False
+
+
+def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> Statement:
+    """Return what a query reads. Raises `UnreadableStatementError` for one that cannot be read."""
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > MAX_CHARACTERS:
+        raise UnreadableStatementError(f"it has {len(text):,} characters")
+    try:
+        tree = _parsed(text, dialect)
+        return _read(tree, dialect, tables, redact)
+    except SqlglotError as error:
+        raise UnreadableStatementError("it cannot be parsed") from error
+    except RecursionError:
+        raise UnreadableStatementError("it is nested too deep") from None
+    except _FAULTS as error:
+        raise UnreadableStatementError(f"the parser failed on it ({type(error).__name__})") from error
+
+
+def _parsed(text: str, dialect: str) -> exp.Expr:
+    from sqlglot import ErrorLevel, exp, parse_one
+
+    tree: Any = parse_one(without_literals(text, dialect), read=dialect, error_level=ErrorLevel.IMMEDIATE)
+    if not isinstance(tree, exp.Query):
+        raise UnreadableStatementError("it is no query")
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()
+    for found in list(tree.find_all(exp.In)):
+        if len(found.expressions) > 1 and all(map(_is_constant, found.expressions)):
+            found.set("expressions", found.expressions[:1])
+    return tree
+
+
+def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> Statement:
+    sql = _text(tree, dialect, redact)
+    identity = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    named = _tables_in(tree)
+    found = tuple(sorted({tables.find(parts) for parts in named}, key=lambda table: table.display))
+    if not found or any(is_system(parts, dialect) for parts in named):
+        return Statement(identity, sql, found, trivial=not found, system=bool(found))
+    trivial = _is_trivial(tree)
+    lineage = Lineage.of(tree, dialect, tables)
+    reader = _Reader(lineage, dialect, redact)
+    return Statement(
+        identity,
+        sql,
+        found,
+        frozenset(reader.columns()),
+        tuple(reader.joins()),
+        frozenset(reader.filters()),
+        frozenset(reader.groupings()),
+        trivial,
+    )
+
+
+def _tables_in(tree: exp.Expr) -> list[tuple[str, ...]]:
+    """Return the names of all tables but those a WITH defines."""
+    from sqlglot import exp
+
+    defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
+    nodes = (node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier))
+    return [table_parts(node) for node in nodes if node.db or node.name.lower() not in defined]
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return not any(isinstance(each, exp.Column | exp.Query) for each in node.walk())
+
+
+def _is_trivial(tree: exp.Expr) -> bool:
+    """Say whether a query only looks whether a table is there: `SELECT 1 FROM t`, `... LIMIT 0`, `... WHERE 1 = 0`."""
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select):
+        return False
+    limit = tree.args.get("limit")
+    if isinstance(limit, exp.Limit) and limit.expression.name == "0":
+        return True
+    if (where := tree.args.get("where")) is not None:
+        return _is_false(where.this)
+    told = any(not _is_constant(each) or each.find(exp.Star, exp.AggFunc) for each in tree.expressions)
+    return not told and not tree.find(exp.Join, exp.Group)
+
+
+def _is_false(node: exp.Expr) -> bool:
+    """Say whether a condition holds for no row: `FALSE`, `1 = 0`."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Boolean):
+        return not node.this
+    numbers = [each for each in (node.args.get("this"), node.args.get("expression")) if isinstance(each, exp.Literal)]
+    return isinstance(node, exp.EQ) and len({each.this for each in numbers if not each.is_string}) == 2
+
+
+def _text(node: exp.Expr, dialect: str, redact: Redact) -> str:
+    return redact(shown(node.sql(dialect, comments=False), dialect))
+
+
+class _Reader:
+    """The parts of a statement, each by the table it is about."""
+
+    def __init__(self, lineage: Lineage, dialect: str, redact: Redact) -> None:
+        self._lineage = lineage
+        self._dialect = dialect
+        self._redact = redact
+
+    def columns(self) -> Iterator[tuple[NamedTable, str, str]]:
+        """Yield (table, clause, column)."""
+        for node, scope in self._lineage.columns():
+            origin = self._lineage.origin(node, scope)
+            if origin is not None:
+                yield origin[0], _clause(node), origin[1]
+
+    def joins(self) -> list[ObservedJoin]:
+        """Return what tables are joined, each pair of tables once for each place in the statement."""
+        from sqlglot import exp
+
+        found: dict[tuple[int, NamedTable, NamedTable], set[tuple[str, str]]] = {}
+        for scope in self._lineage.scopes:
+            for node in scope.find_all(exp.EQ):
+                pair = self._joined(node, scope)
+                if pair is not None:
+                    (left, own), (right, other) = pair
+                    place = id(node.find_ancestor(exp.Join, exp.Where, exp.Select))
+                    found.setdefault((place, left, right), set()).add((own, other))
+        joins = {ObservedJoin(left, right, tuple(sorted(pairs))) for (_, left, right), pairs in found.items()}
+        return sorted(joins, key=lambda join: (join.left.display, join.right.display, join.pairs))
+
+    def _joined(self, node: exp.Expr, scope: Any) -> tuple[tuple[NamedTable, str], tuple[NamedTable, str]] | None:
+        """Return the two columns an equality joins, in the order of their tables' names."""
+        from sqlglot import exp
+
+        left, right = node.this.unnest(), node.expression.unnest()
+        if not isinstance(left, exp.Column) or not isinstance(right, exp.Column) or left.table == right.table:
+            return None
+        one, other = self._lineage.origin(left, scope), self._lineage.origin(right, scope)
+        if one is None or other is None:
+            return None
+        first, second = sorted((one, other), key=lambda each: (each[0].display, each[1]))
+        return first, second
+
+    def filters(self) -> Iterator[tuple[NamedTable, str]]:
+        """Yield the conditions on one table alone, its columns without the table's name."""
+        from sqlglot import exp
+
+        for scope in self._lineage.scopes:
+            where = scope.expression.args.get("where")
+            for condition in (
+                where.this.flatten() if where and isinstance(where.this, exp.And) else [where and where.this]
+            ):
+                yield from self._told(condition, scope)
+
+    def groupings(self) -> Iterator[tuple[NamedTable, str]]:
+        """Yield what rows are grouped by, as far as it is of one table alone."""
+        for scope in self._lineage.scopes:
+            group = scope.expression.args.get("group")
+            for expression in group.expressions if group else ():
+                yield from self._told(expression, scope)
+
+    def _told(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, str]]:
+        from sqlglot import exp
+
+        if node is None or node.find(exp.Query):
+            return
+        copy = node.copy()
+        owners = set()
+        for column, twin in zip(node.find_all(exp.Column), list(copy.find_all(exp.Column)), strict=True):
+            origin = self._lineage.origin(column, scope)
+            if origin is None:
+                return
+            owners.add(origin[0])
+            bare = exp.column(origin[1], quoted=column.this.args.get("quoted"))
+            if twin is copy:
+                copy = bare
+            else:
+                twin.replace(bare)
+        text = _text(copy, self._dialect, self._redact)
+        if len(owners) == 1 and len(text) <= MAX_PART:
+            yield owners.pop(), text
+
+
+def _clause(node: exp.Expr) -> str:
+    """Return the clause of a column: `select`, `where`, `groupBy` or `join`."""
+    from sqlglot import exp
+
+    child: exp.Expr = node
+    while child.parent is not None and not isinstance(child.parent, exp.Query):
+        child = child.parent
+    return _CLAUSES.get(child.arg_key or "", "select")
+
+
+Origin = tuple[NamedTable, str]
+"""A table and one of its columns."""
+
+_MAX_STEPS = 50
+
+
+class Lineage:
+    """The scopes of a statement, and the tables its names stand for."""
+
+    def __init__(self, scopes: list[Any], tables: dict[str, NamedTable]) -> None:
+        self.scopes = scopes
+        self._tables = tables
+
+    @classmethod
+    def of(cls, tree: exp.Expr, dialect: str, tables: Tables) -> Lineage:
+        """Give every column its table, by the columns the semantic layer knows.
+
+        Where a name fits nowhere, columns keep what the statement itself says of them.
+        """
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.scope import traverse_scope
+
+        copy = tree.copy()
+        keyed = _keyed(copy, tables)
+        try:
+            return cls(list(traverse_scope(_qualified(copy, dialect, keyed))), keyed)
+        except SqlglotError:
+            copy = tree.copy()
+            keyed = _keyed(copy, tables)
+            return cls(list(traverse_scope(copy)), keyed)
+
+    def columns(self) -> Iterator[tuple[Any, Any]]:
+        """Yield every column with the scope it stands in."""
+        from sqlglot import exp
+
+        for scope in self.scopes:
+            for node in scope.find_all(exp.Column):
+                yield node, scope
+
+    def origin(self, column: Any, scope: Any) -> Origin | None:
+        """Return the table's column a column is, None for one that is computed or not known."""
+        from sqlglot import exp
+
+        for _ in range(_MAX_STEPS):
+            source = _source(scope, column.table)
+            if isinstance(source, exp.Table):
+                return self._own(source, column.name)
+            if source is None:
+                return None
+            scope = source
+            while isinstance(scope.expression, exp.SetOperation) and scope.union_scopes:
+                scope = scope.union_scopes[0]
+            selected = next((each for each in scope.expression.selects if each.alias_or_name == column.name), None)
+            column = selected.unalias() if selected is not None else None
+            if not isinstance(column, exp.Column):
+                return None
+        return None
+
+    def _own(self, node: Any, name: str) -> Origin | None:
+        table = self._tables.get(node.name)
+        column = table.column(name) if table is not None else None
+        return None if table is None or column is None else (table, column)
+
+
+def _qualified(tree: exp.Expr, dialect: str, keyed: Mapping[str, NamedTable]) -> exp.Expr:
+    from sqlglot.optimizer.qualify import qualify
+
+    known = {key: dict.fromkeys(table.columns, "text") for key, table in keyed.items()}
+    schema: dict[str, object] = {key: columns for key, columns in known.items() if columns}
+    return qualify(
+        tree,
+        schema=schema,
+        dialect=dialect,
+        validate_qualify_columns=False,
+        allow_partial_qualification=True,
+        quote_identifiers=False,
+        identify=False,
+    )
+
+
+def _source(scope: Any, name: str) -> Any:
+    """Return what a name stands for here, or in a query around it; without a name the only thing here."""
+    if not name:
+        return next(iter(scope.sources.values())) if len(scope.sources) == 1 else None
+    while scope is not None:
+        if name in scope.sources:
+            return scope.sources[name]
+        scope = scope.parent
+    return None
+
+
+def _keyed(tree: exp.Expr, tables: Tables) -> dict[str, NamedTable]:
+    """Give every table of a tree one plain name of its own, and return what each is.
+
+    So the parser's schema needs no levels, and `Orders`, `orders` and `shop.orders` are one table.
+    """
+    from sqlglot import exp
+
+    defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
+    keys: dict[NamedTable, str] = {}
+    for node in list(tree.find_all(exp.Table)):
+        if not isinstance(node.this, exp.Identifier) or (not node.db and node.name.lower() in defined):
+            continue
+        table = tables.find(table_parts(node))
+        key = keys.setdefault(table, f"ktx_table_{len(keys)}")
+        if not node.alias:
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=node.this.args.get("quoted"))))
+        node.set("this", exp.to_identifier(key))
+        node.set("db", None)
+        node.set("catalog", None)
+    return {key: table for table, key in keys.items()}

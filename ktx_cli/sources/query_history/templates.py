@@ -1,0 +1,438 @@
+"""What of a history does not count: other statements than queries, ktx's own, what orchestrators and services send."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import file_stem
+from ktx_cli.project import HistoryFilters, QueryHistory, read_bytes, write_atomic
+from ktx_cli.sources.query_history.model import HistoryScope, Observation
+from ktx_cli.sources.query_history.redaction import Redact, comments, compiled, without_literals
+from ktx_cli.sources.query_history.statements import (
+    NamedTable,
+    ObservedJoin,
+    Statement,
+    Tables,
+    UnreadableStatementError,
+    read_statement,
+)
+from ktx_cli.warehouses import TAG, leading_keyword
+
+QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+"""The words a query begins with; whatever begins otherwise (SHOW, SET, EXPLAIN, INSERT) is no question."""
+
+_ORCHESTRATORS: Final[Mapping[str, re.Pattern[str]]] = {
+    "dbt": re.compile(r'"app"\s*:\s*"dbt"'),
+    "Airflow": re.compile(r"\bairflow\b|\bdag_id\b", re.IGNORECASE),
+    "Dagster": re.compile(r"\bdagster\b", re.IGNORECASE),
+    "Looker": re.compile(r"\bLooker Query Context\b|\bBuilding persistent derived table\b"),
+    "Metabase": re.compile(r"\bMetabase::"),
+    "Hex": re.compile(r"\bHex query metadata\b"),
+}
+"""What they write into a comment of each of their statements."""
+
+
+@dataclass(slots=True)
+class Dropped:
+    """How many statements were left out, by reason."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, reason: str, count: int = 1) -> None:
+        """Count some."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
+
+
+def is_query(text: str) -> bool:
+    """Say whether a statement asks something."""
+    plain = _without_line_comments(text)
+    return leading_keyword(plain)[0] in QUERIES
+
+
+def is_own(text: str) -> bool:
+    """Say whether ktx sent a statement: it marks all of them."""
+    return text.lstrip().startswith(TAG)
+
+
+def orchestrator_of(text: str, dialect: str) -> str | None:
+    """Return who sends a statement by a program's own comment, None where nothing says so."""
+    from sqlglot.errors import SqlglotError
+
+    if "--" not in text and "/*" not in text and "#" not in text:
+        return None
+    try:
+        said = comments(text, dialect)
+    except SqlglotError:
+        return None
+    return next((name for name, mark in _ORCHESTRATORS.items() if mark.search(said)), None)
+
+
+class ServiceFilter:
+    """Tells statements that only service accounts send."""
+
+    def __init__(self, filters: HistoryFilters, where: str) -> None:
+        self.mode = filters.service_accounts.mode
+        self._patterns = compiled(filters.service_accounts.patterns, f"{where}.filters.serviceAccounts.patterns")
+
+    def covers(self, users: Mapping[str | None, int], executions: int) -> bool:
+        """Say whether users who match account for all executions; one whose name is not known does not match."""
+        if not self._patterns or executions <= 0:
+            return False
+        matched = sum(count for user, count in users.items() if user is not None and self._matches(user))
+        return matched >= executions
+
+    def _matches(self, user: str) -> bool:
+        return any(pattern.search(user) for pattern in self._patterns)
+
+
+def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
+    """Say whether a statement is left out for its failures: all of its executions, or as many as the settings say."""
+    rate = failed / executions if executions else 0.0
+    if rate >= 1:
+        return True
+    share, least = filters.drop_failed_below.error_rate, filters.drop_failed_below.executions
+    return share is not None and failed > 0 and rate >= share and executions >= (least or 0)
+
+
+def noise(observation: Observation) -> str | None:
+    """Return why a statement does not count before anybody reads it, None where it does."""
+    if is_own(observation.text):
+        return "sent by ktx"
+    return None if is_query(observation.text) else "not a query"
+
+
+def _without_line_comments(text: str) -> str:
+    """Return a text without the `#` and `--` lines it begins with, which not every server reads alike."""
+    lines = text.lstrip().splitlines()
+    while lines and lines[0].lstrip().startswith(("--", "#")):
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+FORMAT: Final = 1
+"""Raised when the same statement would be read in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a text without a parser. `text`: hash of it without literals, None where it has no end.
+
+    `loose`: hash of what texts that may turn out to be the same have in common. `sender`: the program that sent it.
+    """
+
+    text: str | None
+    loose: str = ""
+    sender: str | None = None
+
+
+@dataclass(slots=True)
+class Readings:
+    """The readings of one history. `key` makes the hashes; only what was asked for since the loading is stored.
+
+    `basis`: everything besides the text that a statement is read by; readings of another basis do not count.
+    """
+
+    basis: str = ""
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _old: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    _texts: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    _statements: dict[str, Any] = field(default_factory=dict, repr=False)
+    _cuts: dict[str, list[int]] = field(default_factory=dict, repr=False)
+    _tables: Tables | None = None
+
+    @classmethod
+    def load(cls, folder: Path, connection: str, basis: str, tables: Tables) -> Readings:
+        """Return what is kept of a connection's history; nothing where that is damaged, or of another basis."""
+        content = read_bytes(_place(folder, connection))
+        try:
+            stored = json.loads(content or b"{}")
+            if stored["basis"] == basis:
+                old = {name: dict(stored[name]) for name in ("texts", "statements", "cuts")}
+                return cls(basis, bytes.fromhex(stored["key"]), old, _tables=tables)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            pass  # it is made anew
+        return cls(basis, _tables=tables)
+
+    def save(self, folder: Path, connection: str) -> None:
+        """Store what was asked for, where that is not what was stored. Raises `StorageError`."""
+        found = {"texts": self._texts, "statements": self._statements, "cuts": self._cuts}
+        if self._old == found:
+            return
+        document = {"basis": self.basis, "key": self.key.hex(), **found}
+        place = _place(folder, connection)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(place, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"), mode=0o600)
+
+    def hash_of(self, text: str) -> str:
+        """Return what stands for a text."""
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self.key, digest_size=16).hexdigest()
+
+    def reading(self, text: str, read: Callable[[str], Reading]) -> Reading:
+        """Return the reading of a text; `read` makes it where it is not known."""
+        name = self.hash_of(text)
+        kept = self._texts.get(name) or self._old.get("texts", {}).get(name)
+        if kept is None:
+            made = read(text)
+            kept = [made.text, made.loose, made.sender]
+        self._texts[name] = kept
+        return Reading(*kept)
+
+    def statement(self, name: str, read: Callable[[], Statement | str]) -> Statement | str:
+        """Return the statement of a text by its hash, or why it cannot be read; `read` finds it out."""
+        kept = self._statements.get(name) or self._old.get("statements", {}).get(name)
+        if kept is not None:
+            self._statements[name] = kept
+            return kept if isinstance(kept, str) else _statement(kept, self._table)
+        found = read()
+        self._statements[name] = found if isinstance(found, str) else _plain(found)
+        return found
+
+    def cuts(self, text: str, find: Callable[[], list[int]]) -> list[int]:
+        """Return where a text is cut into statements; `find` finds out where it is not known."""
+        name = self.hash_of(text)
+        kept = self._old.get("cuts", {}).get(name)
+        self._cuts[name] = find() if kept is None else kept
+        return self._cuts[name]
+
+    def _table(self, display: str, parts: Iterable[str], source: str | None) -> NamedTable:
+        made = NamedTable(display, tuple(parts), source)
+        return made if self._tables is None else self._tables.same(made)
+
+
+def basis_of(dialect: str, redactions: Iterable[str], tables: Tables) -> str:
+    """Return what tells everything a statement is read by from what it was read by before."""
+    import importlib.metadata
+
+    known = [[table.display, table.parts, table.source, sorted(table.columns.items())] for table in tables.known]
+    parts = [FORMAT, importlib.metadata.version("sqlglot"), dialect, [*redactions], known]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _place(folder: Path, connection: str) -> Path:
+    return folder / "query-history" / f"{file_stem(connection)}.json"
+
+
+def _plain(statement: Statement) -> dict[str, Any]:
+    """Return a statement as JSON; tables by their place in a list."""
+    numbers: dict[NamedTable, int] = {table: number for number, table in enumerate(statement.tables)}
+
+    def of(table: NamedTable) -> int:
+        return numbers.setdefault(table, len(numbers))
+
+    found: dict[str, Any] = {
+        "id": statement.id,
+        "sql": statement.sql,
+        "count": len(statement.tables),
+        "columns": [[of(table), clause, column] for table, clause, column in _by_table(statement.columns)],
+        "joins": [[of(join.left), of(join.right), [list(pair) for pair in join.pairs]] for join in statement.joins],
+        "filters": [[of(table), text] for table, text in _by_table(statement.filters)],
+        "groupings": [[of(table), text] for table, text in _by_table(statement.groupings)],
+        "trivial": statement.trivial,
+        "system": statement.system,
+    }
+    return found | {"tables": [[table.display, list(table.parts), table.source] for table in numbers]}
+
+
+def _by_table(items: Iterable[Any]) -> list[Any]:
+    return sorted(items, key=lambda item: (item[0].display, *item[1:]))
+
+
+def _statement(kept: Mapping[str, Any], table: Callable[[str, Iterable[str], str | None], NamedTable]) -> Statement:
+    tables = [table(*each) for each in kept["tables"]]
+    return Statement(
+        kept["id"],
+        kept["sql"],
+        tuple(tables[: kept["count"]]),
+        frozenset((tables[number], clause, column) for number, clause, column in kept["columns"]),
+        tuple(
+            ObservedJoin(tables[left], tables[right], tuple((own, other) for own, other in pairs))
+            for left, right, pairs in kept["joins"]
+        ),
+        frozenset((tables[number], text) for number, text in kept["filters"]),
+        frozenset((tables[number], text) for number, text in kept["groupings"]),
+        kept["trivial"],
+        kept["system"],
+    )
+
+
+_REPEATED: Final = re.compile(r"(?:\s*,\s*(?:'x'|\d+))+")
+_SAME: Final = re.compile(r"\s+|\bas\b|\d+", re.IGNORECASE)
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    """A statement and all its executions. `slow_ms`: the highest of what was said; `marks`: why it stands apart."""
+
+    statement: Statement
+    executions: int = 0
+    failed: int = 0
+    users: dict[str | None, int] = field(default_factory=dict)
+    slow_ms: float | None = None
+    last_seen: datetime | None = None
+    marks: set[str] = field(default_factory=set)
+
+    @property
+    def known_users(self) -> set[str]:
+        """Who sent it, as far as that is known."""
+        return {user for user in self.users if user is not None}
+
+    def add(self, seen: Observation) -> None:
+        """Count an observation."""
+        self.executions += seen.executions
+        self.failed += seen.failed
+        self.users[seen.user] = self.users.get(seen.user, 0) + seen.executions
+        self.slow_ms = max(filter(None, (self.slow_ms, seen.slow_ms, seen.mean_ms)), default=None)
+        self.last_seen = max(filter(None, (self.last_seen, seen.last_seen)), default=None)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The templates that count, by id; `unread`: id of a text -> why it could not be read."""
+
+    templates: dict[str, Template] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    dropped: Dropped = field(default_factory=Dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What decides which statements count. `where`: the settings' place in `ktx.yaml`.
+
+    `readings`: what is known of statements from earlier runs.
+    """
+
+    dialect: str
+    tables: Tables
+    scope: HistoryScope
+    settings: QueryHistory
+    redact: Redact
+    where: str
+    readings: Readings = field(default_factory=Readings)
+
+    def gather(self, observations: Iterable[Observation]) -> Gathered:
+        """Read every statement, take together those that are the same, and leave out what does not count."""
+        found = Gathered()
+        asked = self._asked(observations, found)
+        totals: Counter[str] = Counter()
+        for seen, reading in asked:
+            totals[reading.loose] += seen.executions
+        read: dict[str, Statement | None] = {}
+        for seen, reading in asked:
+            # Most statements of a history are rare, and reading one takes a parser milliseconds.
+            if totals[reading.loose] < self.settings.min_executions:
+                found.dropped.add("rare")
+                continue
+            name = reading.text or ""
+            if name not in read:
+                read[name] = self._statement(name, seen.text, found)
+            statement = read[name]
+            if statement is not None:
+                self._count(seen, reading.sender, statement, found)
+        self._sift(found)
+        return found
+
+    def _asked(self, observations: Iterable[Observation], found: Gathered) -> list[tuple[Observation, Reading]]:
+        """Return the queries, each with what is known of its text without a parser."""
+        asked = []
+        for seen in observations:
+            reason = noise(seen)
+            if reason is not None:
+                found.dropped.add(reason)
+                continue
+            reading = self.readings.reading(seen.text, self._looked_at)
+            if reading.text is None:
+                found.unread[_name_of(seen.text)] = "it cannot be parsed"
+            else:
+                asked.append((seen, reading))
+        return asked
+
+    def _looked_at(self, text: str) -> Reading:
+        from sqlglot.errors import SqlglotError
+
+        try:
+            plain = without_literals(text, self.dialect)
+        except SqlglotError:
+            return Reading(None)
+        hash_of, sender = self.readings.hash_of, orchestrator_of(text, self.dialect)
+        return Reading(hash_of(plain), hash_of(_loose(plain)), sender)
+
+    def _statement(self, name: str, text: str, found: Gathered) -> Statement | None:
+        statement = self.readings.statement(name, functools.partial(self._read, text))
+        if isinstance(statement, str):
+            found.unread[_name_of(text)] = statement
+            return None
+        return statement
+
+    def _read(self, text: str) -> Statement | str:
+        try:
+            return read_statement(text, self.dialect, self.tables, self.redact)
+        except UnreadableStatementError as error:
+            return str(error)
+
+    def _count(self, seen: Observation, sender: str | None, statement: Statement, found: Gathered) -> None:
+        reason = self._reason(statement)
+        if reason is not None:
+            found.dropped.add(reason)
+            return
+        template = found.templates.setdefault(statement.id, Template(statement))
+        template.add(seen)
+        template.marks.add(sender or "")
+
+    def _reason(self, statement: Statement) -> str | None:
+        if statement.system:
+            return "on system tables"
+        if statement.trivial and (self.settings.filters.drop_trivial_probes or not statement.tables):
+            return "asks for nothing"
+        return None if any(table in self.scope for table in statement.tables) else "out of scope"
+
+    def _sift(self, found: Gathered) -> None:
+        """Leave out what is rare, fails, or comes from service accounts and orchestrators alone; mark the rest."""
+        services = ServiceFilter(self.settings.filters, self.where)
+        for identity, template in list(found.templates.items()):
+            is_service = services.covers(template.users, template.executions)
+            # What a person sends too is a person's question.
+            senders = set() if "" in template.marks else template.marks
+            reason = self._left_out(template, services.mode if is_service else "include", bool(senders))
+            if reason is not None:
+                found.dropped.add(reason)
+                del found.templates[identity]
+                continue
+            marks = {"service account"} if is_service and services.mode == "mark-only" else set()
+            marked = senders if self.settings.filters.orchestrators.mode == "mark-only" else set()
+            template.marks = marks | marked
+
+    def _left_out(self, template: Template, service_mode: str, orchestrated: bool) -> str | None:
+        if template.executions < self.settings.min_executions:
+            return "rare"
+        if mostly_fails(template.failed, template.executions, self.settings.filters):
+            return "mostly fails"
+        if service_mode == "exclude":
+            return "sent by service accounts alone"
+        if orchestrated and self.settings.filters.orchestrators.mode == "exclude":
+            return "sent by orchestrators alone"
+        return None
+
+
+def in_scope(statement: Statement, scope: HistoryScope) -> tuple[NamedTable, ...]:
+    """Return the tables of a statement whose queries count."""
+    return tuple(table for table in statement.tables if table in scope)
+
+
+def _loose(text: str) -> str:
+    """Return what statements that may turn out to be the same have in common: no numbers, lists, blanks, capitals."""
+    return _SAME.sub("", _REPEATED.sub("", text)).casefold()
+
+
+def _name_of(text: str) -> str:
+    """Return a name for a statement that cannot be shown: its length and its hash."""
+    return f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]} ({len(text):,} characters)"

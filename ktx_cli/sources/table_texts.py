@@ -1,0 +1,274 @@
+"""What a source says of tables and columns, written under its own key into the entries of the manifest.
+
+`descriptions.<tool>` of a table's entry and of its columns: found by the table's name, and only where there is such an
+entry. What the database's own comment says already is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core import ConfigError
+from ktx_cli.project import Layout, Workspace
+from ktx_cli.semantic import (
+    SUFFIXES,
+    Fidelity,
+    Model,
+    Place,
+    Report,
+    Source,
+    load_tree,
+    own_files,
+    parse_shard,
+    physical_name,
+    table_parts,
+)
+from ktx_cli.sources import ownership as owned
+from ktx_cli.sources.ownership import Pointer
+from ktx_cli.sources.port import ProjectContext
+from ktx_cli.warehouses import TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class TableText:
+    """What is said of one table. `parts`: its name, outermost first, without the parts the source does not know.
+
+    `columns`: name -> text. `raw`: the raw file that says it.
+    """
+
+    parts: tuple[str, ...]
+    raw: str
+    description: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The table's name for people."""
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What was written: as in `Projection`."""
+
+    artifacts: Mapping[str, tuple[str, ...]]
+    owned: Mapping[str, Mapping[str, str]]
+    report: tuple[Fidelity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table's entry: the shard it is in, its name there, the parts of the table's name, and what stands in it."""
+
+    path: str
+    name: str
+    parts: tuple[str, ...]
+    values: Mapping[str, Any]
+
+    def column(self, name: str) -> Mapping[str, Any] | None:
+        """Return the column of that name, else the only one that differs in case alone."""
+        columns = [each for each in self.values.get("columns") or [] if isinstance(each.get("name"), str)]
+        exact = [each for each in columns if each["name"] == name]
+        alike = exact or [each for each in columns if each["name"].casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+
+class Entries:
+    """The entries of a connection's manifest, to be found by the names of their tables."""
+
+    def __init__(self, workspace: Workspace, connection: str) -> None:
+        self._by_tail: dict[tuple[str, ...], list[Entry]] = {}
+        for path in workspace.paths(f"{Layout.schema_path(connection)}/"):
+            content = workspace.read(path) if path.endswith(SUFFIXES) else None
+            for name, values in parse_shard(content, path).tables.items() if content is not None else ():
+                self._add(path, name, values)
+
+    def _add(self, path: str, name: str, values: Mapping[str, Any]) -> None:
+        table = values.get("table")
+        try:
+            parts = table_parts(table) if isinstance(table, str) else ()
+        except ConfigError:
+            parts = ()  # `ktx sl validate` says so
+        entry = Entry(path, name, parts, values)
+        for start in range(len(parts)):
+            self._by_tail.setdefault(_folded(parts[start:]), []).append(entry)
+
+    def find(self, parts: Sequence[str]) -> Entry | None:
+        """Return the only entry of a table, by as many parts of its name as both sides know; None for none or several.
+
+        A catalog that the manifest leaves out, and a schema that the source leaves out, do not matter. Of several the
+        one of exactly that name counts.
+        """
+        for start in range(len(parts)):
+            tail = tuple(parts[start:])
+            alike = self._by_tail.get(_folded(tail), [])
+            known = [each for each in alike if start == 0 or len(each.parts) == len(tail)]
+            spelled = [each for each in known if each.parts[-len(tail) :] == tail] or known
+            found = [each for each in spelled if len(each.parts) == len(tail)] or spelled
+            if alike:
+                return found[0] if len(found) == 1 else None
+        return None
+
+
+def write_texts(context: ProjectContext, tool: str, texts: Mapping[str, Iterable[TableText]]) -> Described:
+    """Write what is said of the tables of each connection, and take out what is no longer said.
+
+    The first text of a table, or of a column, is the one that counts.
+    """
+    report = Report()
+    wanted: dict[str, dict[Pointer, str]] = {path: {} for path in context.owned}
+    origins: dict[str, set[str]] = {}
+    for connection, said in texts.items():
+        entries = Entries(context.workspace, connection)
+        for text in said:
+            _place(entries.find(text.parts), text, tool, connection, report, wanted, origins)
+    now_owned: dict[str, Mapping[str, str]] = {}
+    for path, items in sorted(wanted.items()):
+        applied = owned.apply(context.workspace.read(path), items, context.owned.get(path, {}), where=path)
+        _store(context.workspace, path, applied.text)
+        if applied.owned:
+            now_owned[path] = applied.owned
+    artifacts = {path: tuple(sorted(origins[path])) for path in sorted(origins)}
+    return Described(artifacts, now_owned, report.sorted())
+
+
+def _store(workspace: Workspace, path: str, text: bytes | None) -> None:
+    if text != workspace.read(path):
+        workspace.delete(path) if text is None else workspace.write(path, text)
+
+
+def _place(
+    entry: Entry | None,
+    text: TableText,
+    tool: str,
+    connection: str,
+    report: Report,
+    wanted: dict[str, dict[Pointer, str]],
+    origins: dict[str, set[str]],
+) -> None:
+    """Note what is wanted of an entry, and what becomes of the text."""
+    what, place = f"descriptions of `{text.shown}`", Place(text.raw)
+    if entry is None:
+        report.dropped(what, f"`{connection}` has no such table, or several", place)
+        return
+    items: dict[Pointer, str] = {}
+    if text.description and not _is_said(entry.values, text.description):
+        items["tables", entry.name, "descriptions", tool] = text.description
+    for name, said in text.columns.items():
+        column = entry.column(name)
+        if column is None:
+            report.dropped(f"description of `{text.shown}.{name}`", "the table has no such column", place)
+        elif not _is_said(column, said):
+            items["tables", entry.name, "columns", column["name"], "descriptions", tool] = said
+    if items:
+        of_file = wanted.setdefault(entry.path, {})
+        of_file.update({steps: value for steps, value in items.items() if steps not in of_file})
+        origins.setdefault(entry.path, set()).add(text.raw)
+        report.kept(what, place, f"{connection}/{entry.name}")
+
+
+def _is_said(values: Mapping[str, Any], text: str) -> bool:
+    """Say whether the database's own comment is this text."""
+    said = values.get("descriptions")
+    return isinstance(said, Mapping) and str(said.get("db") or "").split() == text.split()
+
+
+def _folded(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the manifest: the connection it is in, and its source."""
+
+    connection: str
+    source: Source
+
+    @property
+    def shard(self) -> str:
+        """The path of the shard it is in."""
+        return "" if self.source.place is None else self.source.place.path
+
+    @property
+    def text(self) -> str:
+        """Its name as a `table:` has it."""
+        *outer, name = self.source.table or (self.source.name,)
+        prefix = "".join(f"{physical_name(TableRef(None, part))}." for part in outer)
+        return prefix + physical_name(TableRef(None, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What another tool calls a table; an empty part is not known.
+
+    `schema_end`: how its schema ends where the tool puts something before it; counts only to choose among several.
+    """
+
+    name: str
+    schema: str = ""
+    database: str = ""
+    schema_end: str = ""
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.database, self.schema, self.name) if part)
+
+
+def manifest_models(context: ProjectContext) -> dict[str, Model]:
+    """Return the models; those with errors as the manifest alone has them, so that no table is missed."""
+    return {connection: _manifest_model(context, connection) for connection in context.models}
+
+
+def _manifest_model(context: ProjectContext, connection: str) -> Model:
+    model = context.models[connection]
+    if not any(problem.severity == "error" for problem in model.problems):
+        return model
+    bare = Workspace(context.workspace)
+    for path in own_files(context.workspace, connection):
+        bare.delete(path)
+    return load_tree(bare, connection, model.dialect, model.calendar)
+
+
+class Tables:
+    """The tables of all databases of a project."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._by_name: dict[str, list[Table]] = {}
+        for connection, model in sorted(models.items()):
+            for source in model.sources.values():
+                if source.generated and source.table:
+                    self._by_name.setdefault(source.table[-1].casefold(), []).append(Table(connection, source))
+
+    def find(self, name: Name) -> list[Table]:
+        """Return the tables a name may mean; case does not count, nor do parts that one side does not know."""
+        found = [each for each in self._by_name.get(name.name.casefold(), ()) if _fits(each.source, name)]
+        if len(found) > 1 and name.schema_end:
+            end = name.schema_end.casefold()
+            near = [each for each in found if _schema(each.source).endswith(("_" + end, end))]
+            exact = [each for each in near if _schema(each.source) in (end,)]
+            found = exact or near or found
+        return _without_copies(found)
+
+
+def _fits(source: Source, name: Name) -> bool:
+    known = [part.casefold() for part in reversed(source.table or ())][1:]
+    wanted = (name.schema.casefold(), name.database.casefold())
+    return all(not part or part == own for part, own in zip(wanted, known, strict=False))
+
+
+def _schema(source: Source) -> str:
+    table = source.table or ()
+    return table[-2].casefold() if len(table) > 1 else ""
+
+
+def _without_copies(found: Iterable[Table]) -> list[Table]:
+    """Return one source a table: the one with the table's own name, where a second source is over the same table."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Table]] = {}
+    for each in found:
+        groups.setdefault((each.connection, each.source.table or ()), []).append(each)
+    kept: list[Table] = []
+    for (_, parts), several in groups.items():
+        own = [each for each in several if each.source.name == parts[-1]]
+        kept += own if own else several
+    return kept

@@ -1,0 +1,92 @@
+"""Read-only access to databases and folders of data files, one folder for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses.base import (
+        column_list,
+        driver_error_name,
+        ended_its_session,
+        leading_keyword,
+        quote,
+        reason,
+        table_path,
+        tells_of_the_statement,
+        value_list,
+    )
+    from ktx_cli.warehouses.files.connector import READERS
+    from ktx_cli.warehouses.guard.check import CheckedStatement, StatementPolicy, names_are_missing, with_hint
+    from ktx_cli.warehouses.guard.columns import FUNCTIONAL
+    from ktx_cli.warehouses.guard.errors import StatementRefusedError
+    from ktx_cli.warehouses.guard.functions import CHECKED, EITHER, GUARDED_DIALECTS, FunctionList, Server, server_of
+    from ktx_cli.warehouses.guard.tables import SYSTEM
+    from ktx_cli.warehouses.location import source_path
+    from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at, is_interruptible
+    from ktx_cli.warehouses.port import (
+        Column,
+        ConnectionSpec,
+        ConnectionTest,
+        Connector,
+        DatabaseSchema,
+        Evident,
+        ForeignKey,
+        Index,
+        Interruptible,
+        ObjectProblem,
+        QueryResult,
+        Scope,
+        SemanticType,
+        Table,
+        TableKind,
+        TableRef,
+        UniqueKey,
+        decimal_places,
+        parse_name,
+        semantic_type,
+    )
+    from ktx_cli.warehouses.privileges import access_gap, reader_role
+    from ktx_cli.warehouses.registry import (
+        Opener,
+        connect,
+        dialect_of,
+        is_installed,
+        missing_package,
+        open_connection,
+        open_database,
+    )
+    from ktx_cli.warehouses.sampling.reader import exact_texts, read_sample, why
+    from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod, value_of
+    from ktx_cli.warehouses.server import TAG, is_local
+    from ktx_cli.warehouses.worker.wire import row_memory, row_size
+
+_HOMES = {
+    "base": (
+        "column_list driver_error_name ended_its_session leading_keyword quote reason table_path "
+        "tells_of_the_statement value_list"
+    ),
+    "files.connector": "READERS",
+    "guard.check": "CheckedStatement StatementPolicy names_are_missing with_hint",
+    "guard.columns": "FUNCTIONAL",
+    "guard.errors": "StatementRefusedError",
+    "guard.functions": "CHECKED EITHER FunctionList GUARDED_DIALECTS Server server_of",
+    "guard.tables": "SYSTEM",
+    "location": "source_path",
+    "pool": "ConnectorPool Counts Remembering ended_at is_interruptible",
+    "port": (
+        "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey Index Interruptible "
+        "ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
+        "parse_name semantic_type"
+    ),
+    "privileges": "access_gap reader_role",
+    "registry": "Opener connect dialect_of is_installed missing_package open_connection open_database",
+    "sampling.reader": "exact_texts read_sample why",
+    "sampling.statements": "Sample SampleLimits SampleMethod value_of",
+    "server": "TAG is_local",
+    "worker.wire": "row_memory row_size",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,383 @@
+"""What all connectors share: their errors, the limits of a session, and the draft a table is gathered in."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import SourceError, one_line
+from ktx_cli.warehouses.port import Column, ConnectionSpec, ForeignKey, Index, Table, TableKind, TableRef, UniqueKey
+from ktx_cli.warehouses.worker.process import EngineError
+from ktx_cli.warehouses.worker.wire import row_memory
+
+STATEMENT_SECONDS = 30.0
+"""How long one statement may run before it is stopped."""
+
+STOP_SECONDS = 5.0
+"""How long a server may take to stop a statement whose time is up, before its session is closed."""
+
+CONNECT_SECONDS = 10
+"""How long reaching a server may take, all its addresses, TLS and the log-in together."""
+
+LOCK_SECONDS = 5
+"""How long a statement may wait for a lock that another session holds."""
+
+MAX_RESULT_BYTES = 128 * 1024 * 1024
+"""About how many bytes of memory a result may take; the rows behind are left out, and the result says so."""
+
+REASON_LENGTH = 200
+"""How long the reason of an object that cannot be read may be."""
+
+SETTLED_SECONDS = 2.0
+"""How old the last change of a file must be to be told from one in the same tick of the file system's clock."""
+
+LOCKED = "locked by another session"
+"""Why an object cannot be read that somebody else has locked."""
+
+
+@dataclass(slots=True)
+class TableDraft:
+    """A table while its parts come in from several catalog queries."""
+
+    ref: TableRef
+    kind: TableKind
+    columns: list[Column] = field(default_factory=list)
+    comment: str | None = None
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: list[ForeignKey] = field(default_factory=list)
+    unique_keys: list[UniqueKey] = field(default_factory=list)
+    indexes: list[Index] = field(default_factory=list)
+    row_estimate: int | None = None
+    view_sql: str | None = None
+
+    def finish(self) -> Table:
+        """Return the table."""
+        return Table(
+            ref=self.ref,
+            kind=self.kind,
+            columns=tuple(self.columns),
+            comment=self.comment,
+            primary_key=self.primary_key,
+            foreign_keys=tuple(self.foreign_keys),
+            unique_keys=tuple(self.unique_keys),
+            indexes=tuple(self.indexes),
+            row_estimate=self.row_estimate,
+            view_sql=self.view_sql,
+        )
+
+
+class BaseConnector:
+    """Names the connection in errors and closes it; the dialects do the rest."""
+
+    dialect: str = ""
+    placeholder: str = "?"
+    """How a parameter is written in `query`; where it is `%s`, a literal `%` beside parameters is written `%%`."""
+
+    def __init__(self, spec: ConnectionSpec, place: str) -> None:
+        self.id = spec.id
+        self.place = place
+        self._query_timeout_ms: int | None = spec.options.get("query_timeout_ms")
+
+    @property
+    def statement_seconds(self) -> float:
+        """How long one statement may run: `query_timeout_ms`, else `STATEMENT_SECONDS`."""
+        own = self._query_timeout_ms
+        return STATEMENT_SECONDS if own is None else own / 1000
+
+    @property
+    def whole_seconds(self) -> int:
+        """The same, for servers that count seconds; 0 would mean no limit to them."""
+        return max(1, math.ceil(self.statement_seconds))
+
+    @property
+    def where(self) -> str:
+        """How messages name this connection: its id and its place (a path, or host:port/database)."""
+        return f"connection `{self.id}` ({self.place})"
+
+    def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
+        """Return the error for this connection; `message` becomes one line behind its name."""
+        return SourceError(
+            f"{self.where}: {one_line(message).rstrip('.')}",
+            hint=hint,
+            details={"connection": self.id},
+            code=code,
+        )
+
+    def timeout(self, *, of_the_user: bool = True) -> SourceError:
+        """Return the error for a statement that ran too long: one of the user's, or one of our own on the catalog."""
+        if of_the_user:
+            what, hint = "the statement", "narrow it: add a WHERE clause or a LIMIT"
+        else:
+            what, hint = "reading the catalog", "try again when the server has less to do"
+        return self.failure(f"{what} was stopped after {self.statement_seconds:g} seconds", hint=hint, code="timeout")
+
+    def unstopped(self) -> SourceError:
+        """Return the error for a statement that the server did not stop when its time was up."""
+        return self.failure(
+            f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so its session was closed",
+            hint="narrow it: add a WHERE clause or a LIMIT; the server may work on it until it notices",
+            code="timeout",
+        )
+
+    def ended(self, error: SourceError) -> SourceError:
+        """Return the error for a statement whose session the server ended, though it takes new ones.
+
+        It has the code `query`, so it costs what it was sent for and no more; `ended_its_session` knows it.
+        """
+        found = self.failure(
+            f"the server ended the session, and takes new ones: {error.message.removeprefix(f'{self.where}: ')}",
+            hint="look into the server's log; `exclude` in ktx.yaml leaves a table out",
+            code="query",
+        )
+        found.details[SESSION_ENDED] = True
+        return found
+
+    def locked(self, who: str) -> SourceError:
+        """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
+        return self.failure(
+            f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds",
+            hint=f"try again when that session is done; to find it: {who}",
+            code="timeout",
+        )
+
+    def close(self) -> None:
+        """Give the session back; harmless when called twice."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+SESSION_ENDED = "session_ended"
+"""The key among an error's details that says so; see `ended_its_session`."""
+
+
+def ended_its_session(error: SourceError) -> bool:
+    """Whether a statement took its session with it: one like it might do so again."""
+    return bool(error.details.get(SESSION_ENDED))
+
+
+def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
+    """Return a text that differs when a file does; None when one is missing or changed in the last `SETTLED_SECONDS`.
+
+    It rests on identity, size, time of change (which no program can set back) and the first `header_bytes` of each.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        try:
+            found = path.stat()
+            with path.open("rb") as stream:
+                header = stream.read(header_bytes)
+        except OSError:
+            return None
+        if time.time() - max(found.st_mtime, found.st_ctime) < SETTLED_SECONDS:
+            return None
+        facts = (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, header)
+        digest.update(repr(facts).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def has_bytes(path: Path) -> bool:
+    """Whether a file is there and not empty."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """Return at most `max_rows` rows in `MAX_RESULT_BYTES` of memory, and whether there were more.
+
+    One row more than wanted is taken from `rows`, none when `max_rows` is 0 or the bytes are used up.
+    """
+    kept: list[tuple[Any, ...]] = []
+    left = MAX_RESULT_BYTES
+    for row in rows:
+        left -= row_memory(row)
+        if len(kept) >= max_rows or left < 0:
+            return tuple(kept), True
+        kept.append(tuple(row))
+    return tuple(kept), False
+
+
+def reason(error: object) -> str:
+    """Return why an object cannot be read, on one short line: the first paragraph of a database's error.
+
+    Guesses at other names, positions in a statement of ours, and lines of the user's data are left out.
+    """
+    paragraph = str(error).strip().partition("\n\n")[0]
+    lines = [line.strip(" ^") for line in paragraph.splitlines()]
+    kept = [line for line in lines if line and not line.startswith(("Did you mean", "Original Line:", "LINE "))]
+    return one_line(": ".join(line.rstrip(":") for line in kept), REASON_LENGTH) or "the database gives no reason"
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    """Run `action` and return how long it took, in milliseconds."""
+    start = time.perf_counter()
+    action()
+    return (time.perf_counter() - start) * 1000
+
+
+_BACKTICKS: Final = frozenset({"mysql", "bigquery", "databricks", "clickhouse"})
+_BACKSLASHES: Final = frozenset({"bigquery", "clickhouse"})
+"""Dialects in which a backslash escapes inside a quoted name."""
+
+
+def quote(name: str, dialect: str) -> str:
+    """Return a name in the quotes of the dialect, whatever characters it has."""
+    if dialect in _BACKTICKS:
+        if dialect in _BACKSLASHES:
+            return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+        return "`" + name.replace("`", "``") + "`"
+    if dialect == "tsql":
+        return "[" + name.replace("]", "]]") + "]"
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_path(ref: TableRef, dialect: str) -> str:
+    """Return the table's name with its schema, each part quoted."""
+    parts = (ref.name,) if ref.schema is None else (ref.schema, ref.name)
+    return ".".join(quote(part, dialect) for part in parts)
+
+
+def column_list(names: Iterable[str], dialect: str, *, of: str | None = None) -> str:
+    """Return the names with commas; `of`: the alias of the relation they belong to."""
+    prefix = "" if of is None else f"{of}."
+    return ", ".join(prefix + quote(name, dialect) for name in names)
+
+
+def value_list(values: Sequence[Any], dialect: str) -> str:
+    """Return values of rows as SQL literals with commas.
+
+    Raises `ValueError` for a value of a type that has no literal.
+    """
+    return ", ".join(_literal(value, dialect) for value in values)
+
+
+def _literal(value: Any, dialect: str) -> str:
+    from sqlglot import exp
+
+    if dialect == "tsql" and isinstance(value, str):
+        return exp.National(this=value).sql(dialect=dialect)  # without the N, other characters become `?`
+    return exp.convert(value).sql(dialect=dialect)
+
+
+_SPACE = " \t\n\r\f\v"
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+def leading_keyword(sql: str) -> tuple[str, int]:
+    """Return the first word of a statement in capitals and the offset behind it.
+
+    White space, comments and opening brackets before it are skipped. Comments that servers read differently (nested
+    ones, MySQL's executable `/*!`, `--` without a blank, a bare carriage return) and anything else that is no word
+    give an empty word: a caller that lets only known words pass then refuses the statement.
+    """
+    position = 0
+    while position < len(sql):
+        if sql[position] in _SPACE or sql[position] == "(":
+            position += 1
+        elif sql.startswith(("--", "/*"), position):
+            behind = _comment_end(sql, position)
+            if behind is None:
+                break
+            position = behind
+        else:
+            word = _WORD.match(sql, position)
+            return (word.group().upper(), word.end()) if word else ("", position)
+    return "", position
+
+
+def require_reading(sql: str, allowed: Collection[str], where: str) -> None:
+    """Raise `SourceError` (code `read_only`) unless the statement begins with one of the allowed words."""
+    word, _ = leading_keyword(sql)
+    if word not in allowed:
+        raise read_only_error(where, f"`{word}` statements are" if word else "this kind of statement is")
+
+
+def read_only_error(where: str, what: str) -> SourceError:
+    """Return the error for a statement that does more than read; `what` is a subject and its verb."""
+    return SourceError(
+        f"{where}: {what} not run: ktx only reads",
+        hint="write one SELECT statement; change data with the database's own client",
+        code="read_only",
+    )
+
+
+def _comment_end(sql: str, position: int) -> int | None:
+    if sql.startswith("--", position):
+        end = sql.find("\n", position)
+        text = sql[position : len(sql) if end < 0 else end]
+        plain = text[2:3] in ("", *_SPACE) and "\r" not in text.removesuffix("\r")
+        return position + len(text) if plain else None
+    end = sql.find("*/", position + 2)
+    text = sql[position + 2 : end]
+    if end < 0 or "/*" in text or text.startswith(("!", "M!")):
+        return None
+    return end + 2
+
+
+_DUCKDB: Final = frozenset({"BinderException", "CatalogException", "ParserException", "SyntaxException"})
+_MYSQL: Final = frozenset(
+    {1046, 1052, 1054, 1055, 1064, 1066, 1096, 1109, 1111, 1140, 1142, 1143, 1146, 1222, 1241, 1248, 1305, 1370}
+)
+_TRINO: Final = frozenset(
+    {
+        "AMBIGUOUS_NAME", "CATALOG_NOT_FOUND", "COLUMN_NOT_FOUND", "EXPRESSION_NOT_AGGREGATE", "FUNCTION_NOT_FOUND",
+        "MISSING_GROUP_BY", "PERMISSION_DENIED", "SCHEMA_NOT_FOUND", "SYNTAX_ERROR", "TABLE_NOT_FOUND",
+    }
+)  # fmt: skip
+_SQLITE_NAMED: Final = re.compile(
+    r"(?:no such (?:column|table|function|collation sequence)|ambiguous column name): (.+)"
+)
+_SQLITE: Final = re.compile(
+    r'near "|(?:misuse of|wrong number of arguments to|sub-select returns|SELECTs to the left and right'
+    r"|aggregate functions are not allowed|a GROUP BY clause|row value misused|incomplete input|unrecognized token)"
+)
+_DENIED: Final = "42501"
+
+
+def tells_of_the_statement(error: BaseException, sql: str) -> bool:
+    """Whether an error a driver raised (or one raised from it) is about the names and the form of `sql` alone.
+
+    False where that is not known for sure: for what was found in rows, and for databases that do not say which it is.
+    """
+    driver = error.__cause__
+    if driver is None:
+        return False
+    # What an engine raised in a worker, and what it raises itself, are told alike.
+    module = driver.engine if isinstance(driver, EngineError) else type(driver).__module__.partition(".")[0]
+    if module in ("duckdb", "_duckdb"):
+        return driver_error_name(driver) in _DUCKDB
+    if module in ("sqlite", "sqlite3"):
+        return _of_sqlite(str(driver), sql)
+    if module == "psycopg":
+        return _of_postgres(driver)
+    if module == "pymysql":
+        return bool(driver.args) and driver.args[0] in _MYSQL
+    return getattr(driver, "error_name", None) in _TRINO
+
+
+def driver_error_name(driver: BaseException) -> str:
+    """Return the name of the class of error that a driver raised."""
+    return driver.kind if isinstance(driver, EngineError) else type(driver).__name__
+
+
+def _of_sqlite(text: str, sql: str) -> bool:
+    named = _SQLITE_NAMED.match(text)
+    return named[1].casefold() in sql.casefold() if named else _SQLITE.match(text) is not None
+
+
+def _of_postgres(driver: BaseException) -> bool:
+    """Whether an error has a place in the statement: an input that is no jsonpath is a "syntax error" too, without."""
+    state = str(getattr(driver, "sqlstate", None) or "")
+    place = getattr(getattr(driver, "diag", None), "statement_position", None)
+    return state == _DENIED or (state.startswith("42") and place is not None)

@@ -1,0 +1,378 @@
+"""What the connectors of cloud warehouses share: their sessions and errors, and how a test and an introspection go."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from ktx_cli.core import ConfigError
+from ktx_cli.project import redact
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.port import (
+    Column,
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ForeignKey,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+    Selection,
+    TableKind,
+    TableRef,
+    UniqueKey,
+    select,
+    semantic_type,
+)
+from ktx_cli.warehouses.server import MAX_CONNECTIONS, PartReader, Reader, ServerAddress, ServerConnector
+
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+
+
+class ClientError(Exception):
+    """A client library's error of whatever class; its text holds no secret, `cause` is the error itself."""
+
+    def __init__(self, text: str, cause: Exception) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks, and where: the version as it is shown, the user, and the database (catalog, project) of the session."""
+
+    version: str
+    user: str | None
+    database: str
+    facts: tuple[str, ...] = ()
+    """What else a person wants to know, in a few words each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the user may do: whether something may be written (None: not known), and facts for a person."""
+
+    can_write: bool | None
+    facts: tuple[str, ...] = ()
+
+
+class CloudConnector(ServerConnector):
+    """Sessions on a warehouse that is found by an account, a workspace or a project, not by a host and a port alone."""
+
+    placeholder = "?"
+    default_port = 443
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    sessions: ClassVar[int] = MAX_CONNECTIONS
+    """Sessions at most, unless `maxConnections` says otherwise."""
+    schema_keys: ClassVar[tuple[str, ...]] = ("schemas",)
+    """The settings that name the schemas wanted; the first that is given counts."""
+    default_schemas: tuple[str, ...] = ()
+    """The schemas wanted where no setting names any: one that the URL names."""
+    secret_keys: ClassVar[tuple[str, ...]] = ("password", "token")
+    """The settings no message may show."""
+
+    def __init__(self, spec: ConnectionSpec, address: ServerAddress, place: str) -> None:
+        # ServerConnector's own takes the address from `url`, `host` and `port`.
+        base.BaseConnector.__init__(self, spec, place)
+        self.address = address
+        self.spec = spec
+        self.options = spec.options
+        self._closed = False
+        self._pool = self._make_pool(int(self.options.get("maxConnections") or self.sessions))
+        try:
+            with self._rows():
+                pass
+        except BaseException:
+            self.close()
+            raise
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """Return a new session with its limits set."""
+
+    @abstractmethod
+    def _fetch(self, session: Any, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Run one of our own catalog queries and return all its rows."""
+
+    @abstractmethod
+    def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
+        """Run a statement of the user's and return at most `max_rows` of its rows."""
+
+    @abstractmethod
+    def _client_errors(self) -> tuple[type[Exception], ...]:
+        """Return the base classes of the client library's errors."""
+
+    @abstractmethod
+    def _explain(self, error: Exception, text: str) -> tuple[str, str | None, str]:
+        """Return (message, hint, error code) for a client's error; `text` is its text without secrets."""
+
+    @abstractmethod
+    def _identity(self, read: Reader) -> Identity:
+        """Return who asks, and where."""
+
+    @abstractmethod
+    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+        """Return a reading of the catalog."""
+
+    @abstractmethod
+    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+        """Return what the user may do with the tables found."""
+
+    def _text(self, error: Exception) -> str:
+        """Return what a client's error says."""
+        return str(error)
+
+    def _comes_back(self, pool: Any) -> bool:
+        """Each statement is a request of its own: there is no session it could end."""
+        return False
+
+    def _connect(self) -> Any:
+        with self._as_client_error():
+            return self._open()
+
+    def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._as_client_error():
+            return self._fetch(session, sql, tuple(parameters))
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        with self._as_client_error():
+            return self._run(session, sql, parameters or (), max_rows)
+
+    @contextmanager
+    def _as_client_error(self) -> Iterator[None]:
+        """Give all errors of the client one class, which a reader of parts can tell from others."""
+        try:
+            yield
+        except self._client_errors() as error:
+            raise ClientError(self._redacted(self._text(error)), error) from None
+
+    def _driver_error(self) -> type[Exception]:
+        return ClientError
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        if isinstance(error, ClientError):
+            return self._explain(error.cause, str(error))
+        return str(error), f"ktx connection test {self.id}", "connection"
+
+    def _redacted(self, text: str) -> str:
+        secrets = [*self._secrets(), self.address.password]
+        # A key is shown line by line, if at all.
+        lines = [line for secret in secrets for line in (secret, *secret.splitlines()) if len(line) > 3]
+        return redact(text, [*lines, *(repr(line)[1:-1] for line in lines)])
+
+    def _secrets(self) -> list[str]:
+        return [str(self.options[key]) for key in self.secret_keys if self.options.get(key)]
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        identity = self._identity(read)
+        catalog = self._catalog(read, PartReader(read, ClientError), identity, self._scoped(scope))
+        chosen, _ = self._chosen(catalog, identity, scope)
+        rights = self._rights(read, identity, chosen.refs)
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=identity.version,
+            tables=len(chosen.refs),
+            can_write=rights.can_write,
+            user=identity.user,
+            privileges=(*identity.facts, *rights.facts),
+            database=identity.database,
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        identity = self._identity(read)
+        parts = PartReader(read, ClientError)
+        catalog = self._catalog(read, parts, identity, self._scoped(scope))
+        chosen, drafts = self._chosen(catalog, identity, scope)
+        problems = [*chosen.problems, *assemble(drafts, self.dialect, catalog)]
+        tables = sorted((draft.finish() for draft in drafts.values()), key=lambda table: table.ref)
+        return DatabaseSchema(tuple(tables), (*problems, *parts.problems), identity.version)
+
+    def _chosen(
+        self, catalog: Catalog, identity: Identity, scope: Scope
+    ) -> tuple[Selection, dict[TableRef, TableDraft]]:
+        relations = catalog.relations()
+        chosen = select(relations, self._scoped(scope), catalog=identity.database)
+        return chosen, {ref: relations[ref] for ref in chosen.refs}
+
+    def _scoped(self, scope: Scope) -> Scope:
+        """Return the scope with the schemas that the connection's own settings name."""
+        if scope.schemas is not None:
+            return scope
+        given = (self.options.get(key) for key in self.schema_keys)
+        names = next(([each] if isinstance(each, str) else list(each) for each in given if each), self.default_schemas)
+        return replace(scope, schemas=tuple(names)) if names else scope
+
+
+def required(spec: ConnectionSpec, key: str, example: str) -> str:
+    """Return a setting's text. Raises `ConfigError`, with an example to write, when it is not given."""
+    value = str(spec.options.get(key) or "").strip()
+    if not value:
+        raise ConfigError(
+            f"connection `{spec.id}`: it names no `{key}`",
+            hint=f"ktx config set connections.{spec.id}.{key} {example}",
+            details={"connection": spec.id},
+        )
+    return value
+
+
+def require_query(sql: str, dialect: str, where: str) -> None:
+    """Raise `SourceError` (code `read_only`) for anything but one statement that reads, as sqlglot understands it.
+
+    For warehouses whose sessions cannot be made read-only. A statement that sqlglot cannot read is refused; one that
+    begins with another word than a query's (SHOW, DESCRIBE, EXPLAIN) must have been looked at by its word.
+    """
+    from sqlglot import exp, parse_one, tokenize
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tokens = tokenize(sql, read=dialect)
+        tree = parse_one(sql, read=dialect) if leading_keyword(sql)[0] in _QUERIES else None
+    except (SqlglotError, RecursionError):
+        raise read_only_error(where, "a statement that ktx cannot parse is") from None
+    kinds = [token.token_type.name for token in tokens]
+    if "SEMICOLON" in kinds[:-1]:
+        raise read_only_error(where, "several statements at once are")
+    # Snowflake hands the result of one statement to the next behind this arrow.
+    if "DARROW" in kinds:
+        raise read_only_error(where, "a chain of statements is")
+    # Snowflake's system functions end sessions, start tasks and send mail.
+    if any(token.text.upper().startswith("SYSTEM$") for token in tokens if token.token_type.name != "STRING"):
+        raise read_only_error(where, "a statement with a SYSTEM$ function is")
+    changing = (exp.DML, exp.DDL, exp.Command, exp.Into)
+    if tree is not None and (not isinstance(tree, exp.Query | exp.Values | exp.Table) or tree.find(*changing)):
+        raise read_only_error(where, "a statement that changes something is")
+
+
+Rows = list[tuple[Any, ...]]
+
+
+class Catalog(Protocol):
+    """One reading of a warehouse's catalog.
+
+    Rows begin with schema and table; those of one table, and of one key, come in the order of their positions.
+    """
+
+    def relations(self) -> dict[TableRef, TableDraft]:
+        """Return all tables and views that may be meant, without their columns."""
+        ...
+
+    def columns(self, schemas: Sequence[str]) -> Rows:
+        """Return schema, table, name, type, nullable, comment, default, generated."""
+        ...
+
+    def keys(self, schemas: Sequence[str]) -> Rows:
+        """Return schema, table, constraint, `PRIMARY KEY` or `UNIQUE`, column."""
+        ...
+
+    def foreign_keys(self, schemas: Sequence[str]) -> Rows:
+        """Return schema, table, constraint, column, the target's schema, table and column (None: not known)."""
+        ...
+
+    def views(self, schemas: Sequence[str]) -> Rows:
+        """Return schema, table and the SQL of a view (None: not shown to this user)."""
+        ...
+
+
+def assemble(drafts: dict[TableRef, TableDraft], dialect: str, catalog: Catalog) -> list[ObjectProblem]:
+    """Fill the drafts with what the catalog tells of their schemas.
+
+    Takes out what has no columns, such as a view that errors, and returns a problem for each, and for every foreign
+    key whose target columns are not known.
+    """
+    schemas = sorted({ref.schema for ref in drafts if ref.schema is not None})
+    if not schemas:
+        return []
+    _fill(drafts, catalog.columns(schemas), 2, lambda draft, rows: _add_columns(dialect, draft, rows))
+    problems = _drop_empty(drafts)
+    _fill(drafts, catalog.keys(schemas), 3, _add_key)
+    _fill(drafts, catalog.foreign_keys(schemas), 3, lambda draft, rows: problems.extend(_add_foreign_key(draft, rows)))
+    if any(draft.kind in (TableKind.VIEW, TableKind.MATERIALIZED_VIEW) for draft in drafts.values()):
+        _fill(drafts, catalog.views(schemas), 2, _set_view)
+    return problems
+
+
+def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, TableKind]) -> dict[TableRef, TableDraft]:
+    """Return a draft for each row of schema, table, type, comment and row count; a type not in `kinds` is a table."""
+    found: dict[TableRef, TableDraft] = {}
+    for schema, name, kind, comment, count in rows:
+        ref = TableRef(schema, name)
+        found[ref] = TableDraft(
+            ref,
+            kinds.get(str(kind), TableKind.TABLE),
+            comment=comment or None,
+            row_estimate=None if count is None else int(count),
+        )
+    return found
+
+
+def identifier(dialect: str, *names: str) -> str:
+    """Return a name, or names with dots between, quoted as the dialect wants it."""
+    from sqlglot import exp
+
+    return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
+
+
+def texts(dialect: str, values: Iterable[str]) -> str:
+    """Return texts as the dialect writes them, with commas between."""
+    from sqlglot import exp
+
+    return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
+
+
+def _fill(drafts: dict[TableRef, TableDraft], rows: Rows, width: int, add: Callable[[TableDraft, Rows], None]) -> None:
+    """Hand each draft its rows, grouped by their first `width` values (schema, table and maybe a constraint)."""
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        groups.setdefault(row[:width], []).append(row[2:])
+    for key, group in groups.items():
+        draft = drafts.get(TableRef(key[0], key[1]))
+        if draft is not None:
+            add(draft, group)
+
+
+def _drop_empty(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
+    empty = [ref for ref, draft in drafts.items() if not draft.columns]
+    return [ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse shows no columns of it") for ref in empty]
+
+
+def _add_columns(dialect: str, draft: TableDraft, rows: Rows) -> None:
+    for name, native, nullable, comment, default, generated in rows:
+        draft.columns.append(
+            Column(
+                name=name,
+                native_type=str(native),
+                type=semantic_type(dialect, str(native)),
+                nullable=bool(nullable),
+                comment=comment or None,
+                default=None if generated else default,
+                generated=bool(generated),
+            )
+        )
+
+
+def _add_key(draft: TableDraft, rows: Rows) -> None:
+    name, kind, _ = rows[0]
+    columns = tuple(column for _, _, column in rows)
+    if kind == "PRIMARY KEY":
+        draft.primary_key = columns
+    else:
+        draft.unique_keys.append(UniqueKey(columns, name))
+
+
+def _add_foreign_key(draft: TableDraft, rows: Rows) -> list[ObjectProblem]:
+    name, _, schema, table, _ = rows[0]
+    columns = tuple(row[1] for row in rows)
+    targets = tuple(row[4] for row in rows)
+    if None in targets:
+        message = f"foreign key `{name}` refers to columns of `{TableRef(schema, table)}` that are not known"
+        return [ObjectProblem(draft.ref, "foreign key", message)]
+    draft.foreign_keys.append(ForeignKey(columns, TableRef(schema, table), targets, name))
+    return []
+
+
+def _set_view(draft: TableDraft, rows: Rows) -> None:
+    draft.view_sql = rows[0][0] or None

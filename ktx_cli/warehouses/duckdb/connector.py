@@ -1,0 +1,317 @@
+"""Reads DuckDB files in a session that can neither write nor leave the file, in a process of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+from ktx_cli.core import SourceError, monotonic, one_line
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason
+from ktx_cli.warehouses.location import require_file, source_path
+from ktx_cli.warehouses.port import (
+    Column,
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ForeignKey,
+    Index,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+    select,
+    semantic_type,
+)
+from ktx_cli.warehouses.worker.process import EngineError
+from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
+
+CLOSED_SETTINGS = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    # Less than its process may have: texts and lists under way are not counted.
+    "memory_limit": "1GiB",
+    "threads": "4",
+    # Without it a large query spills into `<database>.tmp` beside the user's file.
+    "temp_directory": "",
+}
+"""The settings of a DuckDB session that touches nothing but its database."""
+
+_HEADER_BYTES = 3 * 4096
+
+
+class DuckDbSession(IsolatedConnector):
+    """What DuckDB files and folders of data files have in common: one reading statement at a time and its rows."""
+
+    dialect = "duckdb"
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or EXPLAIN of one.
+
+        Times with a zone come back in UTC.
+        """
+        word, behind = leading_keyword(sql)
+        with self._translating(sql):
+            found = self._opened_session().execute(
+                sql,
+                parameters,
+                seconds=self.statement_seconds,
+                reading=True,
+                explained=sql[behind:] if word == "EXPLAIN" else None,
+                max_rows=max_rows,
+                max_bytes=base.MAX_RESULT_BYTES,
+            )
+            return QueryResult(found.columns, tuple(found.rows), found.truncated)
+
+    @contextmanager
+    def _catalog_session(self) -> Iterator[TimedSession]:
+        """Yield the session for statements of ktx's own, which together have the time of one."""
+        with self._translating():
+            yield TimedSession(self._opened_session(), monotonic() + self.statement_seconds)
+
+    def _translated(self, error: EngineError, sql: str | None) -> SourceError:
+        text = str(error)
+        if error.kind == "NotReadingError":
+            return read_only_error(self.where, text)
+        if sql is not None and "attached in read-only mode" in text:
+            return read_only_error(self.where, "what this statement does is")
+        message = text.partition("\n\nLINE ")[0]
+        return self.failure(message, code="query" if sql is not None else "connection")
+
+
+class DuckDbConnector(DuckDbSession):
+    """One read-only session on a DuckDB file."""
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self.path = source_path(spec)
+        super().__init__(spec, str(self.path))
+        require_file(spec, self.path, "DuckDB database")
+        self._opened = self._fingerprint()
+        self._connection = Session("duckdb", str(self.path), self._settings)
+        self._opened_session()
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
+        with self._catalog_session() as session:
+            latency = base.milliseconds(lambda: session.execute("SELECT 1"))
+            found = select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
+            return ConnectionTest(
+                latency_ms=latency,
+                server_version=_version(session),
+                tables=len(found.refs),
+                can_write=False,
+                privileges=("the file is opened read-only",),
+            )
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope; row estimates are DuckDB's own."""
+        with self._catalog_session() as session:
+            catalog = DuckDbCatalog(session)
+            tables = catalog.read(scope, catalog=_catalog(session))
+            return DatabaseSchema(tables, tuple(catalog.problems), _version(session))
+
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever the file does; None while a WAL waits, or the file was replaced.
+
+        It covers the headers, with DuckDB's own counter of changes.
+        """
+        waiting = base.has_bytes(self.path.with_name(f"{self.path.name}.wal"))
+        found = None if waiting else base.file_evidence([self.path], _HEADER_BYTES)
+        replaced = self._fingerprint() != self._opened
+        return None if found is None or replaced else f"DuckDB {self._opened_session().version} {found}"
+
+    def _fingerprint(self) -> tuple[int, ...]:
+        status = self.path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"path": str(self.path), "read_only": True, "config": dict(CLOSED_SETTINGS), "statements": []}
+
+    def _translated(self, error: EngineError, sql: str | None) -> SourceError:
+        why = file_reason(error)
+        if why is None:
+            return super()._translated(error, sql)
+        return self.failure(f"the statement {why}", code="query" if sql is not None else "connection")
+
+    def _not_opened(self, error: EngineError) -> SourceError:
+        text = str(error)
+        if "Could not set lock" in text:
+            return self.failure(
+                f"another program has the file open for writing: {text.partition('. See')[0]}",
+                hint="close that program, or give ktx a copy of the file",
+            )
+        hint = "check that this version of DuckDB can read it, and that it is neither damaged nor encrypted"
+        return self._not_duckdb() or self._over_a_limit(error, of_the_user=False) or self.failure(text, hint=hint)
+
+    def _not_duckdb(self) -> SourceError | None:
+        """Return the error for a file of another kind, None for one of DuckDB's.
+
+        Only asked once the file could not be opened: to close it here gives up the locks this process may have on it.
+        """
+        try:
+            with self.path.open("rb") as stream:
+                header = stream.read(16)
+        except OSError as error:
+            return self.failure(f"cannot read the file: {error.strerror}")
+        if header[8:12] == b"DUCK":
+            return None
+        driver = "sqlite" if header.startswith(b"SQLite format 3") else None
+        return self.failure(
+            "the file is not a DuckDB database",
+            hint=f"ktx config set connections.{self.id}.driver {driver}"
+            if driver
+            else f"ktx config set connections.{self.id}.path PATH",
+        )
+
+
+def _catalog(session: TimedSession) -> str:
+    return str(_one(session, "SELECT system.main.current_database()"))
+
+
+def _version(session: TimedSession) -> str:
+    return f"DuckDB {_one(session, 'SELECT system.main.version()')}"
+
+
+def _one(session: TimedSession, sql: str) -> Any:
+    row = session.execute(sql).fetchone()
+    return row[0] if row else None
+
+
+_OUTSIDE = re.compile(r'Cannot access file "(.+)" - file system operations are disabled')
+# A macro kept in the file goes before DuckDB's own function of its name, unless that is asked for by its full name.
+_THIS = "database_name = system.main.current_database()"
+_MINE = f"NOT internal AND {_THIS}"
+_RELATIONS = f"""
+SELECT schema_name, table_name, 'table', comment, estimated_size, NULL FROM system.main.duckdb_tables() WHERE {_MINE}
+UNION ALL
+SELECT schema_name, view_name, 'view', comment, NULL, sql FROM system.main.duckdb_views() WHERE {_MINE}
+"""
+_COLUMNS = f"""
+SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment, is_generated
+FROM system.main.duckdb_columns() WHERE {_MINE} ORDER BY schema_name, table_name, column_index
+"""
+_CONSTRAINTS = f"""
+SELECT schema_name, table_name, constraint_type, constraint_name, constraint_column_names, referenced_table,
+       referenced_column_names
+FROM system.main.duckdb_constraints() WHERE {_THIS} ORDER BY constraint_index
+"""
+_INDEXES = f"""
+SELECT schema_name, table_name, index_name, is_unique, expressions::VARCHAR[]
+FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY index_oid
+"""
+
+
+def list_relations(session: TimedSession) -> list[TableDraft]:
+    """Return all tables and views of the database but DuckDB's own."""
+    return [
+        TableDraft(
+            TableRef(schema, name),
+            TableKind(kind),
+            comment=comment or None,
+            row_estimate=size,
+            view_sql=sql,
+        )
+        for schema, name, kind, comment, size, sql in session.execute(_RELATIONS).fetchall()
+    ]
+
+
+class DuckDbCatalog:
+    """One reading of a database's structure; `problems` holds what could not be read."""
+
+    def __init__(self, session: TimedSession) -> None:
+        self.session = session
+        self.problems: list[ObjectProblem] = []
+
+    def read(self, scope: Scope, *, catalog: str) -> tuple[Table, ...]:
+        """Return everything in scope, sorted; a view that errors becomes a problem."""
+        drafts = {draft.ref: draft for draft in list_relations(self.session)}
+        chosen = select(drafts, scope, catalog=catalog)
+        self.problems += chosen.problems
+        drafts = {ref: drafts[ref] for ref in chosen.refs}
+        self._drop_broken_views(drafts, catalog)
+        self._columns(drafts)
+        self._constraints(drafts)
+        self._indexes(drafts)
+        return tuple(draft.finish() for _, draft in sorted(drafts.items()))
+
+    def _drop_broken_views(self, drafts: dict[TableRef, TableDraft], catalog: str) -> None:
+        # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
+        for ref in [ref for ref, draft in drafts.items() if draft.kind is TableKind.VIEW]:
+            name = ".".join(map(quoted, (catalog, ref.schema or "main", ref.name)))
+            try:
+                self.session.execute(f"EXPLAIN SELECT * FROM {name}")
+            except EngineError as error:
+                if error.interrupted:
+                    raise
+                del drafts[ref]
+                self.problems.append(ObjectProblem(ref, "view", file_reason(error) or reason(error)))
+
+    def _columns(self, drafts: dict[TableRef, TableDraft]) -> None:
+        rows = self.session.execute(_COLUMNS).fetchall()
+        for (schema, table), group in groupby(rows, key=lambda row: (row[0], row[1])):
+            draft = drafts.get(TableRef(schema, table))
+            if draft is not None:
+                draft.columns = [_column(row[2:]) for row in group]
+
+    def _constraints(self, drafts: dict[TableRef, TableDraft]) -> None:
+        for schema, table, kind, name, columns, target, targets in self.session.execute(_CONSTRAINTS).fetchall():
+            draft = drafts.get(TableRef(schema, table))
+            if draft is None:
+                continue
+            if kind == "PRIMARY KEY":
+                draft.primary_key = tuple(columns)
+            elif kind == "UNIQUE":
+                draft.unique_keys.append(UniqueKey(tuple(columns), name))
+            elif kind == "FOREIGN KEY":
+                # DuckDB has no foreign keys from one schema to another.
+                ref = TableRef(schema, target)
+                draft.foreign_keys.append(ForeignKey(tuple(columns), ref, tuple(targets), name))
+
+    def _indexes(self, drafts: dict[TableRef, TableDraft]) -> None:
+        for schema, table, name, unique, expressions in self.session.execute(_INDEXES).fetchall():
+            draft = drafts.get(TableRef(schema, table))
+            if draft is None:
+                continue
+            names = {spelling: each.name for each in draft.columns for spelling in (each.name, quoted(each.name))}
+            columns = tuple(names[expression] for expression in expressions if expression in names)
+            if unique and len(columns) == len(expressions):
+                draft.unique_keys.append(UniqueKey(columns, name))
+            elif columns and not unique:
+                draft.indexes.append(Index(columns, name))
+
+
+def file_reason(error: Exception) -> str | None:
+    """Return what to say when DuckDB would have had to open another file, and None for any other error."""
+    found = _OUTSIDE.search(str(error))
+    if found is None:
+        return None
+    name = one_line(found[1], 60)
+    return f"reads the file {name}, which ktx does not allow: use a `files` connection, or make it a table"
+
+
+def quoted(name: str) -> str:
+    """Return the name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    name, native, nullable, default, comment, generated = row
+    return Column(
+        name=name,
+        native_type=native,
+        type=semantic_type("duckdb", native),
+        nullable=bool(nullable),
+        comment=comment or None,
+        default=None if generated else default,
+        generated=bool(generated),
+    )

@@ -1,0 +1,1 @@
+"""Folders of CSV, Parquet and JSON files."""

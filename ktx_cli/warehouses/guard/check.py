@@ -1,0 +1,477 @@
+"""The filter: a statement in, the statement that may be sent out, or the reason why not."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import NotSupportedError, SourceError, UsageError, did_you_mean, shell_words
+from ktx_cli.warehouses.guard.bounds import require_bounded
+from ktx_cli.warehouses.guard.columns import require_columns
+from ktx_cli.warehouses.guard.errors import READING, refused
+from ktx_cli.warehouses.guard.functions import CHECKED, GUARDED_DIALECTS, SETTINGS, FunctionList, Server, strange_call
+from ktx_cli.warehouses.guard.nodes import require_node, require_root, require_type
+from ktx_cli.warehouses.guard.rendering import (
+    Headers,
+    as_query,
+    limited,
+    rendered,
+    with_headers,
+    without_hints,
+    written_headers,
+)
+from ktx_cli.warehouses.guard.tables import qualify, require_row_function, require_table
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+SchemaOf = Callable[[str], str | None]
+"""The schema of a table that is named without one, or None to leave the name as it is."""
+
+_PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
+"""What the parser raises of texts it did not foresee, besides its own errors."""
+
+_TOO_DEEP: Final = "split it into smaller statements"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStatement:
+    """A statement that only reads: `sql` is to be sent, never the text it came from.
+
+    `headers` are those of its columns that the database would have taken from the text it came from.
+    """
+
+    sql: str
+    dialect: str
+    explains: bool = False
+    headers: Headers = ()
+
+    def columns(self, found: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the columns as the database gives them for the user's own text."""
+        return with_headers(found, self.headers)
+
+
+def check(
+    sql: str,
+    dialect: str,
+    *,
+    max_rows: int,
+    allowed_functions: Collection[str] = (),
+    connection: str = "ID",
+    tables: Container[str] = (),
+    schema_of: SchemaOf | None = None,
+    server: Server | None = None,
+) -> CheckedStatement:
+    """Return the statement to send: one query, written from its tree, with at most `max_rows + 1` rows.
+
+    `allowed_functions` are names besides the dialect's list (`name`, or `schema.name` for one of a schema's own);
+    `connection` is the id that hints name; `tables` are names that may look like files; `server` is which of several
+    speaks the dialect (None: what all of them have). An EXPLAIN gets no limit. Raises `StatementRefusedError` (code
+    `read_only`) with the construct that is not let through, and, where the text is no statement of the dialect, with
+    code `query`. `NotSupportedError`: a dialect without a list of functions.
+    """
+    if dialect not in GUARDED_DIALECTS:
+        raise NotSupportedError(f"there is no list of functions for the dialect `{dialect}`")
+    rules = _Rules(dialect, FunctionList(dialect, allowed_functions, connection, server), tables)
+    try:
+        require_short(sql)
+        require_no_description(sql, dialect, connection)
+        prefix, query = explained(sql, dialect)
+        tree = rules.parse(query)
+        if schema_of is not None:
+            qualify(tree, schema_of)
+        headers = written_headers(query, tree, dialect)
+        text = rendered(tree if prefix else limited(tree, max_rows), dialect)
+        rules.parse(text, again=True)  # what is sent is checked too, not only what it was written from
+    except RecursionError:
+        raise refused("size", "it", "is nested too deep", hint=_TOO_DEEP) from None
+    except _PARSER_FAULTS as error:
+        raise _unreadable(error, dialect) from error
+    return CheckedStatement(f"{prefix} {text}".strip(), dialect, bool(prefix), () if prefix else headers)
+
+
+class _Rules:
+    def __init__(self, dialect: str, functions: FunctionList, tables: Container[str]) -> None:
+        self.dialect = dialect
+        self.functions = functions
+        self.tables = tables
+
+    def parse(self, sql: str, *, again: bool = False) -> Any:
+        """Return the tree of the one query in the text (`again`: in what is sent); raises `StatementRefusedError`."""
+        tree = as_query(without_hints(self._tree(sql, again)), self.dialect)
+        require_root(tree)
+        for node in tree.walk():
+            self._require(node)
+        require_columns(tree, self.functions)
+        require_bounded(tree, self.functions)
+        return tree
+
+    def _tree(self, sql: str, again: bool) -> exp.Expr:
+        from sqlglot import Dialect, ErrorLevel, exp
+        from sqlglot.errors import SqlglotError
+
+        _quiet()
+        try:
+            speaker = Dialect.get_or_raise(self.dialect)
+            tokens = speaker.tokenize(sql)
+            require_plain(sql, tokens)
+            require_shallow(tokens)
+            if self.dialect in CHECKED and again:
+                self._require_built_in(tokens)
+            parser = speaker.parser(error_level=ErrorLevel.IMMEDIATE)
+            trees = parser.parse(tokens, sql)
+        except SqlglotError as error:
+            raise _unreadable(error, self.dialect) from None
+        statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+        if len(statements) != 1:
+            found = f"there are {len(statements)} statements" if statements else "there is no statement in it"
+            raise refused("statements", found, "where one is wanted", hint=READING)
+        return statements[0]
+
+    def _require_built_in(self, tokens: Sequence[Any]) -> None:
+        """Raise for a call in the text that is sent of what the server has not built in, whatever the parser knows."""
+        name = strange_call(tokens, self.functions.names | self.functions.allowed)
+        if name is not None:
+            raise self.functions.refuse(name, "is not on the list of functions that only compute")
+
+    def _require(self, node: Any) -> None:
+        from sqlglot import exp
+
+        if isinstance(node, exp.DataType):
+            require_type(node, self.dialect, self.functions.allowed, self.functions.connection)
+        if isinstance(node, exp.Func):
+            self.functions.require(node)
+        else:
+            require_node(node, self.dialect)
+        if isinstance(node, exp.Table):
+            require_table(node, self.dialect, self.tables)
+        elif isinstance(node, exp.TableFromRows):
+            require_row_function(node)
+        elif isinstance(node, exp.Operator):
+            self._require_operator(node)
+
+    def _require_operator(self, node: exp.Operator) -> None:
+        """Raise for an operator of a schema: it is a function of its own."""
+        name = node.args["operator"] if isinstance(node.args["operator"], str) else node.args["operator"].sql()
+        if not name.startswith("pg_catalog.") and name.lower() not in self.functions.allowed:
+            raise self.functions.refuse(name, "is not built in: its name has a schema")
+
+
+@functools.cache
+def _quiet() -> None:
+    """Keep the parser from writing on stderr what it does not know: the filter says it."""
+    logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+
+
+def _unreadable(error: Exception, dialect: str) -> Exception:
+    from sqlglot.errors import ParseError
+
+    place = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    word = str(place.get("highlight") or "")
+    where = f"it (line {place.get('line')}, at `{word}`)" if place else "it"
+    hint = f"correct what stands before `{word}`" if word else "close every bracket and quote, and end the last clause"
+    unread = refused("syntax", where, f"cannot be read as {dialect}", hint=hint)
+    unread.code = "query"
+    return unread
+
+
+_WORD: Final = re.compile(r"\s*explain\b", re.IGNORECASE)
+_SWITCHES: Final = r"(?:analyze|verbose|costs|buffers|timing|summary|settings)(?:\s+(?:on|off|true|false))?"
+_POSTGRES: Final = rf"(?:{_SWITCHES}|format\s+(?:text|json|xml|yaml))"
+_TRINO: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
+_FORMS: Final = {
+    "sqlite": r"(?:query\s+plan)?",
+    "duckdb": r"",
+    "postgres": rf"(?:\(\s*{_POSTGRES}(?:\s*,\s*{_POSTGRES})*\s*\)|analyze(?:\s+verbose)?|verbose|)",
+    "redshift": r"(?:verbose)?",
+    "mysql": r"(?:extended|partitions|format\s*=\s*(?:json|traditional|tree))?",
+    "snowflake": r"(?:using\s+(?:tabular|json|text))?",
+    "clickhouse": r"(?:ast|syntax|plan|pipeline|estimate)?",
+    "databricks": r"(?:extended|codegen|cost|formatted)?",
+    "trino": rf"(?:analyze(?:\s+verbose)?|\(\s*{_TRINO}\s*\))?",
+}
+
+
+def explained(sql: str, dialect: str) -> tuple[str, str]:
+    """Return the EXPLAIN at the beginning of a statement, in its one spelling, and the query behind it.
+
+    The first is empty where there is none. Raises `StatementRefusedError` for options that are not on the list.
+    """
+    begin = _WORD.match(sql)
+    if begin is None:
+        return "", sql
+    form = _FORMS.get(dialect)
+    if form is None:
+        raise refused("root", "`EXPLAIN`", f"is nothing {dialect} has")
+    options = re.compile(rf"\s*({form})(?=[\s(])", re.IGNORECASE).match(sql, begin.end())
+    if options is None:
+        raise refused("root", "`EXPLAIN` with these options", "is not let through", hint="EXPLAIN SELECT ...")
+    words = " ".join(options[1].split())
+    return f"EXPLAIN {words}".strip(), sql[options.end() :]
+
+
+_INSTEAD_WORD: Final = re.compile(
+    r"\s*(show|describe|desc|pragma|summarize|explain)\b\s*(.*)", re.IGNORECASE | re.DOTALL
+)
+_QUERY: Final = re.compile(r"[\s(]*(select|with|values|from)\b", re.IGNORECASE)
+_TABLE: Final = re.compile(
+    r"(?:(?:full|extended|formatted)\s+)*(?:(?:columns|fields|indexes|index|keys|table_info|table_xinfo)\b\s*)?"
+    r"(?:(?:from|in|table)\s+)?[\s('\"`\[]*([\w$.\"`]+)",
+    re.IGNORECASE,
+)
+_OF_A_TABLE: Final = re.compile(r"(?:(?:full|extended)\s+)*(?:columns|fields|indexes|index|keys|table_x?info)\b", re.I)
+
+_INFORMATION: Final = (
+    "SELECT table_schema, table_name FROM information_schema.tables",
+    "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{}'",
+)
+_CATALOG: Final = {
+    "sqlite": (
+        "SELECT name, type FROM sqlite_schema",
+        "SELECT name, type FROM pragma_table_info('{}')",
+    ),
+    "clickhouse": (
+        "SELECT database, name FROM system.tables",
+        "SELECT name, type FROM system.columns WHERE table = '{}'",
+    ),
+    "bigquery": (
+        "SELECT table_name FROM DATASET.INFORMATION_SCHEMA.TABLES",
+        "SELECT column_name, data_type FROM DATASET.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{}'",
+    ),
+}
+_BACKSLASH: Final = frozenset({"bigquery", "databricks", "clickhouse"})
+_SETTING: Final = frozenset({"postgres", "redshift"})
+
+
+def require_no_description(sql: str, dialect: str, connection: str) -> None:
+    """Raise for a statement that describes; the hint is the query, or the command, that answers it."""
+    found = _INSTEAD_WORD.match(sql)
+    if found is None:
+        return
+    word, rest = found[1].upper(), found[2].strip().rstrip(";")
+    if word == "EXPLAIN" and (dialect != "mysql" or not re.fullmatch(r"[\w`.]+", rest)):
+        return  # with a table's name alone it describes the table on MySQL
+    raise refused("root", f"`{word}`", "is not a query", hint=_answer(word, rest, dialect, connection))
+
+
+def catalog_query(dialect: str, table: str | None = None) -> str:
+    """Return the query that lists the tables of a database, or the columns of one."""
+    tables, columns = _CATALOG.get(dialect, _INFORMATION)
+    quote = r"\'" if dialect in _BACKSLASH else "''"
+    return tables if table is None else columns.format(table.replace("'", quote))
+
+
+def _answer(word: str, rest: str, dialect: str, connection: str) -> str:
+    scan = shell_words("ktx", "scan", connection, "--depth", "profile")
+    if word == "SUMMARIZE":
+        return f"{scan} counts and measures columns"
+    if _QUERY.match(rest):
+        return READING
+    if word == "SHOW" and dialect in _SETTING and rest.lower() in SETTINGS:
+        return f"SELECT current_setting('{rest}')"
+    named = _TABLE.match(rest) if word != "SHOW" or _OF_A_TABLE.match(rest) else None
+    if word == "PRAGMA" and not _OF_A_TABLE.match(rest):
+        named = None
+    table = named[1].strip("\"`'").rpartition(".")[2].strip("\"`'") if named else None
+    return catalog_query(dialect, table or None)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPolicy:
+    """The settings of one connection that decide about raw SQL: `query_policy` and `allowed_functions`."""
+
+    connection: str
+    raw_sql: bool = True
+    allowed_functions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, connection: str, options: Mapping[str, Any]) -> StatementPolicy:
+        """Return the policy of a connection's fields, by their names in `ktx.yaml`."""
+        raw_sql = options.get("query_policy") != "semantic-layer-only"
+        return cls(connection, raw_sql, tuple(options.get("allowed_functions") or ()))
+
+    def require_raw_sql(self) -> None:
+        """Raise `UsageError` where the connection answers semantic-layer queries alone."""
+        if not self.raw_sql:
+            raise UsageError(
+                f"connection `{self.connection}` answers no raw SQL: its query_policy is semantic-layer-only",
+                hint=f"ktx config set connections.{self.connection}.query_policy any, where raw SQL is wanted",
+                details={"connection": self.connection, "query_policy": "semantic-layer-only"},
+            )
+
+    def check(
+        self,
+        sql: str,
+        dialect: str,
+        *,
+        max_rows: int,
+        tables: Container[str] = (),
+        schema_of: SchemaOf | None = None,
+        server: Server | None = None,
+    ) -> CheckedStatement:
+        """Return the statement that may be sent; raises as `check`, and `UsageError` where raw SQL is not answered."""
+        self.require_raw_sql()
+        return check(
+            sql,
+            dialect,
+            max_rows=max_rows,
+            allowed_functions=self.allowed_functions,
+            connection=self.connection,
+            tables=tables,
+            schema_of=schema_of,
+            server=server,
+        )
+
+
+MAX_CHARACTERS: Final = 100_000
+"""How long a statement may be, in characters."""
+
+MAX_TOKENS: Final = 20_000
+"""How many words, numbers and signs a statement may have."""
+
+MAX_DEPTH: Final = 60
+"""How deep brackets and CASE may be nested; the parser itself ends at about 100."""
+
+MAX_CHAIN: Final = 400
+"""How many operators (||, +, ::, UNION ...) may follow each other on one level; AND and OR are not counted."""
+
+_EXECUTABLE = re.compile(r"/\*M?!")
+_OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
+_CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
+_CHAINED = frozenset(
+    {"NOT", "DPIPE", "PLUS", "DASH", "STAR", "SLASH", "DIV", "MOD", "CARET", "AMP", "PIPE", "TILDE", "ARROW", "DARROW"}
+    | {"UNION", "EXCEPT", "INTERSECT", "DCOLON", "DOT", "COLLATE"}
+)
+_HINT = "split it into smaller statements"
+
+
+def require_short(sql: str) -> None:
+    """Raise for a text that is too long to look at."""
+    if len(sql) > MAX_CHARACTERS:
+        raise refused("size", "it", f"has {len(sql):,} characters, more than {MAX_CHARACTERS:,}", hint=_HINT)
+
+
+def require_plain(sql: str, tokens: Sequence[Any]) -> None:
+    """Raise unless what is outside of texts shows, and has no comment that some server runs."""
+    rest = _without_texts(sql, tokens)
+    if _EXECUTABLE.search(rest):
+        raise refused("comment", "a comment `/*!`", "is code on MySQL and MariaDB", hint="leave the comment out")
+    if "\0" in sql:
+        raise refused("character", "the character NUL", "ends a statement on some servers", hint="take it out")
+    for position, character in enumerate(rest):
+        if not _is_plain(character):
+            name = unicodedata.name(character, f"U+{ord(character):04X}")
+            raise refused(
+                "character", f"the character {name}", f"at position {position + 1} does not show", hint="take it out"
+            )
+
+
+def _without_texts(sql: str, tokens: Sequence[Any]) -> str:
+    """Return the statement with every text blanked, at the same positions."""
+    pieces, behind = [], 0
+    for token in tokens:
+        if token.token_type.name.endswith("STRING"):
+            pieces += [sql[behind : token.start], " " * (token.end + 1 - token.start)]
+            behind = token.end + 1
+    return "".join([*pieces, sql[behind:]])
+
+
+def _is_plain(character: str) -> bool:
+    """Whether a character shows, or is a blank or the end of a line that servers take for one."""
+    return character in " \t\n\r" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
+
+
+def require_shallow(tokens: Sequence[Any]) -> None:
+    """Raise for a statement whose tree would be too deep or too large to walk."""
+    if len(tokens) > MAX_TOKENS:
+        raise refused("size", "it", f"has {len(tokens):,} words and signs, more than {MAX_TOKENS:,}", hint=_HINT)
+    chains = [0]
+    for token in tokens:
+        kind = token.token_type.name
+        if kind in _OPENING:
+            chains.append(0)
+        elif kind in _CLOSING and len(chains) > 1:
+            chains.pop()
+        elif kind in _CHAINED:
+            chains[-1] += 1
+        elif kind == "COMMA":
+            chains[-1] = 0
+        if len(chains) > MAX_DEPTH:
+            raise refused("size", "it", f"is nested deeper than {MAX_DEPTH} levels", hint=_HINT)
+        if chains[-1] > MAX_CHAIN:
+            raise refused("size", "it", f"has a chain of more than {MAX_CHAIN} operators", hint=_HINT)
+
+
+_NAME: Final = r"[\"'`\[]*(?P<name>[^\"'`\]\s,;:()]+)"
+_COLUMN: Final = re.compile(
+    rf"(?:no such column: |unknown column |referenced column |invalid column name |(?<!\w)column |invalid identifier |"
+    rf"unrecognized name: |unknown expression identifier |parameter with name ){_NAME}",
+    re.IGNORECASE,
+)
+_UNKNOWN_TABLE: Final = re.compile(
+    rf"(?:no such table: |table with name |relation |invalid object name |object |unknown table expression identifier |"
+    rf"not found: table |the table or view |(?<!\w)table ){_NAME}",
+    re.IGNORECASE,
+)
+_SUGGESTION: Final = re.compile(
+    r"\s*(?:Candidate bindings: |(?:HINT:\s*)?Did you mean )\"(?P<name>[^\"]+)\".*", re.DOTALL
+)
+_MISSING: Final = re.compile(
+    r"no such|unknown|not found|does(?: not|n't) (?:exist|have a column)|invalid|unrecognized|"
+    r"cannot be (?:resolved|found)",
+    re.IGNORECASE,
+)
+
+
+def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: Iterable[str]) -> SourceError:
+    """Return a database's error with a hint: a near name of `tables` or `columns`, else where the names are listed.
+
+    A hint that it has already gives way to a near name alone. Errors that are not about the statement stay as they
+    are.
+    """
+    if error.code != "query":
+        return error
+    text = error.message.partition("): ")[2] or error.message
+    near = _near(text, _COLUMN, columns) or _near(text, _UNKNOWN_TABLE, tables) or _suggested(text)
+    error.hint = (f"did you mean `{near}`?" if near else error.hint) or _listed(text, dialect)
+    if near:
+        error.message = _SUGGESTION.sub("", error.message).rstrip()
+    return error
+
+
+def names_are_missing(error: SourceError) -> bool:
+    """Say whether a database's error is about a table or a column that it does not have."""
+    return _MISSING.search(error.message) is not None
+
+
+def _suggested(text: str) -> str | None:
+    """Return the name that the database itself suggests."""
+    found = _SUGGESTION.search(text)
+    return found["name"] if found else None
+
+
+def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:
+    """Return the known name that is near the one that is missing; one that is there elsewhere has none."""
+    found = pattern.search(text) if _MISSING.search(text) else None
+    name, names = _last(found["name"]) if found else "", list(known)
+    return did_you_mean(name, names) if name and name not in names else None
+
+
+def _listed(text: str, dialect: str) -> str:
+    if not _MISSING.search(text):
+        return f"correct the statement for {dialect}"
+    if _COLUMN.search(text):
+        return f"to see the columns of a table: {catalog_query(dialect, 'TABLE')}"
+    if _UNKNOWN_TABLE.search(text):
+        return f"to see the tables: {catalog_query(dialect)}"
+    return f"correct the statement for {dialect}"
+
+
+def _last(name: str) -> str:
+    return name.rstrip(".!").rpartition(".")[2]

@@ -1,0 +1,402 @@
+"""Columns named by their table on Postgres and Redshift, which take `x.f` for `f(x)` where `x` has no column `f`.
+
+What is no column of its table, query or function is refused. Where the columns are not known (a base table, or `*`
+of one), the value is a row, and a row can be passed to few functions: their names are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.core import did_you_mean, listing
+from ktx_cli.warehouses.guard.errors import read_words, refused
+from ktx_cli.warehouses.guard.functions import FunctionList, names_of
+from ktx_cli.warehouses.guard.tables import visible_parts
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+FUNCTIONAL: Final = frozenset({"postgres", "redshift"})
+"""Dialects in which `x.f` and `(x).f` may call the function `f`."""
+
+_VALUES_AS_TABLES: Final = frozenset(
+    {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}
+    | {"current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"}
+)
+"""Words that the parser reads as tables behind FROM, and Postgres as functions that return one value."""
+
+_ROW_PREFIXES: Final = ("pg_", "lo_", "binary_upgrade_")
+_ROW_FUNCTIONS: Final = frozenset(
+    {"any_out", "anycompatible_out", "anycompatiblenonarray_out", "anyelement_out", "anynonarray_out", "hash_record"}
+    | {"record_out", "record_send", "hash_record_extended"}
+    | {"brin_summarize_new_values", "currval", "gin_clean_pending_list", "nextval", "querytree", "row_security_active"}
+    | {"amvalidate", "plpgsql_validator", "set_config", "setseed", "ts_stat", "txid_status"}
+)
+"""Functions off the list that take a row, or do more than compute and would take one through a cast of the database's
+own. `bernoulli`, `system` and the input and output functions of types take no row, and columns are named like them."""
+
+
+_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+_LONGEST_NAME: Final = 63
+"""How many bytes of a name Postgres looks at; Redshift looks at 127."""
+
+_ANY: Final = ""
+"""Stands for the name of a function behind FROM that the server names in its own way: `ltrim` for TRIM(LEADING ...)."""
+
+_BEHIND_FROM: Final = frozenset({"from_", "joins", "laterals", "with_"})
+"""The parts of a SELECT from which not every item behind its FROM is visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What stands behind FROM: `columns` are those that are known; `complete`: there are no others."""
+
+    columns: frozenset[str]
+    complete: bool = False
+    is_function: bool = False
+
+
+def is_row_function(name: str) -> bool:
+    """Whether `row.name` may call a function that is not on the list of those that only compute."""
+    return name in _ROW_FUNCTIONS or name.startswith(_ROW_PREFIXES)
+
+
+def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
+    """Raise for a column named by its table, or an attribute of a value, that would call a function."""
+    from sqlglot import exp
+
+    if functions.dialect not in FUNCTIONAL:
+        return
+    scopes = _Scopes(functions.dialect)
+    for node in tree.find_all(exp.Column, exp.Dot):
+        if isinstance(node, exp.Dot):
+            _require_attribute(node, functions)
+        elif isinstance(node.this, exp.Identifier) and node.args.get("table"):
+            _require_column(node, scopes)
+
+
+def _require_attribute(node: exp.Expr, functions: FunctionList) -> None:
+    """Raise for `(value).name` where it may call the function `name`, unless that one may be called."""
+    from sqlglot import exp
+
+    if not isinstance(node.expression, exp.Identifier) or isinstance(node.parent, exp.DataType):
+        return
+    name = node.expression.name.lower()
+    if name not in functions.names | functions.allowed or name == "current_setting":
+        raise refused(
+            "attribute",
+            f"`.{name}` behind an expression",
+            f"calls the function `{name}` where there is one",
+            hint=f"name a column by its table (t.{name}), or allow `{name}` in allowed_functions",
+        )
+
+
+def _require_column(column: exp.Expr, scopes: _Scopes) -> None:
+    name, table = scopes.folded(column.this), scopes.folded(column.args["table"])
+    has_schema = bool(column.args.get("db"))  # so it names a table, never a function behind FROM
+    found = [] if has_schema else scopes.items(column, table)
+    for item in found:
+        if name in item.columns and not (item.is_function and is_row_function(name)):
+            continue
+        if item.complete:
+            raise _no_column(column, item)
+        if is_row_function(name):
+            raise _call(column)
+    if not found and (is_row_function(name) or (not has_schema and scopes.has_functions(column))):
+        raise _call(column)
+
+
+def _no_column(column: exp.Expr, item: _Item) -> Exception:
+    """Return the error for a column that its table has not, and that is therefore a call."""
+    known, table = sorted(item.columns), column.args["table"].name
+    near = did_you_mean(column.name, known)
+    if near:
+        hint = f"did you mean `{table}.{near}`?"
+    elif item.is_function:
+        hint = f"write `{column.name}` alone, or name the columns behind FROM: ... AS {table}(a, b)"
+    else:
+        hint = f"the columns of `{table}` are {listing(known)}"
+    why = f"is not a column of `{table}`, so the database would call the function `{column.name}`"
+    return refused("attribute", f"`{column.sql()}`", why, hint=hint, function=column.name.lower())
+
+
+def _call(column: exp.Expr) -> Exception:
+    return refused(
+        "attribute",
+        f"`{column.sql()}`",
+        f"may call the function `{column.name}`",
+        hint=f"if it is a column, write it without its table: {column.name}",
+        function=column.name.lower(),
+    )
+
+
+class _Scopes:
+    """Finds what a name before a dot may stand for."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self._known: dict[int, list[tuple[frozenset[str], _Item]]] = {}
+        self._has_functions: bool | None = None
+
+    def folded(self, identifier: exp.Expr) -> str:
+        """Return a name as the server compares it, which changes the letters of ASCII alone."""
+        quoted = bool(identifier.args.get("quoted")) and self.dialect == "postgres"
+        return str(identifier.name if quoted else identifier.name.translate(_LOWER))
+
+    def items(self, column: exp.Expr, name: str) -> list[_Item]:
+        """Return what `name` may stand for at a column.
+
+        From SELECT, WHERE and what follows them all items behind FROM are visible, so the nearest SELECT that has
+        one of that name decides. Behind FROM itself, and in WITH, it may be one of a SELECT further out. Before that
+        one, items count too whose names the server may take for the same: it cuts long names, and may fold others.
+        """
+        from sqlglot import exp
+
+        found: list[_Item] = []
+        inside: exp.Expr = column
+        above = column.parent
+        alike = _alike(name)
+        while above is not None:
+            if isinstance(above, exp.Select) or _is_join(above):
+                own = self._of(above)
+                is_sure = any(name in names for names, _ in own)
+                for names, item in own:
+                    if alike in map(_alike, names) or (_ANY in names and not is_sure):
+                        found.append(item)
+                if is_sure and isinstance(above, exp.Select) and inside.arg_key not in _BEHIND_FROM:
+                    break
+            inside, above = above, above.parent
+        return found
+
+    def has_functions(self, column: exp.Expr) -> bool:
+        """Whether any SELECT of the statement has a function behind FROM."""
+        from sqlglot import exp
+
+        if self._has_functions is None:
+            selects = column.root().find_all(exp.Select, exp.Subquery)
+            items = (item for select in selects if not _is_named(select) for _, item in self._of(select))
+            self._has_functions = any(item.is_function for item in items)
+        return self._has_functions
+
+    def _of(self, select: exp.Expr) -> list[tuple[frozenset[str], _Item]]:
+        """Return the items behind a FROM, or of a join in brackets, each with the names it may be called by."""
+        if id(select) not in self._known:
+            self._known[id(select)] = [(self._names(node), self._item(node)) for node in _from_items(select)]
+        return self._known[id(select)]
+
+    def _names(self, node: exp.Expr) -> frozenset[str]:
+        from sqlglot import exp
+
+        alias = node.args.get("alias")
+        if alias is not None and alias.this:
+            return frozenset({self.folded(alias.this)})
+        inner = _inner(node)
+        if self._is_path(inner):
+            return frozenset(self.folded(each) for each in _column_names(node))
+        if _is_table(inner):
+            return frozenset({self.folded(inner.this)})
+        called = None if inner.args.get("rows_from") else _called(inner)
+        if called is None:
+            return frozenset() if isinstance(inner, exp.Subquery | exp.Values) else frozenset({_ANY})
+        certain = isinstance(called, exp.Anonymous | exp.Unnest | exp.GenerateSeries)
+        return frozenset(names_of(called, self.dialect)) | (frozenset() if certain else {_ANY})
+
+    def _item(self, node: exp.Expr) -> _Item:
+        """Return what is known of the columns of one item behind FROM."""
+        from sqlglot import exp
+
+        inner = _inner(node)
+        renamed = [self.folded(each) for each in _column_names(node)]
+        if isinstance(inner, exp.Values):
+            first = inner.expressions[0]
+            width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+            return _renamed([f"column{number}" for number in range(1, width + 1)], renamed)
+        if isinstance(inner, exp.Subquery):
+            return _renamed([None] if _is_join(inner) else self._outputs(inner.this), renamed)
+        if _is_table(inner) and not _is_value(inner):
+            part = _part(inner)
+            names = renamed or [self.folded(each) for each in _column_names(part)] if part is not None else renamed
+            return _renamed([None] if part is None else self._outputs(part.this), names)
+        return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
+
+    def _is_path(self, node: exp.Expr) -> bool:
+        """Whether it is Redshift's `FROM orders AS o, o.lines AS l`, which the parser takes for an UNNEST."""
+        from sqlglot import exp
+
+        if self.dialect != "redshift" or not isinstance(node, exp.Unnest) or _is_named(node):
+            return False
+        return all(isinstance(each, exp.Column) for each in node.expressions)
+
+    def _of_function(self, node: exp.Expr, renamed: list[str]) -> _Item:
+        """Return the columns of a function behind FROM, or of several in ROWS FROM."""
+        inner = _inner(node)
+        several = inner.args.get("rows_from") or [inner]
+        columns = set(renamed)
+        for each in several:
+            called = _called(each)
+            names = names_of(called, self.dialect) if called is not None else ()
+            own = {column for name in names for column in _function_columns().get(name, ())}
+            own |= {self.folded(column) for column in (*_column_names(each), *_table_columns(called))}
+            columns |= own
+            if not renamed and (not own or "unnest" in names):  # unnest alone has columns of its own or one without
+                columns |= self._names(node) if len(several) == 1 else set(names)
+        for each in (node, inner, *several):
+            columns |= {self.folded(offset) for offset in _offsets(each)}
+        return _Item(frozenset(columns | {"ordinality"}), complete=True, is_function=True)
+
+    def _outputs(self, query: exp.Expr) -> list[str | None]:
+        """Return the names of the columns of a query in their order; None for those that are not known."""
+        from sqlglot import exp
+
+        while isinstance(query, exp.SetOperation | exp.Subquery):
+            query = query.this
+        if not isinstance(query, exp.Select):
+            return [None]
+        return [self._output(item) for item in query.expressions]
+
+    def _output(self, item: exp.Expr) -> str | None:
+        from sqlglot import exp
+
+        if isinstance(item, exp.Alias):
+            return self.folded(item.args["alias"])
+        if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier):
+            return self.folded(item.this)
+        return None
+
+
+def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
+    """Return the columns of a query whose first ones have new names."""
+    if None in outputs and renamed:
+        return _Item(frozenset(renamed))
+    kept = [*renamed, *outputs[len(renamed) :]]
+    return _Item(frozenset(each for each in kept if each is not None), complete=None not in outputs)
+
+
+def _from_items(select: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield what stands behind FROM and is visible by its name: not what is within a join that has a name itself."""
+    from sqlglot import exp
+
+    if isinstance(select, exp.Subquery):
+        yield from _joined(select.this)
+        yield from _joins(select)
+        return
+    clause = select.args.get("from_")
+    if clause is not None:
+        yield from _joined(clause.this)
+    yield from _joins(select)
+
+
+def _joined(node: exp.Expr) -> Iterator[exp.Expr]:
+    if _is_join(node) and not _is_named(node):
+        yield from _from_items(node)
+    else:
+        yield node
+        yield from _joins(node)
+
+
+def _joins(node: exp.Expr) -> Iterator[exp.Expr]:
+    for join in node.args.get("joins") or ():
+        yield from _joined(join.this)
+    for lateral in node.args.get("laterals") or ():
+        yield from _joined(lateral)
+
+
+def _is_join(node: exp.Expr) -> bool:
+    """Whether it is `(a JOIN b ...)`, or a table in brackets, in any number of them."""
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Subquery):
+        return False
+    inner = node.this
+    if isinstance(inner, exp.Subquery):
+        return _is_named(inner) or bool(inner.args.get("joins") or inner.args.get("laterals")) or _is_join(inner)
+    return not isinstance(inner, exp.Query)
+
+
+def _alike(name: str) -> str:
+    """Return a name so that those are alike which a server may take for one."""
+    return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
+
+
+def _is_named(node: exp.Expr) -> bool:
+    alias = node.args.get("alias")
+    return alias is not None and bool(alias.this)
+
+
+def _inner(node: exp.Expr) -> exp.Expr:
+    """Return an item without LATERAL around it."""
+    from sqlglot import exp
+
+    return node.this if isinstance(node, exp.Lateral) else node
+
+
+def _is_table(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("rows_from")
+
+
+def _is_value(table: exp.Expr) -> bool:
+    """Whether what the parser takes for a table is a word that Postgres takes for a function."""
+    quoted = bool(table.this.args.get("quoted"))
+    return not quoted and not table.args.get("db") and table.name.lower() in _VALUES_AS_TABLES
+
+
+def _part(table: exp.Expr) -> exp.Expr | None:
+    """Return the part of WITH that a table's name means."""
+    if table.args.get("db"):
+        return None
+    name = table.name if table.this.args.get("quoted") else table.name.lower()
+    return next((part for known, part in visible_parts(table) if known == name), None)
+
+
+def _called(node: exp.Expr) -> exp.Func | None:
+    """Return the function of an item behind FROM."""
+    from sqlglot import exp
+
+    inner = _inner(node)
+    if isinstance(inner, exp.Func):
+        return inner
+    found = inner.this if isinstance(inner, exp.Table) else inner
+    found = found.expression if isinstance(found, exp.Dot) else found
+    return found if isinstance(found, exp.Func) else None
+
+
+def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
+    """Return the names that an alias gives to columns, those with a type among them."""
+    from sqlglot import exp
+
+    alias = node.args.get("alias") if node is not None else None
+    columns = alias.args.get("columns") or () if alias is not None else ()
+    return [each.this if isinstance(each, exp.ColumnDef) else each for each in columns]
+
+
+def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
+    """Yield the names of the columns of XMLTABLE and JSON_TABLE, which stand in them."""
+    from sqlglot import exp
+
+    if isinstance(called, exp.XMLTable):
+        yield from (each.this for each in called.args.get("columns") or () if isinstance(each, exp.ColumnDef))
+    elif isinstance(called, exp.JSONTable):
+        yield from (each.this for each in called.find_all(exp.JSONColumnDef) if isinstance(each.this, exp.Identifier))
+
+
+def _offsets(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the name that WITH ORDINALITY gives to its column."""
+    from sqlglot import exp
+
+    offset = node.args.get("offset")
+    if isinstance(offset, exp.Identifier):
+        yield offset
+
+
+@functools.cache
+def _function_columns() -> dict[str, tuple[str, ...]]:
+    """Return the functions whose results have columns with names of their own -> these names."""
+    pairs = (word.partition(":") for word in read_words("columns_postgres.txt"))
+    return {name: tuple(columns.split(",")) for name, _, columns in pairs}

@@ -1,0 +1,275 @@
+"""The functions a statement may call: lists of names, one file a dialect, and what the parser knows by class.
+
+A list names what only computes or reads the catalog. Everything else is refused, with the setting that allows it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.warehouses.guard.errors import read_words, refused, refused_function
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+GUARDED_DIALECTS: Final = (
+    *("sqlite", "duckdb", "postgres", "mysql", "tsql", "snowflake", "bigquery", "clickhouse"),
+    *("redshift", "databricks", "trino"),
+)
+"""The dialects with a list of functions."""
+
+_SEVERAL_SERVERS: Final = frozenset({"mysql"})
+"""Dialects that several servers speak, each with functions of its own."""
+
+_ALSO: Final = {"redshift": ("postgres",)}
+_FREE_PLACES: Final = {
+    "postgres": frozenset({"pg_catalog"}),
+    "redshift": frozenset({"pg_catalog"}),
+    "duckdb": frozenset({"system.main", "pg_catalog"}),
+    "bigquery": frozenset({"hll_count", "kll_quantiles", "net", "safe"}),
+}
+SETTINGS: Final = frozenset(
+    {"timezone", "datestyle", "intervalstyle", "server_version", "server_version_num", "server_encoding"}
+    | {"client_encoding", "lc_collate", "lc_ctype", "lc_monetary", "lc_numeric", "lc_time", "default_collation"}
+    | {"calendar", "default_order", "default_null_order", "statement_timeout", "transaction_read_only"}
+)
+"""The settings whose values `current_setting` may tell."""
+
+ROW_PATTERN: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number", "running", "final"})
+"""Functions of MATCH_RECOGNIZE that the parser has no classes for; outside of it they are unknown names."""
+
+_CALLED: Final = re.compile(r"(\w+)\(")
+_NAMELESS: Final = frozenset({"CombinedAggFunc", "CombinedParameterizedAgg", "ParameterizedAgg", "AnonymousAggFunc"})
+
+
+class FunctionList:
+    """Says which functions of a dialect may be called, with those a connection allows besides."""
+
+    def __init__(
+        self, dialect: str, allowed: Collection[str] = (), connection: str = "ID", server: Server | None = None
+    ) -> None:
+        self.dialect = dialect
+        self.connection = connection
+        self.allowed = frozenset(name.lower() for name in allowed)
+        self.names = listed(dialect, server)
+
+    def require(self, function: exp.Func) -> None:
+        """Raise unless the function may be called, at the place it is named at."""
+        if self.allows(function):
+            return
+        place = place_of(function)
+        if place and place not in _FREE_PLACES.get(self.dialect, ()):
+            raise self.refuse(f"{place}.{self.name_of(function)}", "is not built in: its name has a schema")
+        if not self._is_listed(function):
+            name = f"{place}.{self.name_of(function)}" if place else self.name_of(function)
+            raise self.refuse(name, "is not on the list of functions that only compute")
+        if type(function).__name__ == "Anonymous" and function.name.lower() == "current_setting":
+            self._require_setting(function)
+
+    def name_of(self, function: exp.Func) -> str:
+        """Return the name a function is called by in the dialect."""
+        return names_of(function, self.dialect)[0]
+
+    def allows(self, function: exp.Func) -> bool:
+        """Whether the connection's own setting allows the function."""
+        if not self.allowed:
+            return False
+        place = place_of(function)
+        return any((f"{place}.{name}" if place else name) in self.allowed for name in names_of(function, self.dialect))
+
+    def refuse(self, name: str, why: str) -> Exception:
+        """Return the error for a function, with the setting that allows it."""
+        return refused_function(name, self.connection, self.allowed, why)
+
+    def refuse_size(self, function: exp.Func, why: str, most: int) -> Exception:
+        """Return the error for a function that makes too much; `most` is what may be written as its number."""
+        name = self.name_of(function)
+        hint = f"write its size as a number of at most {most:,}"
+        return refused("size", f"the function `{name}`", why, hint=hint, function=name)
+
+    def _require_setting(self, function: exp.Func) -> None:
+        """Raise unless it is a harmless setting whose value is asked for."""
+        name = function.expressions[0] if function.expressions else None
+        shown = name.name if name is not None and name.is_string else "a setting that is not named by a text"
+        if shown.lower() not in SETTINGS:
+            raise refused(
+                "setting",
+                f"the setting `{shown}`",
+                "is not on the list of harmless ones",
+                hint=f"these can be read: {', '.join(sorted(SETTINGS))}",
+            )
+
+    def _is_listed(self, function: exp.Func) -> bool:
+        kind = type(function).__name__
+        if kind == "Anonymous" and function.name.lower() in ROW_PATTERN and _is_in_row_pattern(function):
+            return True
+        if kind == "Anonymous":
+            return not _is_case_sensitive(function, self.dialect) and function.name.lower() in self.names
+        if kind in _NAMELESS:
+            return self.dialect == "clickhouse"  # its grammar of aggregates, whose names the parser checked
+        return kind in known_classes()
+
+
+def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
+    """Return the names a function is called by, in lower case, the one of the dialect first."""
+    from sqlglot import exp
+
+    if type(function).__name__ == "Anonymous" or type(function).__name__ in _NAMELESS:
+        return (function.name.lower(),)
+    # AND and OR are functions to the parser; a text of each of a thousand joined conditions would take minutes.
+    written = None if isinstance(function, exp.Connector) else _CALLED.match(function.sql(dialect))
+    known = tuple(name.lower() for name in type(function).sql_names())
+    return ((written[1].lower(), *known) if written else known) or (type(function).__name__.lower(),)
+
+
+def place_of(function: exp.Func) -> str:
+    """Return the schema a function is named with (`public`, `db.schema`), in lower case; empty for none."""
+    from sqlglot import exp
+
+    parent = function.parent
+    if isinstance(parent, exp.Table) and parent.this is function:
+        return ".".join(part.name.lower() for part in (parent.args.get("catalog"), parent.args.get("db")) if part)
+    if isinstance(parent, exp.Dot) and parent.expression is function:
+        return ".".join(_path(parent.this)).lower()
+    return ""
+
+
+def _path(node: exp.Expr) -> Iterator[str]:
+    """Yield the names of `a.b` in `a.b.f(x)`; none where the left is a value, as in `'x'.upper()`."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Dot):
+        yield from _path(node.this)
+        yield from _path(node.expression)
+    elif isinstance(node, exp.Identifier):
+        yield node.name
+    elif isinstance(node, exp.Column):
+        yield from (part.name for part in node.parts)
+
+
+def _is_case_sensitive(function: exp.Func, dialect: str) -> bool:
+    """Whether a quoted name is another function than the listed one: servers keep its case."""
+    from sqlglot import exp
+
+    name = function.this
+    quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
+    return quoted and name.name != name.name.lower() and dialect in ("postgres", "redshift", "trino")
+
+
+def _is_in_row_pattern(function: exp.Func) -> bool:
+    from sqlglot import exp
+
+    return not place_of(function) and function.find_ancestor(exp.MatchRecognize) is not None
+
+
+@functools.cache
+def listed(dialect: str, server: Server | None = None) -> frozenset[str]:
+    """Return the names on a dialect's list, in lower case, with those that the server has besides."""
+    common = frozenset(word.lower() for name in (dialect, *_ALSO.get(dialect, ())) for word in _read(name))
+    own = (
+        (holds(word, server.version) for name in server.lists for word in _read(name))
+        if server and dialect in _SEVERAL_SERVERS
+        else ()
+    )
+    return common | {word for word in own if word}
+
+
+@functools.cache
+def known_classes() -> frozenset[str]:
+    """Return the parser's function classes that only compute."""
+    return frozenset(_read("known"))
+
+
+def _read(name: str) -> list[str]:
+    return read_words(f"functions/{name}.txt")
+
+
+Version = tuple[int, ...]
+
+_NUMBER: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_MARIADB: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)-MariaDB", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The lists besides the dialect's own that hold on a server, and its version.
+
+    A name on a list with a version (`json_table@8.0.4`) holds from that version on.
+    """
+
+    lists: tuple[str, ...]
+    version: Version
+
+
+EITHER: Final = Server(("mysql_own", "mariadb_own"), (99,))
+"""A server that is not asked yet: for a first look, before a connection is opened."""
+
+
+def server_of(version: str) -> Server:
+    """Return the server that gives `version` for its `SELECT VERSION()`."""
+    mariadb = _MARIADB.search(version)
+    found = mariadb or _NUMBER.search(version)
+    number = tuple(int(part or 0) for part in found.groups()) if found else ()
+    return Server(("mariadb_own" if "mariadb" in version.lower() else "mysql_own",), number)
+
+
+def holds(word: str, version: Version) -> str:
+    """Return the name of a word of a list, in lower case, empty where the server is older than it."""
+    name, _, since = word.lower().partition("@")
+    return name if version >= tuple(int(part) for part in since.split(".") if part) else ""
+
+
+CHECKED: Final = frozenset({"mysql"})
+"""Dialects whose databases' own functions are called without a schema, where no built-in one has the name."""
+
+_WORD: Final = re.compile(r"[\w$]+")
+_WORDS: Final = frozenset(read_words("words_mysql.txt"))
+
+
+def calls(tokens: Sequence[Any]) -> Iterator[tuple[str, bool]]:
+    """Yield the word before each opening bracket that may call something, in lower case, and whether it is quoted.
+
+    Names of tables with their columns (`AS t (a)`, `WITH t (a) AS (`) and the words of the grammar are no calls.
+    """
+    for place, token in enumerate(tokens[1:], start=1):
+        before = tokens[place - 1]
+        if token.token_type.name != "L_PAREN" or not _is_word(before) or _is_named(tokens, place):
+            continue
+        quoted = before.token_type.name == "IDENTIFIER"
+        if quoted or before.text.lower() not in _WORDS:
+            yield before.text.lower(), quoted
+
+
+def strange_call(tokens: Sequence[Any], known: Container[str]) -> str | None:
+    """Return the first call of a name that is not known, or that is quoted and so may be another's."""
+    return next((name for name, quoted in calls(tokens) if quoted or name not in known), None)
+
+
+def _is_word(token: Any) -> bool:
+    return token.token_type.name == "IDENTIFIER" or _WORD.fullmatch(token.text) is not None
+
+
+def _is_named(tokens: Sequence[Any], opening: int) -> bool:
+    """Whether the word before a bracket is a name that is given there, or one with a schema, checked in the tree."""
+    if opening >= 2 and tokens[opening - 2].text.upper() in ("AS", "."):
+        return True
+    end = _closing(tokens, opening)
+    if tokens[opening - 1].text.upper() == "JSON_TABLE":  # in the grammar of no call
+        return any(each.text.upper() == "COLUMNS" for each in tokens[opening:end])
+    return [each.text.upper() for each in tokens[end + 1 : end + 3]] == ["AS", "("]
+
+
+def _closing(tokens: Sequence[Any], opening: int) -> int:
+    """Return the place of the bracket that closes the one at `opening`, or of the end."""
+    depth = 0
+    for place in range(opening, len(tokens)):
+        kind = tokens[place].token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        if depth == 0:
+            return place
+    return len(tokens)

@@ -1,0 +1,215 @@
+"""The parts a statement may be made of: an allow-list of the parser's node classes and of their arguments.
+
+A class that is not named here is refused, so what a new release of the parser learns to read stays out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.warehouses.guard.errors import read_words, refused
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
+"""What a statement may be."""
+
+_SETS: Final = frozenset({"Union", "Except", "Intersect"})
+"""What puts two queries together; the parser takes any expression for the first."""
+
+NODES: Final = frozenset(read_words("nodes.txt"))
+"""The node classes, functions apart."""
+
+ARGUMENTS: Final = {
+    "Select": frozenset(
+        {"with_", "kind", "expressions", "distinct", "from_", "laterals", "joins", "where", "group", "having"}
+        | {"qualify", "windows", "order", "limit", "offset", "match", "pivots", "prewhere", "cluster", "distribute"}
+        | {"sort", "sample", "exclude", "hint", "for_", "options", "operation_modifiers"}
+    ),
+    "Table": frozenset(
+        {"this", "alias", "db", "catalog", "laterals", "joins", "pivots", "hints", "system_time", "version"}
+        | {"partition", "ordinality", "when", "only", "sample", "rows_from", "indexed"}
+    ),
+    "With": frozenset({"expressions", "recursive"}),
+}
+"""Of these classes, the arguments that may be given; of the others any."""
+
+_KINDS: Final = {"Into": "INTO", "Lock": "a lock clause (FOR UPDATE, FOR SHARE)", "NextValueFor": "NEXT VALUE FOR"}
+_ARGUMENT_NAMES: Final = {
+    "into": "INTO",
+    "locks": "a lock clause (FOR UPDATE, FOR SHARE)",
+    "settings": "a SETTINGS clause",
+    "format": "a FORMAT clause",
+    "search": "a SEARCH clause",
+    "pattern": "a PATTERN of files",
+    "changes": "a CHANGES clause",
+    "connect": "CONNECT BY",
+}
+_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HINTS: Final = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READPAST", "NOEXPAND"})
+_SAMPLES: Final = frozenset({"BERNOULLI", "SYSTEM", "RESERVOIR", "ROW", "BLOCK"})
+_PATTERN: Final = re.compile(r"(?:(?!--)[\w\s()*+?|{},^$-])*")
+_MOST_RECURSION: Final = 32_767
+_MODIFIERS: Final = frozenset({"STRAIGHT_JOIN", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"})
+_PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
+_NAMED: Final = {"Column": "this", "Dot": "expression", "Join": "using"}
+"""Where a name of a column stands."""
+
+_SEQUENCE: Final = frozenset({"nextval", "currval"})
+
+
+def require_root(tree: exp.Expr) -> None:
+    """Raise unless the statement is a query."""
+    name = type(tree).__name__
+    if name not in ROOTS:
+        words = tree.name if name in ("Command", "Column") else _CAPITAL.sub(" ", name)
+        raise refused("root", f"`{words.upper()}`", "is not a query")
+
+
+def require_node(node: exp.Expr, dialect: str) -> None:
+    """Raise unless the node is of a known class with known arguments; functions are another module's."""
+    name = type(node).__name__
+    if name in _PARAMETERS and not (dialect == "snowflake" and _is_position(node)):
+        raise refused(
+            "parameter", f"`{node.sql(dialect)}`", "is a parameter or a variable", hint="write its value instead"
+        )
+    if name not in NODES and name not in _PARAMETERS:
+        shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
+        raise refused("construct", shown, "is not a part of a statement that only reads")
+    _require_arguments(node, name)
+    if name in _SETS and not {type(each).__name__ for each in (node.this, node.expression)} <= ROOTS:
+        raise refused("root", f"a side of {name.upper()}", "is not a query")
+    if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
+        raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
+    if name in _NAMED:
+        _require_names(node, _NAMED[name])
+    if name in _LOOKED_INTO:
+        _LOOKED_INTO[name](node)
+
+
+def _require_names(node: exp.Expr, argument: str) -> None:
+    """Raise for the name of a column that is written as a text, as SQLite takes it: nothing else would see a name."""
+    from sqlglot import exp
+
+    found = node.args.get(argument)
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, exp.Literal) and each.is_string:
+            hint = f'write it as a name: "{each.name}"'
+            raise refused("construct", f"`{each.sql()}`", "is a column whose name is written as a text", hint=hint)
+
+
+def _require_arguments(node: exp.Expr, name: str) -> None:
+    known = ARGUMENTS.get(name)
+    for argument, value in node.args.items() if known is not None else ():
+        if value and known is not None and argument not in known:
+            shown = _ARGUMENT_NAMES.get(argument, f"`{argument.upper()}`")
+            raise refused("construct", shown, "is not a part of a statement that only reads", hint="leave it out")
+
+
+def _require_sample(node: exp.Expr) -> None:
+    """Raise for a way of sampling that is not built in: on Postgres it is a function."""
+    method = node.args.get("method")
+    if method is not None and method.name.upper() not in _SAMPLES:
+        raise refused("construct", f"the sampling method {method.name}", "is not built in", hint="use BERNOULLI")
+
+
+def _require_pattern(node: exp.Expr) -> None:
+    """Raise for a row pattern of more than names and quantifiers: the parser keeps its text as it is."""
+    pattern = node.args.get("pattern")
+    if pattern is not None and not _PATTERN.fullmatch(pattern.name):
+        raise refused("construct", f"the row pattern `{pattern.name}`", "has more than names and quantifiers")
+
+
+def _require_hints(node: exp.Expr) -> None:
+    for hint in node.expressions:
+        if hint.sql().upper() not in _HINTS:
+            raise refused("lock", f"the table hint {hint.sql()}", "may lock", hint="leave it out")
+
+
+def _is_position(node: exp.Expr) -> bool:
+    """Whether a parameter is a column by its position, `$1`, as Snowflake has them."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.Parameter) and isinstance(node.this, exp.Literal) and not node.this.is_string
+
+
+def _require_options(node: exp.Expr) -> None:
+    """Raise for an OPTION other than a bound of recursion, and for a modifier that does more than order a join."""
+    for option in node.args.get("options") or ():
+        limit = option.args.get("expression")
+        if option.name.upper() != "MAXRECURSION" or limit is None or not 1 <= int(limit.name) <= _MOST_RECURSION:
+            why = f"is not let through, apart from MAXRECURSION 1 to {_MOST_RECURSION:,}"
+            raise refused("construct", f"an OPTION clause with {option.name.upper()}", why, hint="leave it out")
+    for modifier in node.args.get("operation_modifiers") or ():
+        if modifier.name.upper() not in _MODIFIERS:
+            why = "is not a part of a statement that only reads"
+            raise refused("construct", f"{modifier.name.upper()} behind SELECT", why, hint="leave it out")
+
+
+def _require_answer_form(node: exp.Expr) -> None:
+    """Raise for a FOR clause that is not about the form of the answer."""
+    if str(node.args.get("kind")).upper() not in ("JSON", "XML"):
+        raise refused("construct", "a FOR clause", "is let through for JSON and XML alone", hint="leave it out")
+
+
+def _require_values(node: exp.Expr) -> None:
+    """Raise for DuckDB's PIVOT whose columns are whatever values there are: it makes a type first."""
+    from sqlglot import exp
+
+    is_statement = node.args.get("this") is not None and not node.args.get("unpivot")
+    if is_statement and not all(isinstance(each, exp.In) for each in node.expressions):
+        hint = "name the values: PIVOT t ON status IN ('paid', 'open') USING ..."
+        raise refused("construct", "PIVOT without its values", "makes a type of them, which ktx does not", hint=hint)
+
+
+_LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
+    "WithTableHint": _require_hints,
+    "TableSample": _require_sample,
+    "MatchRecognize": _require_pattern,
+    "Select": _require_options,
+    "ForClause": _require_answer_form,
+    "Pivot": _require_values,
+}
+
+
+_HARMLESS: Final = frozenset({"sqlite", "duckdb"})
+"""Dialects whose own types hold no code: an affinity, an enumeration, another name of a built-in type."""
+
+_BUILT_IN: Final = {
+    "postgres": frozenset(read_words("types_postgres.txt")),
+    "redshift": frozenset(read_words("types_postgres.txt")),
+    "tsql": frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"}),
+}
+
+
+def require_type(node: exp.DataType, dialect: str, allowed: Collection[str], connection: str) -> None:
+    """Raise for a type that the parser does not know and that is not built in either, nor in `allowed`."""
+    from sqlglot import exp
+
+    if node.this != exp.DType.USERDEFINED or dialect in _HARMLESS:
+        return
+    name = _name(node)
+    plain = name.removeprefix("pg_catalog.") if dialect in ("postgres", "redshift") else name.removeprefix("sys.")
+    if plain not in _BUILT_IN.get(dialect, ()) and name not in allowed:
+        raise refused(
+            "type",
+            f"the type `{name}`",
+            "is not built in: a value cast to it runs functions of the database",
+            hint=f"cast to a built-in type, or add `{name}` to connections.{connection}.allowed_functions",
+            type=name,
+        )
+
+
+def _name(node: exp.DataType) -> str:
+    """Return a type's name with its schema, in lower case but for what is quoted."""
+    from sqlglot import exp
+
+    kind = node.args.get("kind")
+    if not isinstance(kind, exp.Expr):
+        return str(kind).lower()
+    parts = list(kind.find_all(exp.Identifier))
+    return ".".join(part.name if part.args.get("quoted") else part.name.lower() for part in parts)

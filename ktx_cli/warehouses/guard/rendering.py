@@ -1,0 +1,221 @@
+"""Writes a checked statement anew: from its tree, without comments, with a limit around everything."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def limited(tree: exp.Query, max_rows: int) -> exp.Query:
+    """Return the query with at most `max_rows + 1` rows: one more shows that rows were left out.
+
+    A smaller limit of its own stays. One that is no plain number (ALL, a percentage, WITH TIES, an expression) stays
+    too, within a query around it.
+    """
+    from sqlglot import exp
+
+    most = max_rows + 1
+    if isinstance(tree, exp.Values) or tree.args.get("for_"):
+        return tree  # an answer that FOR JSON writes as one text would be cut in its middle
+    if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
+        tree = tree if _clauses(tree) else limited(tree.this, max_rows)
+    limit = tree.args.get("limit")
+    if limit is None:
+        return tree.limit(most, copy=False)
+    count = _count(limit)
+    if count is None:
+        return exp.select("*").from_(tree.subquery("ktx_result")).limit(most) if _is_open(limit) else tree
+    return tree if count <= most else tree.limit(most, copy=False)
+
+
+def rendered(tree: exp.Expr, dialect: str) -> str:
+    """Return the text of the tree in its dialect, names of functions as they were written."""
+    if dialect == "mysql":
+        return str(_mysql_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree))
+    return tree.sql(dialect=dialect, comments=False, normalize_functions=False)
+
+
+@functools.cache
+def _mysql_generator() -> Any:
+    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
+    from sqlglot import exp
+    from sqlglot.dialects.mysql import MySQL
+
+    def regexp(self: Any, node: exp.RegexpLike) -> str:
+        return str(self.function_fallback_sql(node) if node.args.get("flag") else self.binary(node, "REGEXP"))
+
+    transforms = {**MySQL.Generator.TRANSFORMS, exp.RegexpLike: regexp}
+    return type("MySqlGenerator", (MySQL.Generator,), {"TRANSFORMS": transforms})
+
+
+def without_hints(tree: exp.Expr) -> exp.Expr:
+    """Take optimizer hints out: they are comments to a reader and settings to a server."""
+    from sqlglot import exp
+
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()
+    return tree
+
+
+def as_query(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Return a query around DuckDB's PIVOT and UNPIVOT, which are statements too; any other tree as it is."""
+    from sqlglot import exp
+
+    if dialect != "duckdb" or not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
+        return tree
+    return exp.select("*").from_(exp.Subquery(this=tree))
+
+
+def _clauses(subquery: exp.Subquery) -> bool:
+    return any(subquery.args.get(name) for name in ("order", "limit", "offset", "with_", "pivots", "sample", "joins"))
+
+
+def _is_open(limit: exp.Expr) -> bool:
+    """Whether a query around it keeps what the limit means: not where rows that tie, or fetch options, follow."""
+    options = limit.args.get("limit_options")
+    return options is None and not limit.args.get("expressions")
+
+
+def _count(limit: exp.Expr) -> int | None:
+    from sqlglot import exp
+
+    options = limit.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        return None
+    if limit.args.get("expressions"):
+        return None
+    value = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.args.get("expression")
+    if value is None:
+        return 1
+    if isinstance(value, exp.Paren):
+        value = value.this
+    return int(value.this) if isinstance(value, exp.Literal) and str(value.this).isdecimal() else None
+
+
+Headers = tuple[str | None, ...]
+"""A name for each item behind SELECT: None where the database finds it by itself; `STAR` for several columns."""
+
+STAR: Final = "*"
+"""Stands for an item that may be any number of columns."""
+
+_FROM_THE_TEXT: Final = frozenset({"sqlite", "mysql"})
+"""Dialects that name a column by the text of its expression, letter by letter."""
+
+_FROM_THE_CALL: Final = frozenset({"postgres"})
+"""Dialects that name a column by the function that is called."""
+
+_CALL: Final = re.compile(r"(?:\w+\.)*(\w+)\s*\(")
+_NO_NAMES: Final = frozenset({"cast", "interval"})
+_OPERATOR: Final = re.compile(r"[-+*/^%|&#<>=~@!]")
+
+_CLAUSES: Final = frozenset(
+    {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "SEMICOLON"}
+    | {"FETCH", "OFFSET", "INTO", "FOR", "HAVING"}
+)
+_BEHIND_SELECT: Final = frozenset({"DISTINCT", "ALL", "STRAIGHT_JOIN"})
+
+
+def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
+    """Return the names that the database takes from the text `sql`; none where it does not, or where it is unclear."""
+    from sqlglot import Dialect
+
+    if dialect not in _FROM_THE_TEXT and dialect not in _FROM_THE_CALL:
+        return ()
+    first = _first_select(tree)
+    if first is None:
+        return ()
+    pieces = list(_pieces(sql, Dialect.get_or_raise(dialect).tokenize(sql)))
+    if len(pieces) != len(first.expressions):
+        return ()
+    headers = tuple(map(_header, pieces, first.expressions))
+    if dialect in _FROM_THE_TEXT:
+        return headers
+    named = zip(headers, first.expressions, strict=True)
+    found = tuple(STAR if text == STAR else _called(text, item.sql(dialect)) for text, item in named)
+    return found if any(name not in (None, STAR) for name in found) else ()
+
+
+def _called(text: str | None, rendered: str) -> str | None:
+    """Return the name of the function that a column is named by, where it is written anew with another."""
+    written, own = _CALL.match(text or ""), _CALL.match(rendered)
+    if text is None or own is None or own[1].lower() in _NO_NAMES:
+        return None
+    if written is None:
+        return "?column?" if _OPERATOR.search(text) else None
+    return None if written[1].lower() == own[1].lower() else written[1].lower()
+
+
+def with_headers(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
+    """Return the names of columns with those from the text put in: up to the first star, and behind the last."""
+    if STAR not in headers:
+        return _put(found, headers) if len(found) == len(headers) else tuple(found)
+    stars = [place for place, name in enumerate(headers) if name == STAR]
+    before, behind = headers[: stars[0]], headers[stars[-1] + 1 :]
+    if len(found) < len(before) + len(behind):
+        return tuple(found)
+    middle = len(found) - len(before) - len(behind)
+    return _put(found, (*before, *(None,) * middle, *behind))
+
+
+def _put(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
+    return tuple(own if name is None else name for own, name in zip(found, headers, strict=True))
+
+
+def _first_select(tree: exp.Expr) -> exp.Select | None:
+    """Return the SELECT that names the columns of a query."""
+    from sqlglot import exp
+
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return tree if isinstance(tree, exp.Select) else None
+
+
+def _header(piece: str, item: exp.Expr) -> str | None:
+    from sqlglot import exp
+
+    if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+        return STAR
+    return None if isinstance(item, exp.Alias | exp.Column) else piece
+
+
+def _pieces(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
+    """Yield the text of each item behind the first SELECT that is in no WITH."""
+    depth, start, level = 0, None, 0
+    for place, token in enumerate(tokens):
+        kind = token.token_type.name
+        if start is None:
+            if kind == "SELECT" and not _in_with(tokens, place):
+                start, level = place + 1, depth
+                while start < len(tokens) and tokens[start].text.upper() in _BEHIND_SELECT:
+                    start += 1
+        elif depth == level and (kind == "COMMA" or kind in _CLAUSES):
+            yield _text(sql, tokens[start:place])
+            start = place + 1
+            if kind != "COMMA":
+                return
+        depth += (kind in ("L_PAREN", "L_BRACKET")) - (kind in ("R_PAREN", "R_BRACKET"))
+        if start is not None and depth < level:
+            yield _text(sql, tokens[start:place])
+            return
+    if start is not None:
+        yield _text(sql, tokens[start:])
+
+
+def _in_with(tokens: Sequence[Any], select: int) -> bool:
+    """Whether a SELECT is inside of brackets that follow an AS, as the parts of WITH are."""
+    depth = 0
+    for place in range(select - 1, -1, -1):
+        kind = tokens[place].token_type.name
+        depth += (kind == "R_PAREN") - (kind == "L_PAREN")
+        if depth < 0:
+            return place > 0 and tokens[place - 1].text.upper() == "AS"
+    return False
+
+
+def _text(sql: str, tokens: Sequence[Any]) -> str:
+    return sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""

@@ -1,0 +1,316 @@
+"""Reads MySQL and MariaDB through PyMySQL; a schema is what these servers call a database."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ktx_cli.core import ConfigError, listing
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses.base import TableDraft, read_only_error
+from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file
+from ktx_cli.warehouses.mysql.catalog import MySqlCatalog, list_relations
+from ktx_cli.warehouses.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, TableRef, parse_name, select
+from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged_mysql_connection
+
+if TYPE_CHECKING:
+    import socket
+
+
+_TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
+_STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
+"""What leaves something behind in a session: its locks, its variables."""
+
+_RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
+_GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
+_WRITING = re.compile(r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|SUPER|FILE)\b")
+_MODES = (
+    *("disabled", "preferred", "required", "verify-ca", "verify-identity"),
+    *("disable", "prefer", "require", "verify-full"),
+)
+_WITHOUT_EFFECT = ("charset", "connect_timeout", "connectTimeout", "connectionLimit", "timezone")
+_STOPPED = (1969, 3024, 1317)
+_WAITED = (1205,)
+_REFUSED_WRITES = (1792, 1290, 1836)
+_LOST = (2006, 2013, 2014, 2055, 1053, 1927, 4031)
+
+
+class MySqlConnector(ServerConnector):
+    """Read-only sessions on a MySQL or MariaDB server."""
+
+    dialect = "mysql"
+    default_port = 3306
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **ADDRESS,
+        **dict.fromkeys(("sslmode", "ssl-mode"), _MODES),
+        **dict.fromkeys(_WITHOUT_EFFECT, ANY),
+        "ssl": FLAG,
+    }
+    reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
+
+    def _check(self, sql: str) -> None:
+        super()._check(sql)
+        # A read-only transaction does not stop a statement from writing a file on the server.
+        if _TO_FILE.search(sql):
+            raise read_only_error(self.where, "a statement with OUTFILE or DUMPFILE is")
+
+    def _connect(self) -> Any:
+        connection = self._unconnected()
+        deadline = time.monotonic() + base.CONNECT_SECONDS
+        link = self._reach()
+        with reaching.cut_after(link, deadline - time.monotonic()) as expired:
+            try:
+                self._log_in(connection, link)
+            except (self._driver_error(), OSError, RuntimeError) as error:
+                raise self._connect_failure(error, expired.is_set()) from None
+        return connection
+
+    def _reach(self) -> socket.socket:
+        import pymysql
+
+        address = self.address
+        try:
+            return reaching.open_socket(address.host, address.port, base.CONNECT_SECONDS)
+        except OSError as error:
+            text = f"Can't connect to MySQL server on {address.host!r} ({error})"
+            raise pymysql.err.OperationalError(2003, text) from None
+
+    def _log_in(self, connection: Any, link: socket.socket) -> None:
+        try:
+            connection.connect(link)
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                cursor.execute(f"SET SESSION lock_wait_timeout = {base.LOCK_SECONDS}")
+                if "MariaDB" in connection.server_version:
+                    cursor.execute(f"SET SESSION max_statement_time = {self.statement_seconds:g}")
+                else:
+                    cursor.execute(f"SET SESSION max_execution_time = {int(self.statement_seconds * 1000)}")
+        except BaseException:
+            link.close()
+            connection._force_close()
+            raise
+
+    def _connect_failure(self, error: Exception, expired: bool) -> Exception:
+        if expired:
+            return self.failure(
+                f"the server did not answer within {base.CONNECT_SECONDS} seconds",
+                hint=f"check connections.{self.id}.host and .port, and that no firewall is in between",
+            )
+        # Without the package PyMySQL cannot send a password that is encrypted with the server's own key.
+        if isinstance(error, RuntimeError) and "cryptography" in str(error):
+            return self.failure(
+                "the server wants a connection that is encrypted, or a password that is",
+                hint=f"ktx config set connections.{self.id}.ssl true, or: pip install cryptography",
+            )
+        return error
+
+    def _unconnected(self) -> Any:
+        address = self.address
+        return tagged_mysql_connection()(
+            host=address.host,
+            port=address.port,
+            user=address.user or None,
+            # PyMySQL encodes text as Latin-1.
+            password=address.password.encode(),
+            database=address.database or None,
+            charset="utf8mb4",
+            autocommit=True,
+            read_timeout=self.statement_seconds + base.CONNECT_SECONDS,
+            program_name="ktx",
+            defer_connect=True,
+            **self._tls(),
+        )
+
+    def _tls(self) -> dict[str, Any]:
+        """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL's."""
+        given = self.options.get("ssl")
+        fields = given if isinstance(given, dict) else {}
+        mode = folded(self.address.parameters.get("ssl-mode") or self.address.parameters.get("sslmode") or "")
+        wanted = True if fields else option_flag(self.options, "ssl")
+        if wanted is None:
+            wanted = option_flag(self.address.parameters, "ssl")
+        if mode.startswith(("require", "verify")):
+            wanted = True
+        if wanted is False or mode.startswith("disable"):
+            return {"ssl_disabled": True}
+        if not wanted:
+            return {}
+        verified = option_flag(fields, "rejectUnauthorized")
+        if verified is None:
+            verified = option_flag(self.options, "rejectUnauthorized")
+        if verified is None and mode.startswith("require"):
+            verified = False
+        return {"ssl": self._context(fields, verified is not False)}
+
+    def _context(self, fields: dict[str, Any], verified: bool) -> ssl.SSLContext:
+        files = {
+            key: option_file(self.spec, f"ssl.{key}", str(fields[key]))
+            for key in ("ca", "cert", "key")
+            if fields.get(key)
+        }
+        try:
+            context = ssl.create_default_context(cafile=files.get("ca"))
+            if not verified:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            if "cert" in files:
+                context.load_cert_chain(files["cert"], keyfile=files.get("key"))
+        except OSError as error:
+            raise ConfigError(
+                f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}",
+                hint=f"check connections.{self.id}.ssl.ca, .cert and .key",
+            ) from error
+        return context
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        from pymysql.cursors import SSCursor
+
+        # The server stops early by itself unless the statement brings a larger LIMIT.
+        session.query(f"SET SESSION sql_select_limit = {max_rows + 1}")
+        session.query("START TRANSACTION READ ONLY")
+        cursor = session.cursor(SSCursor)
+        try:
+            cursor.execute(sql, parameters)
+            rows, cut = base.capped(iter(cursor.fetchone, None), max_rows)
+            columns = tuple(each[0] for each in cursor.description or ())
+            more = cut and cursor.fetchone() is not None
+        except BaseException:
+            _cut_off(session)
+            raise
+        if more or _STATEFUL.search(sql):
+            # Reading on would transfer all the rest; a lock or a variable would stay. The pool replaces the session.
+            _cut_off(session)
+        else:
+            cursor.close()
+            session.rollback()
+            session.query("SET SESSION sql_select_limit = DEFAULT")
+        if not columns:
+            raise read_only_error(self.where, "a statement that returns nothing is")
+        return QueryResult(columns, rows, cut)
+
+    def _socket_of(self, session: Any) -> int | None:
+        return int(session._sock.fileno()) if session.open else None
+
+    def _reusable(self, session: Any) -> bool:
+        return bool(session.open)
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        ((version, comment, user),) = read("SELECT version(), @@version_comment, current_user()")
+        found = select(self._relations(read, scope), scope)
+        rights = _column_rights(read, {ref.schema for ref in found.refs})
+        # A view that errors shows no columns, so nothing is known of it.
+        known = {ref: rights[ref] for ref in found.refs if ref in rights}
+        closed = [ref for ref, allowed in known.items() if "select" not in allowed]
+        writes = any({"insert", "update"} & allowed for allowed in known.values())
+        facts = [f"SELECT on {len(known) - len(closed)} of {len(known)} tables"]
+        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=_server_version(version, comment),
+            tables=len(found.refs),
+            can_write=writes or _grants_writing(read, {ref.schema for ref in found.refs}),
+            user=user,
+            privileges=tuple(facts),
+            closed=tuple(closed),
+            database=self.address.database or None,
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        ((version, comment),) = read("SELECT version(), @@version_comment")
+        parts = PartReader(read, self._driver_error())
+        tables, problems = MySqlCatalog(read, parts).read(self._relations(read, scope), scope)
+        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
+
+    def _relations(self, read: Reader, scope: Scope) -> dict[TableRef, TableDraft]:
+        """The relations that may be meant: without `schemas`, those of the connection's own database and of schemas
+        that an entry of the scope names.
+        """
+        relations = list_relations(read)
+        database = self.address.database
+        if scope.schemas is not None or not database:
+            return relations
+        present = {ref.schema for ref in relations}
+        folded = {schema for schema in present if schema is not None and schema.casefold() == database.casefold()}
+        # Some servers keep names in lower case whatever case they are asked in.
+        own = {database} if database in present else folded
+        named = {parts[-2] for parts in map(parse_name, scope.enabled_tables or ()) if len(parts) > 1}
+        patterns = [pattern.rpartition(".")[0] for pattern in scope.include if "." in pattern]
+        return {
+            ref: draft
+            for ref, draft in relations.items()
+            if ref.schema in own | named or any(fnmatchcase(ref.schema or "", each) for each in patterns)
+        }
+
+    def _driver_error(self) -> type[Exception]:
+        import pymysql
+
+        return pymysql.Error
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = str(error.args[1]) if len(error.args) > 1 else str(error)
+        if number in _STOPPED:
+            return "", None, "timeout"
+        if number in _WAITED:
+            return "SHOW FULL PROCESSLIST", None, "locked"
+        if text == reaching.CLEAR_TEXT:
+            return text, f"ktx config set connections.{self.id}.ssl true", "connection"
+        if number in _REFUSED_WRITES:
+            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+        hint = self._connection_hint(number, text)
+        if hint is not None or number >= 2000 or number in _LOST or isinstance(error, OSError):
+            return text, hint or f"ktx connection test {self.id}", "connection"
+        return text, None, "query"
+
+    def _connection_hint(self, number: int, text: str) -> str | None:
+        key = f"connections.{self.id}"
+        if "SSL" in text or "certificate" in text.lower():
+            return f"set {key}.ssl to {{ca: FILE}}, to {{rejectUnauthorized: false}}, or to false"
+        return {
+            1044: f"check {self._settings('database')} and the user's grants",
+            1045: f"check {self._settings('username', 'password')}",
+            1049: f"check {self._settings('database')}",
+            1130: "ask the server's administrator to let this host in",
+            1040: f"lower {key}.maxConnections",
+            1203: f"lower {key}.maxConnections",
+            2003: f"start the server, or check {self._settings('host', 'port')}",
+            2005: f"check {self._settings('host')}",
+            3159: f"set {key}.ssl to true",
+        }.get(number)
+
+
+def _cut_off(session: Any) -> None:
+    """Close the socket with rows still under way, and let PyMySQL not wait for them."""
+    if session._result is not None:
+        session._result.unbuffered_active = False
+    session._force_close()
+
+
+def _server_version(version: str, comment: str) -> str:
+    return version if "MariaDB" in version else f"MySQL {version} ({comment})"
+
+
+def _column_rights(read: Reader, schemas: set[str | None]) -> dict[TableRef, set[str]]:
+    """What the role may do with at least one column of each table: `select`, `insert`, `update`, `references`."""
+    found: dict[TableRef, set[str]] = {}
+    # DISTINCT would take names that differ only in case for one.
+    rows = read(_RIGHTS, (tuple(schemas),)) if schemas else []
+    for schema, table, privileges in rows:
+        found.setdefault(TableRef(schema, table), set()).update(str(privileges).split(","))
+    return found
+
+
+def _grants_writing(read: Reader, schemas: set[str | None]) -> bool:
+    for (line,) in read("SHOW GRANTS"):
+        grant = _GRANT.match(str(line))
+        if grant is None or not _WRITING.search(grant["rights"]):
+            continue
+        schema = grant["place"].rpartition(".")[0].strip("`").replace("\\_", "_")
+        if schema == "*" or schema in schemas:
+            return True
+    return False

@@ -1,0 +1,486 @@
+"""What every connector offers: a test, an introspection, a read-only query; and the facts they return."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from ktx_cli.core import ConfigError, did_you_mean
+
+
+class SemanticType(StrEnum):
+    """The four types a column has for the semantic layer."""
+
+    STRING = "string"
+    NUMBER = "number"
+    TIME = "time"
+    BOOLEAN = "boolean"
+
+
+class TableKind(StrEnum):
+    """What a relation is in its database."""
+
+    TABLE = "table"
+    VIEW = "view"
+    MATERIALIZED_VIEW = "materialized_view"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableRef:
+    """The identity of a relation: schema (None where the engine has none, as SQLite) and name, verbatim."""
+
+    schema: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.schema is None else f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as the database describes it; `native_type` is the database's own spelling."""
+
+    name: str
+    native_type: str
+    type: SemanticType
+    nullable: bool = True
+    comment: str | None = None
+    default: str | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A declared foreign key; `columns[i]` refers to `target_columns[i]`."""
+
+    columns: tuple[str, ...]
+    target: TableRef
+    target_columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """A declared unique constraint or unique index without expressions or a predicate."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that is not unique (unique ones are `UniqueKey`s); expressions are left out."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One relation with its columns in the database's order and its keys in declared order.
+
+    `row_estimate` is the catalog's estimate (exact where counting is free), None when unknown.
+    """
+
+    ref: TableRef
+    kind: TableKind
+    columns: tuple[Column, ...]
+    comment: str | None = None
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    unique_keys: tuple[UniqueKey, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    row_estimate: int | None = None
+    view_sql: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectProblem:
+    """One object (or one kind of metadata of it) that could not be read; the rest was."""
+
+    ref: TableRef | None
+    what: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSchema:
+    """What an introspection found, tables sorted by ref.
+
+    A relation that could not be read at all is in `problems` and not in `tables`.
+    """
+
+    tables: tuple[Table, ...]
+    problems: tuple[ObjectProblem, ...] = ()
+    server_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which relations of a connection are wanted.
+
+    `schemas`: only these, or None for all but the system's. `enabled_tables`: exact names, `schema.table` or
+    `table`; None for all. `include`/`exclude`: patterns (`mart.*`, `*_tmp`) over `schema.table` (or `table` where
+    the engine has no schemas), and a name as it is; exclude wins. All given conditions must hold.
+    """
+
+    schemas: tuple[str, ...] | None = None
+    enabled_tables: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionTest:
+    """What a connection test learned.
+
+    `latency_ms`: one round trip on an open session. `can_write`: whether the role could write (None: not known).
+    `privileges`: short facts for a person (`SELECT on 12 of 14 tables`). `tables`: relations in scope; `closed`: those
+    of them the role may not SELECT from. `database`: the one the session is in.
+    """
+
+    latency_ms: float
+    server_version: str
+    tables: int
+    can_write: bool | None = None
+    user: str | None = None
+    privileges: tuple[str, ...] = ()
+    closed: tuple[TableRef, ...] = ()
+    database: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows of a read-only query; `truncated` says that there were more than `max_rows`, or than a session may hold."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool = False
+
+
+class Connector(Protocol):
+    """One open, read-only connection to a source of tables.
+
+    Made by `ktx_cli.warehouses.registry.connect`; a context manager. Every failure to reach or read the source is
+    a `SourceError` that names the connection and never holds a password.
+    """
+
+    dialect: str
+    """The sqlglot dialect of its SQL."""
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Connect, make one round trip, look at version and privileges."""
+        ...
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope, in bulk."""
+        ...
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Run one statement in a read-only session."""
+        ...
+
+    def close(self) -> None:
+        """Give the session back; harmless when called twice."""
+        ...
+
+    def __enter__(self) -> Connector: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class Evident(Protocol):
+    """A connector that can prove its data unchanged; servers cannot.
+
+    Postgres keeps no time of a table's last change, MySQL's `UPDATE_TIME` is lost with a restart and late for InnoDB,
+    and a warehouse's time of change says nothing of the views over it.
+    """
+
+    def evidence(self) -> str | None:
+        """Return a text that differs whenever the data or the engine does; None when nothing sure can be said."""
+        ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A connector whose statement under way another thread can end."""
+
+    def interrupt(self) -> None:
+        """Let the statement under way fail as one that took too long; harmless where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """What a connector needs to connect: secrets resolved, paths absolute.
+
+    `id` is the connection id of `ktx.yaml`, `driver` its driver, `options` its fields by their `ktx.yaml` names
+    with secret references replaced by their values. Never logged: `options` holds secrets.
+    """
+
+    id: str
+    driver: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The refs in scope, sorted, and one problem for every entry that matched nothing."""
+
+    refs: tuple[TableRef, ...]
+    problems: tuple[ObjectProblem, ...] = ()
+
+
+def scope_from_options(options: Mapping[str, Any]) -> Scope:
+    """Return the scope that a connection's `schemas` (or `schema`), `enabled_tables`, `include`, `exclude` say.
+
+    An empty list counts as not given. Raises `ConfigError` for a value that is no text or list of texts, and for
+    an `enabled_tables` entry with an unfinished quote.
+    """
+    enabled = _texts(options, "enabled_tables")
+    for entry in enabled:
+        parse_name(entry)
+    return Scope(
+        schemas=(_texts(options, "schemas") or _texts(options, "schema")) or None,
+        enabled_tables=enabled or None,
+        include=_texts(options, "include"),
+        exclude=_texts(options, "exclude"),
+    )
+
+
+def parse_name(entry: str) -> tuple[str, ...]:
+    """Split `cat.db.name` at its dots; a part in double quotes keeps its dots (`"a.b"`), `""` in it is one quote.
+
+    Raises `ConfigError` when a quote is not closed, text follows a closing one, or a part is empty.
+    """
+    parts: list[str] = []
+    rest = entry.strip()
+    while True:
+        if rest.startswith('"'):
+            part, rest = _quoted_part(rest, entry)
+        else:
+            end = rest.find(".")
+            part, rest = (rest, "") if end < 0 else (rest[:end], rest[end:])
+        if not part or (rest and not rest.startswith(".")):
+            raise _bad_name(entry)
+        parts.append(part)
+        if not rest:
+            return tuple(parts)
+        rest = rest[1:]
+
+
+def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None) -> Selection:
+    """Apply a scope to the relations that exist; `catalog` is the database's name, for three-part entries.
+
+    Names are compared exactly, case included. An `enabled_tables` entry that leaves out the schema matches in every
+    schema; one that gives a schema to an engine without schemas matches by its name. A pattern without a dot is
+    compared with the table's name, any other with `schema.table`.
+    """
+    everything = sorted(refs)
+    wanted = set(everything)
+    problems: list[ObjectProblem] = []
+    if scope.schemas is not None and any(ref.schema is not None for ref in everything):
+        wanted = {ref for ref in wanted if ref.schema in scope.schemas}
+        present = {ref.schema for ref in everything if ref.schema is not None}
+        problems += [_no_schema(name, present) for name in scope.schemas if name not in present]
+    elif scope.schemas is not None and not everything:
+        problems += [_no_schema(name, ()) for name in scope.schemas]
+    if scope.enabled_tables is not None:
+        enabled, missing = _enabled(scope.enabled_tables, wanted, catalog)
+        wanted &= enabled
+        problems += missing
+    if scope.include:
+        included, missing = _included(scope.include, wanted)
+        wanted &= included
+        problems += missing
+    wanted -= {ref for ref in wanted if excluded(ref, scope)}
+    return Selection(tuple(sorted(wanted)), tuple(problems))
+
+
+def excluded(ref: TableRef, scope: Scope) -> bool:
+    """Whether an entry of `exclude` covers a relation."""
+    return any(matches(pattern, ref) for pattern in scope.exclude)
+
+
+def matches(pattern: str, ref: TableRef) -> bool:
+    """Whether a pattern (`*`, `?`, `[abc]`; case matters) covers a relation; its own name, as it is, always does."""
+    whole = str(ref) if "." in pattern else ref.name
+    return pattern in (ref.name, str(ref)) or fnmatch.fnmatchcase(whole, pattern)
+
+
+def _enabled(
+    entries: Sequence[str], refs: set[TableRef], catalog: str | None
+) -> tuple[set[TableRef], list[ObjectProblem]]:
+    by_name: dict[str, list[TableRef]] = {}
+    for ref in refs:
+        for name in {ref.name, str(ref)}:
+            by_name.setdefault(name, []).append(ref)
+    found: set[TableRef] = set()
+    problems: list[ObjectProblem] = []
+    for entry in entries:
+        parts = parse_name(entry)
+        # An unquoted dot may also be part of the name itself: `a.b` finds the table `a.b` too.
+        candidates = by_name.get(parts[-1], []) + by_name.get(entry, [])
+        hits = {ref for ref in candidates if _names(parts, entry, ref, catalog)}
+        found |= hits
+        if not hits:
+            problems.append(_no_match("enabled_tables", entry, refs))
+    return found, problems
+
+
+def _names(parts: tuple[str, ...], entry: str, ref: TableRef, catalog: str | None) -> bool:
+    if entry in (ref.name, str(ref)):
+        return True
+    if len(parts) > 3 or parts[-1] != ref.name:
+        return False
+    if len(parts) > 1 and ref.schema is not None and parts[-2] != ref.schema:
+        return False
+    return not (len(parts) == 3 and catalog is not None and parts[0] != catalog)
+
+
+def _included(patterns: Sequence[str], refs: set[TableRef]) -> tuple[set[TableRef], list[ObjectProblem]]:
+    found: set[TableRef] = set()
+    problems: list[ObjectProblem] = []
+    for pattern in patterns:
+        hits = {ref for ref in refs if matches(pattern, ref)}
+        found |= hits
+        if not hits:
+            problems.append(_no_match("include", pattern, refs))
+    return found, problems
+
+
+def _no_match(key: str, entry: str, refs: Iterable[TableRef]) -> ObjectProblem:
+    near = did_you_mean(entry, (str(ref) for ref in refs))
+    tail = f": did you mean `{near}`?" if near else ""
+    return ObjectProblem(None, "scope", f"`{entry}` in `{key}` matches no table in scope{tail}")
+
+
+def _no_schema(name: str, present: Iterable[str]) -> ObjectProblem:
+    near = did_you_mean(name, present)
+    tail = f": did you mean `{near}`?" if near else ""
+    return ObjectProblem(None, "schema", f"schema `{name}` holds no table this role can see{tail}")
+
+
+def _texts(options: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = options.get(key)
+    if value is None:
+        return ()
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) and each.strip() for each in values):
+        raise ConfigError(f"`{key}` must be a list of names", hint=f"write it as: {key}: [first, second]")
+    return tuple(each.strip() for each in values)
+
+
+def _quoted_part(rest: str, entry: str) -> tuple[str, str]:
+    position = 1
+    while (end := rest.find('"', position)) >= 0:
+        if rest[end + 1 : end + 2] != '"':
+            return rest[1:end].replace('""', '"'), rest[end + 1 :]
+        position = end + 2
+    raise _bad_name(entry)
+
+
+def _bad_name(entry: str) -> ConfigError:
+    return ConfigError(
+        f"`{entry}` in `enabled_tables` is not a table name",
+        hint='write schema.table, and quote a part that holds a dot or a quote: public."a.b"',
+    )
+
+
+_NUMBER = re.compile(
+    r"(tiny|small|medium|big|huge|u)*int(eger)?\d*|u(tiny|small|big|huge)int|numeric|number|dec(imal)?|fixed|"
+    r"real|(b|dec)?float\d*|double|(small)?money|big(num|numeric|decimal)|varint|year|serial|bigserial"
+)
+_TIME = re.compile(r"(date|time|datetime)\d*|timestamp\w*|timetz|smalldatetime|datetimeoffset")
+_BOOLEAN = re.compile(r"bool(ean)?")
+# A value that may be absent, is kept in a dictionary, or is the state of an aggregation that is a plain value.
+_WRAPPED = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
+_UNSIGNED = re.compile(r"^(unsigned|signed)\s+(big\s+)?")
+
+_SCALED = re.compile(r"\b(?:numeric|number|decimal|dec|fixed)\s*\(\s*\d+\s*(?:,\s*(\d+)\s*)?\)")
+_WHOLE = re.compile(r"\b(?:(?:tiny|small|medium|big|huge|u)*int(?:eger)?\d*|(?:big|small)?serial\d*)\b")
+
+_POSTGRES_CATEGORIES = {"N": SemanticType.NUMBER, "B": SemanticType.BOOLEAN, "D": SemanticType.TIME}
+
+
+def semantic_type(dialect: str, native_type: str) -> SemanticType:
+    """Return the type of a column from its type as the database spells it (Postgres has `postgres_type`).
+
+    What is neither number, time nor boolean (text, JSON, arrays, structs, UUIDs, bytes, intervals, geometries, an
+    absent type) is a string. MySQL's `tinyint(1)` and `bit(1)` and SQL Server's `bit` are booleans; every dialect's
+    time of day is a time, and SQL Server's `timestamp`, which counts changes of a row, is none. ClickHouse's
+    `Nullable(T)`, `LowCardinality(T)` and `SimpleAggregateFunction(f, T)` are as `T`.
+    """
+    spelled = native_type.strip().lower()
+    if dialect == "clickhouse":
+        spelled = _unwrapped(spelled)
+    if dialect == "mysql" and re.match(r"(tinyint|bit)\(1\)", spelled):
+        return SemanticType.BOOLEAN
+    if dialect == "tsql" and spelled in ("bit", "timestamp"):
+        return SemanticType.BOOLEAN if spelled == "bit" else SemanticType.STRING
+    if spelled.endswith("]"):
+        return SemanticType.STRING
+    word = re.match(r"\w*", _UNSIGNED.sub("", spelled))
+    base = word.group() if word else ""
+    if _BOOLEAN.fullmatch(base):
+        return SemanticType.BOOLEAN
+    if _NUMBER.fullmatch(base):
+        return SemanticType.NUMBER
+    return SemanticType.TIME if _TIME.fullmatch(base) else SemanticType.STRING
+
+
+def _unwrapped(spelled: str) -> str:
+    while found := _WRAPPED.fullmatch(spelled):
+        spelled = found[1].strip()
+    return spelled
+
+
+def postgres_type(category: str) -> SemanticType:
+    """Return the type from `pg_type.typcategory`, which a domain shares with its base type."""
+    return _POSTGRES_CATEGORIES.get(category, SemanticType.STRING)
+
+
+def decimal_places(native_type: str) -> int | None:
+    """Return how many digits behind the point a column's numbers have, by its type as the database spells it.
+
+    None where the type does not say: floats, decimals without a scale, and what is no number.
+    """
+    spelled = native_type.strip().lower()
+    if spelled.endswith("]"):
+        return None
+    scaled = _SCALED.search(spelled)
+    if scaled is not None:
+        return int(scaled[1] or 0)
+    return 0 if _WHOLE.search(spelled) else None
+
+
+T = TypeVar("T")
+
+
+def at_home(relations: Mapping[TableRef, T], scope: Scope, home: str | None) -> dict[TableRef, T]:
+    """Return the relations that may be meant.
+
+    Without `schemas` those are the ones of `home` and of schemas that an entry of `enabled_tables` or a pattern of
+    `include` names. With `schemas`, or with no `home`, all may be.
+    """
+    if scope.schemas is not None or home is None:
+        return dict(relations)
+    named = {parts[-2] for parts in map(parse_name, scope.enabled_tables or ()) if len(parts) > 1}
+    patterns = [pattern.rpartition(".")[0] for pattern in scope.include if "." in pattern]
+
+    def meant(schema: str | None) -> bool:
+        return schema in {home} | named or any(fnmatchcase(schema or "", each) for each in patterns)
+
+    return {ref: value for ref, value in relations.items() if meant(ref.schema)}
+
+
+def in_schemas(sql: str, count: int) -> str:
+    """Return a catalog statement with `{schemas}` as a list of `count` parameters."""
+    return sql.replace("{schemas}", ", ".join(["%s"] * count))

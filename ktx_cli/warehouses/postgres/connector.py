@@ -1,0 +1,443 @@
+"""What may stand in the URL of a Postgres server, and what of it libpq is told."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ktx_cli.core import ConfigError, listing
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file, require_choice
+from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
+from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations
+from ktx_cli.warehouses.server import (
+    PartReader,
+    Reader,
+    ServerConnector,
+    is_local,
+    option_flag,
+    tagged,
+    tagged_postgres_cursor,
+)
+
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify")
+"""The values of `sslmode`: libpq's and node-postgres's `no-verify`."""
+
+FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
+"""Parameters that name a file."""
+
+KEPT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys((*FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version"), ANY),
+    **dict.fromkeys(("krbsrvname", "requirepeer", "require_auth", "service", "hostaddr"), ANY),
+    **dict.fromkeys(("channel_binding", "gssencmode"), ("disable", "prefer", "require")),
+    "sslmode": SSL_MODES,
+    "sslnegotiation": ("postgres", "direct"),
+    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+}
+"""What libpq is told, with the values it may have."""
+
+_WITHOUT_EFFECT = (
+    *("application_name", "fallback_application_name", "client_encoding", "connect_timeout", "tcp_user_timeout"),
+    *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
+    *("pgbouncer", "connection_limit", "pool_timeout", "statement_cache_size", "uselibpqcompat"),
+)
+URL_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    **ADDRESS,
+    **KEPT_PARAMETERS,
+    **dict.fromkeys(_WITHOUT_EFFECT, ANY),
+    "options": ANY,
+    "ssl": FLAG,
+}
+"""What ktx reads, and what it sets itself or other clients need, which has no effect."""
+
+
+PINNED = "pg_catalog, pg_temp"
+"""The search_path of every statement.
+
+Postgres calls whatever fits best on the path, so a function that anybody may create in `public`, or a path that a
+database or role was given, would otherwise run with ktx's rights.
+"""
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SAVEPOINT statement"
+_CLEAR_TEXT = "server requested a cleartext password"
+_LOCK_HOLDERS = (
+    "SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
+)
+_NOT_FOUND = ("42P01", "42883", "42704")
+_UNQUALIFIED = "name the schema too, for example public.orders: ktx looks up names without one in pg_catalog alone"
+_USER = """
+SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       pg_catalog.current_setting('server_version'), pg_catalog.current_database(),
+       (SELECT pg_catalog.array_agg(r.rolname::varchar ORDER BY r.rolname) FROM pg_catalog.pg_roles AS r
+        WHERE r.rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')
+          AND NOT roles.rolsuper AND pg_catalog.pg_has_role(roles.oid, r.oid, 'MEMBER'))
+FROM pg_catalog.pg_roles AS roles WHERE rolname = current_user
+"""
+"""Who asks; the last column names roles whose members reach programs and files of the server."""
+
+_WRITES = """
+SELECT coalesce(pg_catalog.bool_or(pg_catalog.has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
+       OR coalesce((SELECT pg_catalog.bool_or(pg_catalog.has_schema_privilege(s.oid, 'CREATE'))
+                    FROM pg_catalog.pg_namespace AS s
+                    WHERE s.oid IN (SELECT relnamespace FROM pg_catalog.pg_class
+                                    WHERE oid = ANY(%s::pg_catalog.oid[]))), false)
+FROM pg_catalog.pg_class WHERE oid = ANY(%s::pg_catalog.oid[])
+"""
+
+
+class PostgresConnector(ServerConnector):
+    """Read-only sessions on a Postgres database; statements name the schema of every table (see `PINNED`)."""
+
+    dialect = "postgres"
+    default_port = 5432
+    url_parameters = URL_PARAMETERS
+    reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
+    _dropped = False
+    """Whether a session came without the settings of its log-in; each statement then brings its own."""
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self._running: list[Any] = []
+        self._ending = threading.Lock()
+        super().__init__(spec)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`: the server is asked to cancel the statements of `query` that are under way."""
+        import psycopg
+
+        with self._ending:
+            for session in self._running:
+                try:
+                    session.cancel_safe(timeout=base.CONNECT_SECONDS)
+                except psycopg.Error:  # it has no connection any more, so nothing is under way
+                    continue
+
+    @contextmanager
+    def _under_way(self, session: Any) -> Iterator[None]:
+        """Let `interrupt` end what a session does inside, and nothing after it."""
+        with self._ending:
+            self._running.append(session)
+        try:
+            yield
+        finally:
+            with self._ending:
+                self._running.remove(session)
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        parameters = self._parameters()
+        failures: list[psycopg.Error] = []
+        for place, seconds in reaching.shares(self._places(parameters), base.CONNECT_SECONDS):
+            try:
+                session = psycopg.connect(
+                    "",
+                    **self._guarded({**parameters, **({"hostaddr": place} if place else {})}),
+                    connect_timeout=max(1, int(seconds / (self.address.host.count(",") + 1))),
+                    autocommit=True,
+                    prepare_threshold=None,
+                    cursor_factory=tagged_postgres_cursor(),
+                )
+                return self._looked_at(session)
+            except psycopg.Error as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise type(failures[-1])("; ".join(dict.fromkeys(str(each) for each in failures)))
+
+    def _looked_at(self, session: Any) -> Any:
+        """Note whether the settings of the log-in arrived: a pooler in between may drop them."""
+        try:
+            with session.cursor() as cursor:
+                ((path,),) = cursor.execute("SHOW search_path").fetchall()
+        except BaseException:
+            session.close()
+            raise
+        self._dropped = self._dropped or _path(path) != _path(PINNED)
+        return session
+
+    def _places(self, parameters: Mapping[str, Any]) -> list[str]:
+        """Return the addresses to try in turn; one empty text where libpq is to find them."""
+        import psycopg
+
+        host = self.address.host
+        if "," in host or host.startswith(("/", "@")) or {"hostaddr", "target_session_attrs"} & parameters.keys():
+            return [""]
+        try:
+            return reaching.addresses(host, self.address.port)
+        except OSError as error:
+            raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
+
+    def _guarded(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Forbid a password in clear text where it could be read on its way."""
+        from psycopg import pq
+
+        if is_encrypted(parameters) or reaches_this_machine(parameters):
+            return parameters
+        if pq.version() < 160000:
+            raise ConfigError(
+                f"{self.where}: this libpq ({pq.version() // 10000}) cannot refuse to send a password in clear text",
+                hint=f"ktx config set connections.{self.id}.sslmode require, or: pip install 'psycopg[binary]'",
+                details={"connection": self.id},
+            )
+        return {**parameters, "require_auth": without_clear_text(str(parameters.get("require_auth") or ""))}
+
+    def _parameters(self) -> dict[str, Any]:
+        address = self.address
+        kept = {
+            name: folded(value) if KEPT_PARAMETERS[name] else value
+            for name, value in address.parameters.items()
+            if value and name in KEPT_PARAMETERS
+        }
+        require_choice(self.spec, "sslmode", "sslmode", str(self.options.get("sslmode") or ""), SSL_MODES)
+        kept.update(tls_parameters(self.options, address.parameters))
+        for name in FILES:
+            if kept.get(name, "system") != "system":
+                kept[name] = option_file(self.spec, name, kept[name])
+        limits = {"default_transaction_read_only": "on", **_limits(self.statement_seconds)}
+        settings = " ".join(f"-c {name}={value.replace(' ', '')}" for name, value in limits.items())
+        given = {"dbname": address.database, "user": address.user, "password": address.password}
+        return {
+            **kept,
+            **{name: value for name, value in given.items() if value},
+            "host": address.host,
+            "port": address.port,
+            # A server that silently went away is noticed after 40 seconds, not after the system's two hours.
+            "keepalives_idle": 10,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "application_name": "ktx",
+            "client_encoding": "utf8",
+            # The last one counts, and all of them count more than what a database or a role was given.
+            "options": f"{address.parameters.get('options', '')} {settings}".strip(),
+        }
+
+    @contextmanager
+    def _picture(self) -> Iterator[Reader]:
+        """Yield a reader whose statements see one snapshot: what is made, dropped or altered meanwhile is not in it.
+
+        What `pg_get_expr` and `pg_get_viewdef` return is of the moment they are called. Each statement gives its locks
+        back at once, and one that fails leaves the snapshot as it is. Redshift, which has no savepoints, has none.
+        """
+        if self.dialect != "postgres":
+            with self._rows() as read_alone:
+                yield read_alone
+            return
+        with self._session(None) as session, self._transaction(session) as cursor:
+            cursor.execute(_SNAPSHOT)
+
+            def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                try:
+                    cursor.execute(sql, tuple(parameters) or None)
+                    return [tuple(row) for row in cursor.fetchall()]
+                finally:
+                    if not session.broken:
+                        cursor.execute("ROLLBACK TO SAVEPOINT statement")
+
+            yield read
+
+    def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if not self._dropped:
+            return super()._read(session, sql, parameters)
+        with self._transaction(session):
+            return super()._read(session, sql, parameters)
+
+    @contextmanager
+    def _transaction(self, session: Any) -> Iterator[Any]:
+        """Yield a cursor in a transaction that only reads, has its own limits and names, and is rolled back."""
+        with session.cursor() as cursor:
+            limits = _limits(self.statement_seconds)
+            cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in limits.items())]))
+            try:
+                yield cursor
+            finally:
+                if not session.broken:
+                    # Locks of a session outlive its transaction.
+                    cursor.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
+
+    def _socket_of(self, session: Any) -> int | None:
+        return int(session.fileno())
+
+    def _reusable(self, session: Any) -> bool:
+        from psycopg.pq import TransactionStatus
+
+        return not session.closed and session.info.transaction_status == TransactionStatus.IDLE
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        with self._under_way(session), self._transaction(session) as cursor:
+            # stream() uses the extended protocol, which takes one statement only, and stops the server early.
+            rows = cursor.stream(sql, parameters)
+            kept, more = base.capped(rows, max_rows)
+            rows.close()
+            columns = _columns(cursor) if kept or more else self._described(session, sql, parameters)
+        return QueryResult(columns, kept, more)
+
+    def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
+        """Return the columns of a result without rows, which a streaming cursor does not tell."""
+        import psycopg
+        from psycopg.pq import ExecStatus
+
+        with psycopg.ClientCursor(session) as cursor:
+            text = sql if parameters is None else cursor.mogrify(sql, parameters)
+        session.pgconn.prepare(b"", tagged(text).encode())
+        result = session.pgconn.describe_prepared(b"")
+        if result.status != ExecStatus.COMMAND_OK:
+            raise self.failure(result.get_error_message(), code="query")
+        return tuple((result.fname(position) or b"").decode() for position in range(result.nfields))
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        ((user, superuser, creates, version, database, server_roles),) = read(_USER)
+        relations = list_relations(read)
+        found = select(relations, scope, catalog=database)
+        chosen = [relations[ref] for ref in found.refs]
+        oids = [relation.oid for relation in chosen]
+        ((writes,),) = read(_WRITES, (oids, oids))
+        closed = [relation.draft.ref for relation in chosen if not relation.readable]
+        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
+        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
+        facts += ["superuser"] if superuser else []
+        facts += server_roles or []
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=f"PostgreSQL {version}",
+            tables=len(chosen),
+            can_write=bool(superuser or creates or writes),
+            user=user,
+            privileges=tuple(facts),
+            closed=tuple(closed),
+            database=database,
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        ((_, _, _, version, database, _),) = read(_USER)
+        parts = PartReader(read, self._driver_error())
+        catalog = PostgresCatalog(read, parts, LockedReader(read, _lock_error()))
+        tables, problems = catalog.read(scope, catalog=database)
+        return DatabaseSchema(tables, (*problems, *parts.problems), f"PostgreSQL {version}")
+
+    def _driver_error(self) -> type[Exception]:
+        import psycopg
+
+        return psycopg.Error
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        import psycopg
+
+        state = getattr(error, "sqlstate", None) or ""
+        text = str(error).partition("\nLINE ")[0]
+        if state == "57014":
+            return "", None, "timeout"
+        if state == "55P03":
+            return _LOCK_HOLDERS, None, "locked"
+        if _CLEAR_TEXT in text:
+            hint = f"ktx config set connections.{self.id}.sslmode require"
+            return reaching.CLEAR_TEXT, hint, "connection"
+        if state in ("25006", "2F002", "2F003"):
+            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+        if state and not state.startswith(("08", "57P", "28", "3D000")):
+            return text, _UNQUALIFIED if state in _NOT_FOUND else None, "query"
+        if text == "connection timeout expired":
+            text = f"the server did not answer within {base.CONNECT_SECONDS} seconds (timeout)"
+        if isinstance(error, psycopg.OperationalError) or state:
+            return text, self._connection_hint(text), "connection"
+        return text, None, "query"
+
+    def _connection_hint(self, text: str) -> str:
+        key = f"connections.{self.id}"
+        hints = {
+            "password authentication failed": f"check {self._settings('username', 'password')}",
+            "no password supplied": f"set {key}.password, for example to env:PGPASSWORD",
+            "does not exist": f"check {self._settings('database', 'username')}",
+            "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
+            "server does not support SSL": f"set {key}.ssl to false, or {key}.sslmode to prefer",
+            "invalid require_auth": f"correct require_auth in {key}.url",
+            "protocol_version": f"correct ssl_min_protocol_version and ssl_max_protocol_version in {key}.url",
+            "weak sslmode": f"set {key}.sslmode to verify-full",
+            "certificate verify failed": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
+            "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
+            "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
+            "too many": f"lower {key}.maxConnections",
+            "host name": f"check {self._settings('host')}",
+            "resolve host": f"check {self._settings('host')}",
+            "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
+            "timeout": f"check {self._settings('host', 'port')}, and that no firewall is in between",
+        }
+        return next((hint for part, hint in hints.items() if part in text), f"ktx connection test {self.id}")
+
+
+def _lock_error() -> type[Exception]:
+    from psycopg.errors import LockNotAvailable
+
+    return LockNotAvailable
+
+
+def _limits(seconds: float) -> dict[str, str]:
+    return {
+        "statement_timeout": str(int(seconds * 1000)),
+        "lock_timeout": str(base.LOCK_SECONDS * 1000),
+        "search_path": PINNED,
+        # A statement written from its tree has no backslash that means something else.
+        "standard_conforming_strings": "on",
+        # A session that hangs between two statements gives its locks back.
+        "idle_in_transaction_session_timeout": str(int(seconds * 1000)),
+    }
+
+
+def _path(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _columns(cursor: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in cursor.description or ())
+
+
+def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
+    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them.
+
+    `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are checked unless told not to.
+    """
+    mode = folded(str(options.get("sslmode") or parameters.get("sslmode") or ""))
+    if mode == "no-verify":
+        return {"sslmode": "require"}
+    if mode:
+        return {"sslmode": mode}
+    given = options.get("ssl")
+    fields = given if isinstance(given, dict) else {}
+    ssl = True if fields else option_flag(options, "ssl")
+    if ssl is None:
+        ssl = option_flag(parameters, "ssl")
+    if ssl is None:
+        return {}
+    if not ssl:
+        return {"sslmode": "disable"}
+    if False in (option_flag(fields, "rejectUnauthorized"), option_flag(options, "rejectUnauthorized")):
+        return {"sslmode": "require"}
+    authority = fields.get("ca") or parameters.get("sslrootcert") or "system"
+    return {"sslmode": "verify-full", "sslrootcert": str(authority)}
+
+
+def is_encrypted(parameters: Mapping[str, Any]) -> bool:
+    """Whether libpq sends nothing before the connection is encrypted."""
+    strict = parameters.get("sslmode") in ("require", "verify-ca", "verify-full")
+    return strict or parameters.get("gssencmode") == "require"
+
+
+def reaches_this_machine(parameters: Mapping[str, Any]) -> bool:
+    """Whether libpq can only reach this machine; an address beside the host's name is where it goes."""
+    if parameters.get("hostaddr"):
+        return is_local(str(parameters["hostaddr"]))
+    # libpq takes an address from its environment too, and from a service file.
+    if any(os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE")) or parameters.get("service"):
+        return False
+    return is_local(str(parameters["host"]))
+
+
+def without_clear_text(required: str) -> str:
+    """Return libpq's `require_auth` (methods, or methods behind `!`) without clear text."""
+    methods = [method for each in required.split(",") if (method := each.strip()) and method != "password"]
+    if not methods or methods[0].startswith("!"):
+        methods = [*dict.fromkeys([*methods, "!password"])]
+    return ",".join(methods)

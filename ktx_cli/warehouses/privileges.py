@@ -1,0 +1,91 @@
+"""What a role may not read, and the GRANT that lets it: the one answer for doctor and ingest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktx_cli.core import listing
+from ktx_cli.project import Database
+from ktx_cli.warehouses.port import ConnectionTest, TableRef
+
+READER = "ktx_reader"
+"""What a role is called that is made for ktx."""
+
+NAMED_TABLES = 10
+"""A GRANT names the tables up to this number, beyond it their schemas."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessGap:
+    """What cannot be read; `nothing`: not one table can. `hint` has the statement that changes it."""
+
+    message: str
+    hint: str
+    nothing: bool
+
+
+def access_gap(connection: str, entry: Database, test: ConnectionTest) -> AccessGap | None:
+    """Return what is missing when no table can be read, or one that `enabled_tables` names; None when all is well."""
+    if not test.tables:
+        return AccessGap("there is no table to read", _hint_for_none(connection, entry, test), nothing=True)
+    closed = test.closed
+    if not closed or (len(closed) < test.tables and not entry.enabled_tables):
+        return None
+    role = f"`{test.user}`" if test.user else "the role"
+    nothing = len(closed) == test.tables
+    what = ("any table in scope: " if nothing else "") + listing(f"`{ref}`" for ref in closed)
+    hint = f"as the tables' owner: {_grant(entry, test, closed)}"
+    return AccessGap(f"{role} may not SELECT from {what}", hint, nothing)
+
+
+def reader_role(entry: Database, test: ConnectionTest) -> str | None:
+    """Return the statements that make a role that may only SELECT, None for a driver whose words are not known here."""
+    if entry.driver == "mysql" and test.database:
+        place = _quoted(entry, test.database)
+        return f"CREATE USER {READER}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place}.* TO {READER}@'%'"
+    if entry.driver != "postgres":
+        return None
+    made, schemas = f"CREATE ROLE {READER} LOGIN PASSWORD '...'", getattr(entry, "schemas", None)
+    if not schemas:
+        return f"{made}; GRANT pg_read_all_data TO {READER}"
+    within = ", ".join(_quoted(entry, schema) for schema in schemas)
+    return (
+        f"{made}; GRANT USAGE ON SCHEMA {within} TO {READER}; GRANT SELECT ON ALL TABLES IN SCHEMA {within} TO {READER}"
+    )
+
+
+def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> str:
+    scope = [f"`{key}`" for key in ("schemas", "enabled_tables", "include", "exclude") if getattr(entry, key, None)]
+    check = f"check {listing(scope)} of connections.{connection} in ktx.yaml" if scope else ""
+    if entry.driver == "mysql" and test.database:  # it hides the tables a role has no privilege on
+        grant = f"as an administrator: GRANT SELECT ON {_quoted(entry, test.database)}.* TO {_role(entry, test)}"
+        return f"{check}, or {grant}" if check else grant
+    return check or f"create a table in it, or point connections.{connection} at another database"
+
+
+def _grant(entry: Database, test: ConnectionTest, closed: Sequence[TableRef]) -> str:
+    """Return the statements that let the role SELECT: from the tables when `enabled_tables` names them, else all."""
+    role = _role(entry, test)
+    schemas = list(dict.fromkeys(_quoted(entry, ref.schema) for ref in closed if ref.schema is not None))
+    by_name = bool(entry.enabled_tables) and len(closed) <= NAMED_TABLES
+    tables = [".".join(_quoted(entry, part) for part in (ref.schema, ref.name) if part) for ref in closed]
+    if entry.driver == "mysql":
+        places = tables if by_name else [f"{schema}.*" for schema in schemas]
+        return "; ".join(f"GRANT SELECT ON {place} TO {role}" for place in places)
+    within = ", ".join(schemas)
+    what = ", ".join(tables) if by_name else f"ALL TABLES IN SCHEMA {within}"
+    return f"GRANT USAGE ON SCHEMA {within} TO {role}; GRANT SELECT ON {what} TO {role}"
+
+
+def _role(entry: Database, test: ConnectionTest) -> str:
+    if entry.driver != "mysql":
+        return _quoted(entry, test.user or "")
+    user, _, host = (test.user or "").rpartition("@")
+    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (user, host))
+
+
+def _quoted(entry: Database, name: str) -> str:
+    if entry.driver == "mysql":
+        return "`" + name.replace("`", "``") + "`"
+    return '"' + name.replace('"', '""') + '"'

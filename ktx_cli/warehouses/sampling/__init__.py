@@ -1,0 +1,1 @@
+"""Bounded samples of tables."""

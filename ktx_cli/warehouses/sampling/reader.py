@@ -1,0 +1,302 @@
+"""Reads the sample of one table, and finds out which column is to blame when the database refuses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ktx_cli.core import SourceError, monotonic
+from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason, table_path, value_list
+from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
+from ktx_cli.warehouses.sampling.statements import (
+    RowRange,
+    Sample,
+    SampleLimits,
+    SampleMethod,
+    head,
+    is_opaque,
+    numbered,
+    sampled,
+    sampling_clause,
+    stretches,
+)
+
+FIRST_ROWS = 1000
+"""How many rows are read of a table nothing is known of: most are smaller, and they tell how wide a row is."""
+
+FEWEST_ROWS = 10
+"""So many rows are read whatever their bytes."""
+
+_EXACT_COUNTS: Final = frozenset({"snowflake", "bigquery", "clickhouse"})
+"""Dialects whose catalog knows how many rows a table has, not only about how many."""
+
+_COUNTING: Final = frozenset({"duckdb"})
+"""Dialects that count the rows of a table without reading them; DuckDB's catalog counts deleted rows too."""
+
+_TEXTS_AS_DATES: Final = frozenset({"mysql", "duckdb"})
+"""Dialects whose drivers give a date that Python has no value for (`0000-00-00`, `44-03-15 (BC)`) as text."""
+
+_REFUSED: Final = frozenset({"query", "read_only"})
+"""Codes of errors that a single column may be to blame for."""
+
+_VALUE_BYTES: Final = 32
+_TEXT_BYTES: Final = 50
+"""About how much memory a value takes, and a text beside its characters."""
+
+Shape = Callable[[Sequence[Column]], str]
+"""The SELECT of some rows, for any columns of the table."""
+
+
+def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, seed: int = 0) -> Sample:
+    """Return at most `limits.rows` rows of a table, and fewer where their values would take more than `limits.bytes`.
+
+    A column the database cannot give costs only itself. Raises `SourceError` when the table cannot be read at all, and
+    with the code `timeout` when `limits.deadline` is over; `details["statements"]` says how many were sent.
+    """
+    reading = _Reading(connector, table, limits, seed, list(table.columns))
+    try:
+        return reading.read()
+    except SourceError as error:
+        error.details["statements"] = reading.statements
+        raise
+
+
+def why(error: SourceError) -> str:
+    """Return what a database said, on one short line, without the connection it was said on."""
+    where, _, message = error.message.partition("): ")
+    return reason(message if where.startswith("connection `") and message else error.message)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One table being read; `columns` are those that have not failed yet."""
+
+    connector: Connector
+    table: Table
+    limits: SampleLimits
+    seed: int
+    columns: list[Column]
+    failed: dict[str, str] = field(default_factory=dict)
+    statements: int = 0
+    cut: bool = False
+
+    def read(self) -> Sample:
+        wanted, first = self.limits.rows, self._first()
+        if first:
+            rows, whole = self._head(first)
+            if whole:
+                return self._all(rows)
+            wanted = self._affordable(rows)
+        count, exact = self._count(wanted)
+        if count is None or count > wanted:
+            found = self._spread(wanted, count)
+            if found is not None:
+                return self._sample(*found, count, exact=exact)
+        rows, whole = self._head(wanted)
+        if whole:
+            return self._all(rows)
+        known = None if count is None or count <= len(rows) else count
+        return self._sample(rows, SampleMethod.HEAD, known, exact=exact and known is not None)
+
+    def _first(self) -> int:
+        """Return how many rows to begin with: all where they fit and are said to be few, none where they are many."""
+        texts = sum(each.type is SemanticType.STRING and not is_opaque(each) for each in self.columns)
+        widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
+        fitting, known = self.limits.bytes // max(widest, 1), self.table.row_estimate
+        if known is None or fitting < self.limits.rows:
+            return min(FIRST_ROWS, self.limits.rows, max(FEWEST_ROWS, fitting))
+        return self.limits.rows if known <= self.limits.rows else 0
+
+    def _affordable(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Return how many rows fit into the limit on bytes, seen from the first ones, and note whether it limits."""
+        probe = rows[:: max(1, len(rows) // 200)]
+        width = sum(_size(value) for row in probe for value in row) / max(1, len(probe))
+        fitting = max(FEWEST_ROWS, int(self.limits.bytes / max(width, 1.0)))
+        self.cut = self.cut or fitting < self.limits.rows
+        return min(fitting, self.limits.rows)
+
+    def _head(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
+        """Return the first rows, and whether they are all."""
+        dialect, text = self.connector.dialect, self.limits.text
+        result = self._rows(lambda columns: head(self.table, columns, dialect, text, count + 1), count + 1)
+        self.cut = self.cut or result.truncated
+        return result.rows[:count], len(result.rows) <= count and not result.truncated
+
+    def _spread(self, wanted: int, count: int | None) -> tuple[Sequence[tuple[Any, ...]], SampleMethod] | None:
+        """Return rows from all over the table, None where the engine has no way to them or it gives too few."""
+        for shape, method, enough in self._shapes(wanted, count):
+            try:
+                result = self._rows(shape, wanted)
+            except SourceError as error:
+                if not _leaves_another_way(error):
+                    raise
+                continue
+            if len(result.rows) >= enough or result.truncated:
+                self.cut = self.cut or result.truncated
+                return result.rows, method
+        return None
+
+    def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
+        """Give the ways to spread a sample, and how many rows are enough: a way may meet gaps or few pages.
+
+        None where the numbers of the rows show that all are wanted, whatever the catalog counts.
+        """
+        dialect, text, seed = self.connector.dialect, self.limits.text, self.seed
+        within = self._range()
+        if within is not None and within.span <= wanted:
+            return
+        if within is not None:
+            yield (
+                lambda columns: stretches(self.table, columns, dialect, text, wanted, within=within, seed=seed),
+                SampleMethod.BLOCKS,
+                max(1, wanted // 2),
+            )
+        found = None if count is None else sampling_clause(self.table, dialect, wanted, rows=count, seed=seed)
+        if found is not None:
+            clause, method = found
+            shape: Shape = lambda columns: sampled(self.table, columns, dialect, text, wanted, clause)  # noqa: E731
+            yield shape, method, max(1, wanted // 4)
+
+    def _range(self) -> RowRange | None:
+        number = numbered(self.table, self.connector.dialect)
+        if number is None:
+            return None
+        path = table_path(self.table.ref, self.connector.dialect)
+        try:
+            ((low, high),) = self._ask(f"SELECT min({number}), max({number}) FROM {path}", 1).rows
+        except SourceError as error:
+            if not _leaves_another_way(error):  # a table without row numbers
+                raise
+            return None
+        return None if low is None else RowRange(number, int(low), int(high))
+
+    def _count(self, wanted: int) -> tuple[int | None, bool]:
+        """Return the number of rows, and whether it is exact: the catalog's where that is good enough."""
+        known, dialect = self.table.row_estimate, self.connector.dialect
+        if known is not None and known > wanted and dialect not in _COUNTING:
+            return known, dialect in _EXACT_COUNTS
+        try:
+            ((count,),) = self._ask(f"SELECT count(*) FROM {table_path(self.table.ref, dialect)}", 1).rows
+        except SourceError as error:
+            if not _leaves_another_way(error):
+                raise
+            return known, False
+        return int(count), True
+
+    def _rows(self, shape: Shape, most: int) -> QueryResult:
+        """Return the rows of the columns that have not failed; those the database refuses now fail."""
+        try:
+            return self._ask(shape(self.columns), most)
+        except SourceError as error:
+            if not _refuses(error) or not self.columns:
+                raise
+            problem = error
+        self._ask(shape(()), most)  # raises where no column is to blame
+        self.columns = self._halves(shape, most, self.columns, problem)
+        return self._ask(shape(self.columns), most)
+
+    def _halves(self, shape: Shape, most: int, columns: list[Column], error: SourceError) -> list[Column]:
+        """Return those of the refused columns that can be read, and note why the others cannot."""
+        if len(columns) == 1:
+            self.failed[columns[0].name] = why(error)
+            return []
+        middle = len(columns) // 2
+        return [
+            *self._readable(shape, most, columns[:middle]),
+            *self._readable(shape, most, columns[middle:]),
+        ]
+
+    def _readable(self, shape: Shape, most: int, columns: list[Column]) -> list[Column]:
+        try:
+            self._ask(shape(columns), most)
+        except SourceError as error:
+            if not _refuses(error):
+                raise
+            return self._halves(shape, most, columns, error)
+        return columns
+
+    def _ask(self, statement: str, rows: int) -> QueryResult:
+        if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
+            raise SourceError(
+                "the time for samples is over", hint="ktx config set scan.budget.seconds SECONDS", code="timeout"
+            )
+        self.statements += 1
+        return self.connector.query(statement, max_rows=rows)
+
+    def _all(self, rows: Sequence[tuple[Any, ...]]) -> Sample:
+        self.cut = False
+        return self._sample(rows, SampleMethod.ALL, len(rows), exact=True)
+
+    def _sample(
+        self, rows: Sequence[tuple[Any, ...]], method: SampleMethod, count: int | None, *, exact: bool
+    ) -> Sample:
+        plain = [each for each in self.columns if not is_opaque(each)]
+        opaque = [each.name for each in self.columns if is_opaque(each)]
+        lists = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in self.columns]
+        values = zip(plain, lists, strict=False)
+        return Sample(
+            columns=tuple(each.name for each in plain),
+            values=tuple(_dates(each, found, self.connector.dialect) for each, found in values),
+            rows=len(rows),
+            method=method,
+            row_count=count,
+            exact_count=exact,
+            opaque={name: [bool(each) for each in lists[len(plain) + at]] for at, name in enumerate(opaque)},
+            failed=self.failed,
+            statements=self.statements,
+            cut_by_bytes=self.cut,
+        )
+
+
+def _refuses(error: SourceError) -> bool:
+    """Whether a single column may be to blame, and asking for others does no harm."""
+    return error.code in _REFUSED and not ended_its_session(error)
+
+
+def _leaves_another_way(error: SourceError) -> bool:
+    """Whether other rows, or none, may be read although these were refused: a lock would only be waited for again."""
+    return _refuses(error) or (error.code == "timeout" and LOCKED not in error.message)
+
+
+def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:
+    """Return the values of a column, None where a date is none that Python knows."""
+    if column.type is not SemanticType.TIME or dialect not in _TEXTS_AS_DATES:
+        return values
+    return [None if isinstance(value, str) else value for value in values]
+
+
+def _size(value: Any) -> int:
+    return len(value) + _TEXT_BYTES if isinstance(value, str | bytes) else _VALUE_BYTES
+
+
+_EXACT: Final = {
+    "mysql": "COLLATION_NAME REGEXP '_(bin|cs)(_|$)'",
+    "tsql": "(COLLATION_NAME LIKE '%[_]CS[_]%' OR COLLATION_NAME LIKE '%[_]BIN%')",
+}
+
+
+def exact_texts(connector: Connector, tables: Sequence[Table]) -> tuple[dict[TableRef, frozenset[str]], int]:
+    """Return table -> its columns that tell capital letters from small ones, and how many statements it took.
+
+    Nothing for dialects whose texts always do, and where a server does not say. Raises `SourceError` when it is gone.
+    """
+    condition = _EXACT.get(connector.dialect)
+    schemas = sorted({table.ref.schema for table in tables if table.ref.schema is not None})
+    if condition is None or not schemas:
+        return {}, 0
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS "
+        f"WHERE {condition} AND TABLE_SCHEMA IN ({value_list(schemas, connector.dialect)})"
+    )
+    try:
+        rows = connector.query(statement, max_rows=1_000_000).rows
+    except SourceError as error:
+        if error.code == "connection":
+            raise
+        return {}, 1
+    found: dict[TableRef, set[str]] = defaultdict(set)
+    for schema, table, column in rows:
+        found[TableRef(str(schema), str(table))].add(str(column))
+    return {ref: frozenset(names) for ref, names in found.items()}, 1

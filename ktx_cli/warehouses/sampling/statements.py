@@ -1,0 +1,253 @@
+"""The SELECT of a sample in each dialect: which columns how, and which rows.
+
+Where the engine can, the rows are spread over the table (blocks or a random sample); elsewhere they are its first
+ones. An unchanged table gives the same rows every time, but on BigQuery and Trino, whose samples take no seed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from ktx_cli.warehouses.base import quote, table_path
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind
+
+BLOCKS = 40
+"""Into how many stretches a table with row numbers is cut; the first rows of each are read."""
+
+_WRAPPED: Final = re.compile(r"(?:nullable|lowcardinality)\((.*)\)")
+_OPAQUE: Final = re.compile(
+    r"json|jsonb|xml|geo\w*|point|line|lseg|box|path|polygon|circle|multi\w+|linestring|blob|\w+blob|bytea|binary|"
+    r"varbinary|varbyte|bytes|image|raster|hstore|tsvector|tsquery|vector|halfvec|sparsevec|struct|map|row|array|list|"
+    r"union|variant|object|super|hllsketch|hyperloglog|sql_variant|hierarchyid|rowversion|aggregatefunction|"
+    r"simpleaggregatefunction|nested|tuple|dynamic|range|bit|varbit"
+)
+_TEXT: Final = re.compile(
+    r"(?:(?:tiny|medium|long|n)?text|n?clob|string|name|set|fixedstring)\b|n?(?:var)?char|bpchar|character|national"
+)
+_SHORT_TEXT: Final = re.compile(
+    r"(?:n?varchar2?|character varying|string|(?:n?char|character|fixedstring))\s*\(\s*(\d+)\s*\)"
+)
+_FIXED: Final = re.compile(r"uuid|uniqueidentifier|enum(?:8|16)?\b.*|inet|cidr|macaddr8?|ipv4|ipv6")
+_PREFIX: Final = {"duckdb": "system.main."}
+"""Where a database may hold functions of its own that go before the engine's."""
+_AS_TEXT: Final = {
+    "postgres": "{}::text",
+    "redshift": "CAST({} AS varchar)",
+    "duckdb": "CAST({} AS VARCHAR)",
+    "tsql": "CAST({} AS nvarchar(max))",
+    "snowflake": "CAST({} AS VARCHAR)",
+    "bigquery": "CAST({} AS STRING)",
+    "databricks": "CAST({} AS STRING)",
+    "trino": "CAST({} AS varchar)",
+    "clickhouse": "toString({})",
+}
+"""How a value that is neither a text nor a number becomes a text; other dialects do it by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """The lowest and highest value of the integer that numbers a table's rows, and its SQL."""
+
+    column: str
+    low: int
+    high: int
+
+    @property
+    def span(self) -> int:
+        """How many rows there are at most."""
+        return self.high - self.low + 1
+
+
+def is_opaque(column: Column) -> bool:
+    """Whether a column's values are not comparable, or no business of a profile: JSON, XML, geometry, bytes, arrays."""
+    spelled = _spelled(column)
+    if spelled.endswith("]") or spelled.startswith("_"):
+        return True
+    word = re.match(r'"?([a-z_0-9]*)', spelled)  # Postgres spells a `bit` of any length in quotes
+    base = word[1] if word else ""
+    if base == "bit":
+        return column.type is not SemanticType.BOOLEAN
+    if base == "timestamp":  # of SQL Server: a counter of changes
+        return column.type is SemanticType.STRING
+    return bool(_OPAQUE.fullmatch(base))
+
+
+def value_of(column: Column, dialect: str, text: int) -> str:
+    """Return the expression that reads a column: itself, or its first `text` characters where it may be long.
+
+    What Python has no value for (an infinite date, one before the year 1, 24 o'clock) is read as NULL.
+    """
+    name, spelled = quote(column.name, dialect), _spelled(column)
+    if column.type is not SemanticType.STRING:
+        return _plain_value(name, spelled, column.type, dialect)
+    if dialect == "sqlite":
+        blob = f"lower(hex(substr({name}, 1, {text // 2})))"
+        return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {text}) WHEN 'blob' THEN {blob} ELSE {name} END"
+    # Postgres compares the blanks at the end of `character(n)` as if they were not there, and `substr` cuts them.
+    padded = dialect == "postgres" and re.match(r"character\s*\(", spelled)
+    short = _SHORT_TEXT.fullmatch(spelled)
+    if _FIXED.fullmatch(spelled) or (short and int(short[1]) <= text and not padded):
+        return name
+    if not _TEXT.match(spelled):
+        name = _AS_TEXT.get(dialect, "{}").format(name)
+    cut = "SUBSTRING" if dialect == "tsql" else f"{_PREFIX.get(dialect, '')}substr"
+    return f"{cut}({name}, 1, {text})"
+
+
+def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
+    """Return the SELECT of these columns, those with values first; `rows`: what follows the name of the table."""
+    values = [value_of(each, dialect, text) for each in columns if not is_opaque(each)]
+    values += [_presence(each, dialect) for each in columns if is_opaque(each)]
+    return f"SELECT {', '.join(values) or '1'} FROM {table_path(table.ref, dialect)}{rows}"
+
+
+def head(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int) -> str:
+    """Return the SELECT of the first rows, as the engine has them."""
+    return _limited(select_rows(table, columns, dialect, text, ""), dialect, count)
+
+
+def sampling_clause(table: Table, dialect: str, count: int, *, rows: int, seed: int) -> tuple[str, SampleMethod] | None:
+    """Return the engine's own clause for about `count` of the table's `rows` rows, None without one."""
+    if table.kind not in (TableKind.TABLE, TableKind.MATERIALIZED_VIEW):
+        return None
+    percent = f"{min(100.0, max(0.0001, 120.0 * count / max(rows, 1))):.6f}"
+    clause = {
+        "postgres": f" TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})",
+        "tsql": f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({max(seed, 1)})",
+        "snowflake": f" SAMPLE SYSTEM ({percent}) SEED ({seed})",
+        "bigquery": f" TABLESAMPLE SYSTEM ({percent} PERCENT)",
+        "databricks": f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})",
+        "trino": f" TABLESAMPLE BERNOULLI ({percent})",
+        "duckdb": f" TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})",
+    }.get(dialect)
+    if clause is None:
+        return None
+    return clause, SampleMethod.RANDOM if dialect in ("duckdb", "trino") else SampleMethod.BLOCKS
+
+
+def sampled(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, clause: str) -> str:
+    """Return the SELECT of at most `count` rows by a `sampling_clause`."""
+    return _limited(select_rows(table, columns, dialect, text, clause), dialect, count)
+
+
+def numbered(table: Table, dialect: str) -> str | None:
+    """Return the SQL of the integer that numbers the rows of a table in about the order they are stored, if any."""
+    if table.kind is not TableKind.TABLE:
+        return None
+    names = {column.name.lower() for column in table.columns}
+    if dialect == "sqlite":
+        return next((name for name in ("_rowid_", "rowid", "oid") if name not in names), None)
+    if dialect == "duckdb":
+        return "rowid" if "rowid" not in names and table.ref.schema is not None else None
+    if dialect == "mysql" and len(table.primary_key) == 1:
+        (key,) = table.primary_key
+        native = next(column.native_type.lower() for column in table.columns if column.name == key)
+        return quote(key, dialect) if re.match(r"(tiny|small|medium|big)?int", native) else None
+    return None
+
+
+def stretches(
+    table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, *, within: RowRange, seed: int
+) -> str:
+    """Return one SELECT of at most `count` rows in blocks, each at a seeded place of its own stretch of row numbers.
+
+    No row can come twice. Fewer rows come where there are gaps in the numbers.
+    """
+    chance = random.Random(seed)
+    number, span = within.column, within.span
+    blocks = max(1, min(BLOCKS, count, span))
+    path = table_path(table.ref, dialect)
+    parts = []
+    for block in range(blocks):
+        rows = count * (block + 1) // blocks - count * block // blocks
+        begin, last = within.low + span * block // blocks, within.low + span * (block + 1) // blocks - 1
+        start = begin + int(chance.random() * max(0, last - begin + 2 - rows))
+        where = f"{number} BETWEEN {start} AND {last} ORDER BY {number} LIMIT {rows}"
+        parts.append(f"SELECT n FROM (SELECT {number} AS n FROM {path} WHERE {where}) AS b{block}")
+    # The columns stand once: with each block they would make a statement that takes longer to parse than to run.
+    chosen = f"SELECT n FROM ({' UNION ALL '.join(parts)}) AS blocks"
+    return select_rows(table, columns, dialect, text, f" WHERE {number} IN ({chosen}) ORDER BY {number}")
+
+
+def _spelled(column: Column) -> str:
+    spelled = column.native_type.strip().lower()
+    while found := _WRAPPED.fullmatch(spelled):
+        spelled = found[1].strip()
+    return spelled
+
+
+def _plain_value(name: str, spelled: str, kind: SemanticType, dialect: str) -> str:
+    if dialect == "mysql" and spelled.startswith("bit"):
+        return f"{name} + 0"
+    if dialect != "postgres":
+        return name
+    if spelled == "money":
+        return f"{name}::numeric"
+    if re.match(r"date|timestamp", spelled):
+        return f"CASE WHEN {name} >= '0001-01-01' AND {name} < '10000-01-01' THEN {name} END"
+    if re.match(r"time\b", spelled):
+        return f"CASE WHEN date_part('hour', {name}) < 24 THEN {name} END"
+    return name
+
+
+def _presence(column: Column, dialect: str) -> str:
+    return f"CASE WHEN {quote(column.name, dialect)} IS NULL THEN 0 ELSE 1 END"
+
+
+def _limited(statement: str, dialect: str, count: int) -> str:
+    if dialect == "tsql":
+        return statement.replace("SELECT ", f"SELECT TOP ({count}) ", 1)
+    return f"{statement} LIMIT {count}"
+
+
+class SampleMethod(StrEnum):
+    """Which rows a sample holds."""
+
+    ALL = "all"
+    BLOCKS = "blocks"
+    RANDOM = "random"
+    HEAD = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLimits:
+    """At most so many rows, and bytes of values; texts are cut at `text` characters.
+
+    `deadline`, of `core.clock.monotonic`: no statement begins after it.
+    """
+
+    rows: int = 10_000
+    bytes: int = 64 * 1024 * 1024
+    text: int = 256
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows of a table, column by column: `values[i]` are those of `columns[i]`, all lists as long as there are rows.
+
+    `row_count`: the rows of the whole table, exact where `exact_count`, None when nobody knows. `opaque`: columns whose
+    values are not read (JSON, geometry, bytes ...), with True for each row where there is a value. `failed`:
+    column -> why the database would not give its values. `cut_by_bytes`: more rows would have taken too many bytes.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[list[Any], ...]
+    rows: int
+    method: SampleMethod
+    row_count: int | None
+    exact_count: bool
+    opaque: dict[str, list[bool]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    statements: int = 0
+    cut_by_bytes: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sample is the whole table."""
+        return self.method is SampleMethod.ALL

@@ -1,0 +1,518 @@
+"""What the connectors of database servers share: a pool of tagged read-only sessions, bulk catalog reads, errors."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ktx_cli.core import ConfigError, SourceError
+from ktx_cli.project import SCHEMES, redact
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.base import require_reading
+from ktx_cli.warehouses.location import require_known
+from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, QueryResult, Scope
+
+if TYPE_CHECKING:
+    import psycopg
+    import pymysql
+
+
+MAX_CONNECTIONS = 10
+"""Sessions a connection opens at most, unless `maxConnections` says otherwise."""
+
+RETURN_SECONDS = 5.0
+"""How long a server that dropped a session may take to give a new one: Postgres restarts when one process crashes."""
+
+_RETRY_SECONDS = 0.2
+_REPLACING = Lock()
+
+
+class Reader(Protocol):
+    """Runs one of our own catalog queries."""
+
+    def __call__(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is and who asks, from `url` or from single fields (which win over the URL's parts)."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str = field(repr=False)
+    parameters: dict[str, str] = field(default_factory=dict, repr=False)
+    """The URL's query."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.database}" if self.database else f"{self.host}:{self.port}"
+
+
+class ServerConnector(base.BaseConnector, ABC):
+    """Up to `maxConnections` sessions on one server; `query` may be called from several threads at once.
+
+    A session is in autocommit mode and read-only, every statement is tagged, and a statement of the user's runs in a
+    read-only transaction of its own that is always rolled back.
+    """
+
+    placeholder = "%s"
+    default_port: ClassVar[int]
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]]
+    """What may stand behind the question mark of the URL, and the values it may have (none: any)."""
+    reading: ClassVar[frozenset[str]]
+    """The words a reading statement begins with."""
+
+    def __init__(self, spec: ConnectionSpec) -> None:
+        self.address = server_address(spec, self.default_port)
+        require_known(spec, self.address.parameters, self.url_parameters)
+        super().__init__(spec, str(self.address))
+        self.spec = spec
+        self.options = spec.options
+        self._closed = False
+        self._pool = self._make_pool(_session_limit(spec))
+        try:
+            with self._rows():
+                pass
+        except BaseException:
+            self.close()
+            raise
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """Make one round trip, look at version, user and privileges."""
+        with self._rows() as read:
+            latency = base.milliseconds(lambda: read("SELECT 1"))
+            return self._test(read, scope, latency)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """Read the structure of all relations in scope with a handful of catalog queries."""
+        with self._picture() as read:
+            return self._introspect(read, scope)
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred.
+
+        A statement that ends its session, on a server that takes a new one, fails alone (see `base.ended`) and is not
+        sent again: it may have crashed the server.
+        """
+        self._check(sql)
+        pool, began = self._pool, False
+        try:
+            with self._session(sql) as session:
+                began = True
+                with self._time_limit(session):
+                    return self._query(session, sql, tuple(parameters) or None, max_rows)
+        except SourceError as error:
+            if not began or error.code != "connection" or not self._comes_back(pool):
+                raise
+            raise self.ended(error) from error
+
+    def close(self) -> None:
+        """Close all sessions; harmless when called twice."""
+        self._closed = True
+        self._pool.dispose()
+
+    def _check(self, sql: str) -> None:
+        """Raise `SourceError` for a statement that does not read."""
+        require_reading(sql, self.reading, self.where)
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Return a new DB-API connection: tagged, autocommit, read-only, with limits."""
+
+    @abstractmethod
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        """Gather what `test` returns; `latency` is in milliseconds."""
+
+    @abstractmethod
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        """Read the catalog."""
+
+    @abstractmethod
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        """Run the statement in a read-only transaction and roll it back."""
+
+    @abstractmethod
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        """Return (message, hint, error code) for a driver's error.
+
+        Code `timeout` needs no message; code `locked` has SQL that names the lock's holder as its message.
+        """
+
+    @abstractmethod
+    def _reusable(self, session: Any) -> bool:
+        """Whether a session is open and idle, as a new one is."""
+
+    @abstractmethod
+    def _driver_error(self) -> type[Exception]:
+        """Return the base class of the driver's errors."""
+
+    def _socket_of(self, session: Any) -> int | None:
+        """Return the file descriptor of a session's connection; None where the client has a time limit of its own."""
+        return None
+
+    @contextmanager
+    def _time_limit(self, session: Any) -> Iterator[None]:
+        """Close the session when the server does not stop a statement in time: not all it runs can be interrupted."""
+        number = self._socket_of(session)
+        if number is None:
+            yield
+            return
+        with cut_after(number, base.STATEMENT_SECONDS + base.STOP_SECONDS) as expired:
+            try:
+                yield
+            except (self._driver_error(), OSError):
+                if expired.is_set():
+                    raise self.unstopped() from None
+                raise
+
+    def _make_pool(self, limit: int) -> Any:
+        # Not an engine: its dialect would send statements of its own, with names that a database may redefine.
+        from sqlalchemy.pool import QueuePool
+
+        return QueuePool(
+            self._connect,
+            pool_size=limit,
+            max_overflow=0,
+            timeout=self.statement_seconds,
+            # Every statement's transaction is ended where it began.
+            reset_on_return=None,
+        )
+
+    def _comes_back(self, pool: Any) -> bool:
+        """Whether the server takes new sessions; the pool that broke is replaced, for all its sessions may be gone."""
+        with _REPLACING:
+            if self._pool is pool and not self._closed:
+                self._pool = pool.recreate()
+                pool.dispose()
+        until = time.monotonic() + RETURN_SECONDS
+        while not self._closed:
+            try:
+                with self._rows():
+                    return True
+            except SourceError as error:
+                if error.code != "connection" or time.monotonic() > until:
+                    return False
+            time.sleep(_RETRY_SECONDS)
+        return False
+
+    @contextmanager
+    def _picture(self) -> Iterator[Reader]:
+        """Yield the reader of an introspection; a dialect may make one picture of its statements."""
+        with self._rows() as read:
+            yield read
+
+    @contextmanager
+    def _rows(self) -> Iterator[Reader]:
+        """Yield a function that runs one of our own catalog queries and returns its rows."""
+        with self._session(None) as session:
+
+            def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                return self._read(session, sql, parameters)
+
+            yield read
+
+    def _read(self, session: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with session.cursor() as cursor:
+            cursor.execute(sql, tuple(parameters) or None)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    @contextmanager
+    def _session(self, sql: str | None) -> Iterator[Any]:
+        """Yield a DB-API connection of the pool; `sql` is the user's statement, for its errors.
+
+        A session that broke is thrown away, so the next call gets a new one; so is one whose pool was replaced.
+        """
+        from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+        if self._closed:
+            raise self.failure("the connection is closed")
+        pool = self._pool
+        try:
+            proxy = pool.connect()
+        except (self._driver_error(), OSError) as error:
+            raise self._translated(error, None) from None
+        except PoolTimeout as error:
+            raise self.failure("all sessions are busy", hint=f"raise connections.{self.id}.maxConnections") from error
+        session = proxy.driver_connection
+        try:
+            yield session
+        except (self._driver_error(), OSError, UnicodeError) as error:
+            raise self._translated(error, sql) from None
+        finally:
+            if pool is not self._pool or not self._reusable(session):
+                proxy.invalidate()
+            proxy.close()
+
+    def _translated(self, error: BaseException, sql: str | None) -> SourceError:
+        message, hint, code = self._describe(error if isinstance(error, Exception) else Exception(str(error)))
+        if code == "timeout":
+            return self.timeout(of_the_user=sql is not None)
+        if code == "locked":
+            return self.locked(message)
+        if code == "query" and sql is None:
+            code = "connection"
+        return self.failure(self._redacted(message), hint=hint, code=code)
+
+    def _settings(self, *parts: str) -> str:
+        """Return where parts of the address (`host`, `port`, `database`, `username`, `password`) are set."""
+        keys = {part: self._key_of(part) for part in parts}
+        own = [f"connections.{self.id}.{key}" for key in keys.values() if key != "url"]
+        within = " and ".join(f"the {part}" for part, key in keys.items() if key == "url")
+        return " and ".join([*own, *([f"{within} in connections.{self.id}.url"] if within else [])])
+
+    def _key_of(self, part: str) -> str:
+        names = (part, "user") if part == "username" else (part,)
+        given = [name for name in (*names, "url") if self.options.get(name)]
+        return given[0] if given else part
+
+    def _redacted(self, text: str) -> str:
+        secret = self.address.password
+        return redact(text, (secret, repr(secret)[1:-1])) if secret else text
+
+
+class PartReader:
+    """Reads the parts of tables one kind at a time, so that a kind that fails costs only itself."""
+
+    def __init__(self, read: Reader, driver_error: type[Exception]) -> None:
+        self._read = read
+        self._error = driver_error
+        self.problems: list[ObjectProblem] = []
+
+    def __call__(self, what: str, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows, or none and a problem that says what could not be read."""
+        return self.guarded(what, lambda: self._read(sql, parameters))
+
+    def guarded(self, what: str, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """Return what `read` returns, or nothing and a problem."""
+        try:
+            return read()
+        except self._error as error:
+            self.problems.append(ObjectProblem(None, what, base.reason(error)))
+            return []
+
+
+def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
+    """Return where a connection's `url` or its `host`, `port`, `database`, `username` (or `user`), `password` lead.
+
+    Raises `ConfigError` for a URL or a port that cannot be read, or when no host is given. It never shows the URL.
+    """
+    options = spec.options
+    try:
+        parts = urlsplit(str(options.get("url") or ""))
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        port = int(options.get("port") or parts.port or parameters.get("port") or default_port)
+        host = str(options.get("host") or parts.hostname or parameters.get("host") or "")
+    except ValueError:
+        raise _bad_address(spec, "its `url` or `port` cannot be read") from None
+    # A reserved character in a password that is not encoded ends the host too early: part of it would be shown.
+    if (options.get("url") and not parts.scheme) or parts.fragment or "@" in parts.path + parts.query:
+        raise _bad_address(spec, "its `url` cannot be read")
+    if not host:
+        raise _bad_address(spec, "it names no host")
+    return ServerAddress(
+        host=unquote(host),
+        port=port,
+        database=str(options.get("database") or unquote(parts.path.removeprefix("/"))),
+        user=str(
+            options.get("username")
+            or options.get("user")
+            or unquote(parts.username or "")
+            or parameters.get("user", "")
+        ),
+        password=str(options.get("password") or unquote(parts.password or "") or parameters.get("password", "")),
+        parameters=parameters,
+    )
+
+
+def option_flag(options: Mapping[str, Any], key: str) -> bool | None:
+    """Return a yes-or-no option, given as a boolean or as text; None when it is not given."""
+    value = options.get(key)
+    if value is None or isinstance(value, bool):
+        return value
+    return str(value).strip().lower() in ("true", "1", "yes", "on")
+
+
+def _session_limit(spec: ConnectionSpec) -> int:
+    value = spec.options.get("maxConnections")
+    if value is None:
+        return MAX_CONNECTIONS
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ConfigError(
+        f"connection `{spec.id}`: `maxConnections` must be a number above 0",
+        hint=f"ktx config set connections.{spec.id}.maxConnections {MAX_CONNECTIONS}",
+    )
+
+
+def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
+    scheme = SCHEMES.get(spec.driver, (spec.driver,))[0]
+    return ConfigError(
+        f"connection `{spec.id}`: {what}",
+        hint=f"set connections.{spec.id}.url to {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters "
+        "in the password percent-encoded",
+    )
+
+
+CLEAR_TEXT = "the server asks for the password in clear text, and nothing makes sure that the connection is encrypted"
+"""What is said of a server that was not given the password."""
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, or every one of a list with commas, is this machine.
+
+    Local is a unix socket (a path, or `@` and a name), `localhost` and a loopback address. Any other name is not, to
+    whatever it may lead.
+    """
+    return all(_is_local(each.strip()) for each in host.split(","))
+
+
+def addresses(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, each once, in the system's order. Raises `OSError` when there is none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except UnicodeError as error:
+        raise OSError(f"{host!r} is no host name") from error
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def shares(places: Sequence[str], seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield the places to try and the seconds each may take; what one does not use is left to those behind it."""
+    deadline = time.monotonic() + seconds
+    for number, place in enumerate(places):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        yield place, left / (len(places) - number)
+
+
+def open_socket(host: str, port: int, seconds: float) -> socket.socket:
+    """Return a connected TCP socket to the first address that answers. Raises `OSError`."""
+    failure: OSError = TimeoutError("timed out")
+    for address, share in shares(addresses(host, port), seconds):
+        try:
+            link = socket.create_connection((address, port), share)
+        except OSError as error:
+            failure = error
+            continue
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return link
+    raise failure
+
+
+@contextmanager
+def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.Event]:
+    """Shut the connection when the block takes longer, whatever waits on it; the event tells that it was.
+
+    `link` is its socket, or the file descriptor of a connection that another library reads.
+    """
+    # TLS takes the socket over under another object, so hold on to the connection itself. `socket.dup` would also make
+    # it block, on which libpq waits for data that never comes.
+    number = link if isinstance(link, int) else link.fileno()
+    twin = socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM)
+    expired = threading.Event()
+
+    def cut() -> None:
+        expired.set()
+        try:
+            twin.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the other side has closed it already
+
+    timer = threading.Timer(max(seconds, 0), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
+        timer.join()
+        twin.close()
+
+
+def _is_local(host: str) -> bool:
+    if host.startswith(("/", "@")) or host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+TAG = "/* ktx */"
+"""What a database's log shows of ktx."""
+
+
+def tagged(sql: str) -> str:
+    """Return the statement behind the comment."""
+    return f"{TAG} {sql}"
+
+
+def tagged_postgres_cursor() -> type[psycopg.Cursor[Any]]:
+    """Return a psycopg cursor class whose statements carry the comment.
+
+    psycopg itself sends SQL without a cursor only for transactions and two-phase commits: with autocommit on, and
+    begin and rollback executed as statements, there are none.
+    """
+    from psycopg import Cursor
+    from psycopg.sql import SQL, Composable
+
+    def mark(query: Any) -> Any:
+        if isinstance(query, bytes):
+            return TAG.encode() + b" " + query
+        return SQL(TAG + " ") + query if isinstance(query, Composable) else tagged(str(query))
+
+    class TaggedCursor(Cursor[Any]):
+        def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+            return super().execute(mark(query), params, **options)
+
+        def executemany(self, query: Any, params_seq: Any, **options: Any) -> Any:
+            return super().executemany(mark(query), params_seq, **options)
+
+        def stream(self, query: Any, params: Any = None, **options: Any) -> Any:
+            return super().stream(mark(query), params, **options)
+
+    return TaggedCursor
+
+
+def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
+    """Return a PyMySQL connection class whose statements carry the comment.
+
+    Every packet PyMySQL sends goes through `_execute_command`: `SET NAMES` while connecting and `ROLLBACK` too.
+    Whatever a server asks for a password goes through `_process_auth`; two of the ways send it as it is.
+    """
+    from pymysql.connections import Connection
+    from pymysql.constants import COMMAND, CR
+    from pymysql.err import OperationalError
+
+    # Generic only in its type stubs.
+    base: Any = Connection
+
+    class TaggedConnection(base):  # type: ignore[misc]
+        def _execute_command(self, command: int, sql: str | bytes) -> None:
+            if command == COMMAND.COM_QUERY:
+                # Not every encoding of a connection can be taken for granted, but the comment is ASCII in all.
+                text = sql if isinstance(sql, bytes) else sql.encode(self.encoding, "surrogateescape")
+                sql = TAG.encode() + b" " + text
+            super()._execute_command(command, sql)
+
+        def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
+            if plugin_name in (b"mysql_clear_password", b"dialog") and not self._is_private():
+                raise OperationalError(CR.CR_AUTH_PLUGIN_ERR, CLEAR_TEXT)
+            return super()._process_auth(plugin_name, *rest)
+
+        def _is_private(self) -> bool:
+            return bool(self._secure) or is_local(str(self._sock.getpeername()[0]))
+
+    return TaggedConnection

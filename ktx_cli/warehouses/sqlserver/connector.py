@@ -1,0 +1,333 @@
+"""Reads Microsoft SQL Server and Azure SQL through pymssql."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ktx_cli.core import ConfigError, listing
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.base import read_only_error
+from ktx_cli.warehouses.location import ADDRESS, FLAG, option_file
+from ktx_cli.warehouses.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, at_home, select
+from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged
+from ktx_cli.warehouses.sqlserver.catalog import HOME, SqlServerCatalog, list_relations
+
+SESSION = (
+    "SET ARITHABORT ON",
+    "SET ANSI_DEFAULTS ON",
+    "SET CONCAT_NULL_YIELDS_NULL ON",
+    "SET IMPLICIT_TRANSACTIONS OFF",
+    "SET XACT_ABORT ON",
+    "SET DEADLOCK_PRIORITY LOW",
+    f"SET LOCK_TIMEOUT {base.LOCK_SECONDS * 1000}",
+)
+"""What a session begins with. SQL Server has no limit on a statement's time: the client ends it."""
+
+BEGIN = "SET ROWCOUNT {rows}; BEGIN TRANSACTION"
+"""What goes before a statement of the user's: the server itself stops after `rows` rows."""
+
+END = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SET ROWCOUNT 0"
+"""What goes behind it."""
+
+WHO = """
+SELECT SUSER_SNAME(), DB_NAME(), CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)),
+       CAST(SERVERPROPERTY('Edition') AS nvarchar(128)), IS_SRVROLEMEMBER('sysadmin'), IS_ROLEMEMBER('db_owner'),
+       HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CREATE TABLE')
+"""
+
+_LIBRARY = "DB-Lib error message"
+_SERVER_SPOKE = 20018
+_LOCK_HOLDERS = "SELECT request_session_id, resource_type FROM sys.dm_tran_locks WHERE request_mode LIKE '%X'"
+_STOPPED = (20003,)
+_WAITED = (1222,)
+_REFUSED = (3906, 3908)
+_LOG_IN = (18452, 18456, 18470, 18487, 18488)
+_DATABASE = (911, 916, 4060, 4063)
+
+
+class SqlServerConnector(ServerConnector):
+    """Sessions on a SQL Server database that announce to only read, each statement rolled back."""
+
+    dialect = "tsql"
+    default_port = 1433
+    url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **ADDRESS,
+        "encrypt": FLAG,
+        "trustServerCertificate": FLAG,
+    }
+    reading = frozenset({"SELECT", "WITH"})
+
+    def _check(self, sql: str) -> None:
+        super()._check(sql)
+        require_one_reading(sql, self.where)
+
+    def _connect(self) -> Any:
+        import pymssql
+
+        encrypted = self._flag("encrypt") is not False
+        with checked_certificate(self._trusted() if encrypted else None):
+            try:
+                return pymssql.connect(**self._arguments(encrypted))
+            except pymssql.Error as error:
+                if error_parts(error)[0] not in _STOPPED:
+                    raise
+                raise self.failure(
+                    f"the server did not answer within {base.CONNECT_SECONDS} seconds",
+                    hint=f"check {self._settings('host', 'port')}, and that no firewall is in between",
+                ) from None
+
+    def _arguments(self, encrypted: bool) -> dict[str, Any]:
+        address = self.address
+        return {
+            "server": address.host,
+            "port": str(address.port),
+            "user": address.user or None,
+            "password": address.password or None,
+            "database": address.database,
+            "timeout": self.whole_seconds,
+            "login_timeout": base.CONNECT_SECONDS,
+            "appname": "ktx",
+            "encryption": "require" if encrypted else "request",
+            # Only 7.4 tells the server that the session will read; trying several takes the time limit each.
+            "tds_version": "7.4",
+            "read_only": True,
+            "conn_properties": [tagged(each) for each in SESSION],
+            "autocommit": True,
+        }
+
+    def _flag(self, name: str) -> bool | None:
+        given = option_flag(self.options, name)
+        return option_flag(self.address.parameters, name) if given is None else given
+
+    def _trusted(self) -> str | None:
+        """Return the file of the certificates to trust; None when the server's is taken unchecked."""
+        if self._flag("trustServerCertificate"):
+            return None
+        given = self.options.get("ca")
+        found = option_file(self.spec, "ca", str(given)) if given else system_certificates()
+        if found is None:
+            raise ConfigError(
+                f"connection `{self.id}`: this system has no file of trusted certificates to check the server's by",
+                hint=f"ktx config set connections.{self.id}.ca FILE, or .trustServerCertificate true",
+                details={"connection": self.id},
+            )
+        return found
+
+    def _read(self, session: Any, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        return super()._read(session, tagged(sql), parameters)
+
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+        text = sql if parameters is None else self._bound(sql, parameters)
+        with session.cursor() as cursor:
+            cursor.execute(tagged(BEGIN.format(rows=max_rows + 1)))
+            try:
+                cursor.execute(tagged(text))
+                columns = tuple(each[0] for each in cursor.description or ())
+                rows, more = base.capped(cursor, max_rows)
+            finally:
+                if self._reusable(session):
+                    cursor.execute(tagged(END))
+        return QueryResult(columns, rows, more)
+
+    def _bound(self, sql: str, parameters: tuple[Any, ...]) -> str:
+        try:
+            return bound(sql, parameters)
+        except ValueError as error:
+            raise self.failure(f"the parameters do not fit the statement: {error}", code="query") from error
+
+    def _reusable(self, session: Any) -> bool:
+        import pymssql
+
+        try:
+            return bool(session._conn.connected)
+        except pymssql.InterfaceError:
+            return False
+
+    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+        ((user, database, version, edition, admin, owner, creates),) = read(WHO)
+        relations = at_home(list_relations(read), scope, HOME)
+        chosen = [relations[ref] for ref in select(relations, scope, catalog=database).refs]
+        closed = [relation.draft.ref for relation in chosen if not relation.readable]
+        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
+        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
+        facts += [role for role, held in (("sysadmin", admin), ("db_owner", owner)) if held]
+        return ConnectionTest(
+            latency_ms=latency,
+            server_version=_server_version(version, edition),
+            tables=len(chosen),
+            can_write=bool(admin or owner or creates or any(relation.writable for relation in chosen)),
+            user=user,
+            privileges=tuple(facts),
+            closed=tuple(closed),
+            database=database,
+        )
+
+    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+        ((_, database, version, edition, *_),) = read(WHO)
+        parts = PartReader(read, self._driver_error())
+        tables, problems = SqlServerCatalog(read, parts).read(scope, catalog=database)
+        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, edition))
+
+    def _driver_error(self) -> type[Exception]:
+        import pymssql
+
+        return pymssql.Error
+
+    def _describe(self, error: Exception) -> tuple[str, str | None, str]:
+        number, text = error_parts(error)
+        if number in _STOPPED:
+            return "", None, "timeout"
+        if number in _WAITED:
+            return _LOCK_HOLDERS, None, "locked"
+        if number in _REFUSED:
+            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+        if number in _LOG_IN:
+            return text, f"check {self._settings('username', 'password')}", "connection"
+        if number in _DATABASE:
+            return text, f"check {self._settings('database')} and that the user may enter it", "connection"
+        if 0 < number < 20000:
+            return text, None, "query"
+        return text, self._connection_hint(), "connection"
+
+    def _connection_hint(self) -> str:
+        """FreeTDS says the same of a host that is away and of a certificate that is not trusted."""
+        where = f"check {self._settings('host', 'port')}"
+        if self._flag("encrypt") is False or self._flag("trustServerCertificate"):
+            return where
+        key = f"connections.{self.id}"
+        return f"{where}; if its certificate is its own: ktx config set {key}.ca FILE, or .trustServerCertificate true"
+
+
+def bound(sql: str, parameters: tuple[Any, ...]) -> str:
+    """Return a statement with its parameters in it and `%%` as `%`, which pymssql would leave as it is.
+
+    Raises `ValueError` when there are more or fewer parameters than places.
+    """
+    from pymssql import _mssql
+
+    pieces, left = [], parameters
+    for piece in sql.split("%%"):
+        count = len(re.findall("%[sd]", piece))
+        pieces.append(_mssql.substitute_params(piece, left[:count]).decode() if count else piece)
+        left = left[count:]
+    if left:
+        raise ValueError(f"the statement has no place for {len(left)} of its parameters")
+    return "%".join(pieces)
+
+
+def error_parts(error: BaseException) -> tuple[int, str]:
+    """Return the number (0 where there is none) and the text of a pymssql error, without what DB-Library adds.
+
+    For a log-in that failed pymssql may give the number of an earlier one: only when the server answered, it is taken.
+    """
+    values = error.args[0] if len(error.args) == 1 and isinstance(error.args[0], tuple) else error.args
+    number = values[0] if values and isinstance(values[0], int) else 0
+    raw = values[-1] if values else ""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    told, mark, _ = text.partition(_LIBRARY)
+    if told.strip() or not mark:
+        return number, told.strip()
+    numbers = [int(each) for each in re.findall(rf"{_LIBRARY} (\d+)", text)]
+    if _SERVER_SPOKE in numbers:
+        return number, f"the server refused with error {number}"
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_LIBRARY)]
+    return numbers[0], ": ".join(dict.fromkeys(lines))
+
+
+def _server_version(version: str, edition: str) -> str:
+    return f"SQL Server {version} ({edition})"
+
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+|--[^\r\n]*|/\*(?:(?!/\*).)*?\*/)"
+    r"|(?P<quoted>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\[(?:[^\]]|\]\])*\])"
+    r"|(?P<number>\d\w*)"
+    r"|(?P<word>[\w@#][\w@#$]*)"
+    r"|(?P<mark>[^\s\w'\"\[])",
+    re.DOTALL,
+)
+_DOING = {
+    "ALTER", "BACKUP", "BEGIN", "BREAK", "BULK", "CHECKPOINT", "CLOSE", "COMMIT", "CONTINUE", "CREATE", "DBCC",
+    "DEALLOCATE", "DECLARE", "DELETE", "DENY", "DROP", "EXEC", "EXECUTE", "GOTO", "GRANT", "IF", "INSERT", "INTO",
+    "KILL", "OPEN", "OPENDATASOURCE", "OPENQUERY", "OPENROWSET", "PRINT", "RAISERROR", "RECONFIGURE", "RESTORE",
+    "RETURN", "REVERT", "REVOKE", "ROLLBACK", "SAVE", "SET", "SETUSER", "SHUTDOWN", "TRUNCATE", "UPDATE",
+    "UPDATETEXT", "WAITFOR", "WHILE", "WRITETEXT",
+}  # fmt: skip
+# MERGE is also a kind of join, USE also begins a hint, NEXT also counts the rows of a FETCH.
+_DOING_UNLESS = {"MERGE": ("JOIN", "UNION"), "USE": ("HINT", "PLAN")}
+_DOING_BEFORE = {"NEXT": "VALUE"}
+
+
+def require_one_reading(sql: str, where: str) -> None:
+    """Raise `SourceError` (code `read_only`) for a batch with a word that does more than read, or with two parts."""
+    tokens = list(_tokens(sql))
+    if "" in tokens:
+        raise read_only_error(where, "a statement with an unfinished quote or a comment in a comment is")
+    while tokens and tokens[-1] == ";":
+        tokens.pop()
+    if ";" in tokens:
+        raise read_only_error(where, "more than one statement at once is")
+    for word, behind in pairwise([*tokens, ""]):
+        if _does(word, behind):
+            raise read_only_error(where, f"a statement with {word} is")
+
+
+def _does(word: str, behind: str) -> bool:
+    # Between a number and the word behind it T-SQL needs no blank.
+    if word[:1].isdigit():
+        return word.endswith((*_DOING, *_DOING_UNLESS))
+    if word in _DOING_UNLESS:
+        return behind not in _DOING_UNLESS[word]
+    return word in _DOING or (word in _DOING_BEFORE and behind == _DOING_BEFORE[word])
+
+
+def _tokens(sql: str) -> Iterator[str]:
+    """Yield words and marks in capitals, `'` for what is quoted, and an empty text where none of them fits."""
+    position = 0
+    while position < len(sql):
+        found = _TOKEN.match(sql, position)
+        if found is None or (found["mark"] == "/" and sql.startswith("/*", position)):
+            yield ""
+            return
+        position = found.end()
+        if found["space"] is None:
+            yield "'" if found["quoted"] is not None else unicodedata.normalize("NFKC", found.group()).upper()
+
+
+_VARIABLE = "FREETDSCONF"
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def system_certificates() -> str | None:
+    """Return the file of the certificates this system trusts, None where there is none."""
+    return ssl.get_default_verify_paths().cafile
+
+
+@contextmanager
+def checked_certificate(trusted: str | None) -> Iterator[None]:
+    """Let sessions opened inside take a server only when a certificate of the file `trusted` vouches for its host.
+
+    With None any certificate is taken. One block at a time: the variable belongs to the whole process.
+    """
+    with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="ktx-") as folder:
+        path = Path(folder) / "freetds.conf"
+        checks = f"\tca file = {trusted}\n\tcheck certificate hostname = yes\n" if trusted else ""
+        path.write_text(f"[global]\n{checks}", encoding="utf-8")
+        before = os.environ.get(_VARIABLE)
+        os.environ[_VARIABLE] = str(path)
+        try:
+            yield
+        finally:
+            os.environ.pop(_VARIABLE)
+            if before is not None:
+                os.environ[_VARIABLE] = before

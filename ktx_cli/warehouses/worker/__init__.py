@@ -1,0 +1,1 @@
+"""Processes with bounded memory that run the statements of engines without a server."""

@@ -1,0 +1,343 @@
+"""A session of an engine in a worker, as connectors use it; begins again in another worker when one was lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ktx_cli.core import SourceError, monotonic
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.port import ConnectionSpec
+from ktx_cli.warehouses.worker import process
+from ktx_cli.warehouses.worker.process import (
+    SPARE_BYTES,
+    SPARES,
+    START_SECONDS,
+    EngineError,
+    WorkerEndedError,
+    WorkerProcess,
+)
+from ktx_cli.warehouses.worker.wire import WireError, plain
+
+MAX_CATALOG_BYTES = 512 * 1024 * 1024
+"""About how many bytes of values ktx's own statements may return, such as those about a catalog."""
+
+
+_MESSAGES_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a statement returned; `truncated`: the limits cut it."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    truncated: bool = False
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        return self.rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the first row, None where there is none."""
+        return self.rows[0] if self.rows else None
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+
+class Session:
+    """A database open in a worker; may be used by several threads.
+
+    `key` names the database: a worker that had it open may be used again for it, and for no other. `settings` are the
+    engine's, asked for whenever a worker opens the database; `prepare` is called before the first statement of
+    somebody else's on each. After a worker was lost, the next statement has another.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        key: str,
+        settings: Callable[[], Mapping[str, Any]],
+        prepare: Callable[[Session], None] = lambda session: None,
+    ) -> None:
+        self.engine = engine
+        self.version = ""
+        self._key = f"{engine} {key}"
+        self._settings = settings
+        self._prepare = prepare
+        self._has_opened = False
+        self._is_prepared = False
+        self._is_used = False
+        self._process: WorkerProcess | None = None
+        self._lock = threading.RLock()
+        self._alone = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the worker's process, None where nothing is open."""
+        process = self._process
+        return None if process is None else process.pid
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a worker has the database open."""
+        process = self._process
+        return self._has_opened and process is not None and process.is_alive
+
+    def open(self) -> None:
+        """Open the database unless it is open; raises `EngineError`."""
+        with self._lock:
+            if self.is_open:
+                return
+            spare = self._started()
+            try:
+                self._request_open()
+            except WorkerEndedError:
+                if not spare:
+                    raise
+                self._process = WorkerProcess(self.engine)  # the last one ended while it waited
+                self._request_open()
+
+    def head(self, path: str, size: int) -> bytes:
+        """Return the first bytes of a file, which the worker reads; raises `EngineError`.
+
+        To open and close a database's file in a process gives up the locks that the process has on it.
+        """
+        with self._lock:
+            self._started()
+            return bytes(self._request("head", (path, size)))
+
+    def prepare(self) -> None:
+        """Open the database and prepare it for statements of others; raises `EngineError`."""
+        with self._lock:
+            self.open()
+            while not self._is_prepared:
+                self._is_prepared = True
+                self._prepare(self)
+                self.open()  # when a statement of `prepare` ended the worker, the next one is not prepared
+
+    def execute(
+        self,
+        sql: str,
+        parameters: Sequence[Any] = (),
+        *,
+        seconds: float,
+        reading: bool = False,
+        explained: str | None = None,
+        max_rows: int | None = None,
+        max_bytes: int = MAX_CATALOG_BYTES,
+    ) -> Rows:
+        """Run one statement for at most `seconds`; raises `EngineError`.
+
+        `reading`: the statement is somebody else's and must be one that reads; `explained` is then what stands behind
+        its EXPLAIN.
+        """
+        try:
+            values = plain(list(parameters))
+        except WireError as error:
+            raise EngineError(self.engine, "ProgrammingError", str(error)) from error
+        statement = {
+            "sql": sql,
+            "parameters": values,
+            "reading": reading,
+            "explained": explained,
+            "max_rows": max_rows,
+            "max_bytes": max_bytes,
+        }
+        until = monotonic() + seconds
+        try:
+            return self._run(statement, seconds)
+        except EngineError as error:
+            if isinstance(error, WorkerEndedError) and not error.alone:
+                # Another statement may have ended the worker; those that were under way take turns in the next one.
+                left = seconds
+            elif error.is_out_of_memory and error.used_before and not error.interrupted:
+                # Engines do not give back all the memory of earlier statements: a new worker has all of it.
+                left = until - monotonic()
+            else:
+                raise
+        with self._alone:
+            return self._run(statement, left)
+
+    def interrupt(self) -> None:
+        """Have the statement under way fail; harmless where there is none."""
+        process = self._process
+        if process is not None:
+            process.interrupt()
+
+    def close(self) -> None:
+        """Close the database and keep the worker for the next connection to it; harmless when called twice."""
+        with self._lock:
+            if self._process is None:
+                return
+            try:
+                peak = self._request("close", None)
+            except EngineError:
+                self._lose()
+                return
+            if peak > SPARE_BYTES:
+                self._lose()
+                return
+            process, self._process = self._process, None
+            self._has_opened = self._is_prepared = self._is_used = False
+            SPARES.keep(self._key, process)
+
+    def _started(self) -> bool:
+        """Have a worker, and return whether it is one that waited."""
+        process = self._process
+        if process is not None and process.is_alive:
+            return False
+        self._lose()
+        spare = SPARES.take(self._key)
+        self._process = spare or WorkerProcess(self.engine)
+        return spare is not None
+
+    def _request_open(self) -> None:
+        self.version = self._request("open", (self.engine, self._settings()))
+        self._has_opened = True
+
+    def _request(self, operation: str, argument: Any) -> Any:
+        """Return the answer to a short request; a worker whose engine failed in it is not used again."""
+        assert self._process is not None
+        try:
+            ((_, value),) = self._process.request(operation, argument, START_SECONDS)
+        except BaseException:
+            self._lose()
+            raise
+        return value
+
+    def _run(self, statement: Mapping[str, Any], seconds: float) -> Rows:
+        with self._lock:
+            if statement["reading"]:
+                self.prepare()
+            else:
+                self.open()
+            process, used = self._process, self._is_used
+            self._is_used = used or bool(statement["reading"])
+        assert process is not None
+        try:
+            return self._answer(process, statement, max(0.0, seconds))
+        except EngineError as error:
+            error.used_before = used
+            if error.leaves_damage:
+                self._lose(process)
+            raise
+
+    def _answer(self, process: WorkerProcess, statement: Mapping[str, Any], seconds: float) -> Rows:
+        columns: tuple[str, ...] = ()
+        rows: list[tuple[Any, ...]] = []
+        truncated = False
+        most = statement["max_rows"]
+        # Messages are shorter than the memory their values take, by which a worker counts.
+        longest = _MESSAGES_BYTES + statement["max_bytes"]
+        for kind, value in process.request("execute", statement, seconds, max_bytes=longest):
+            if kind == "columns":
+                columns, rows = value, []
+            elif kind == "rows":
+                rows += value
+                if most is not None and len(rows) > most:
+                    raise WorkerEndedError(self.engine, "WireError", "it sent more rows than were asked for")
+            else:
+                truncated = bool(value)
+        return Rows(columns, rows, truncated)
+
+    def _lose(self, process: WorkerProcess | None = None) -> None:
+        """Use another worker from now on, unless that is done already; `process`: the one that failed."""
+        with self._lock:
+            if process is not None and process is not self._process:
+                return
+            gone, self._process = self._process, None
+            self._has_opened = self._is_prepared = self._is_used = False
+        if gone is not None:
+            gone.retire()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSession:
+    """A session for several statements of ktx's own, which together have until the moment `until` of `monotonic`."""
+
+    session: Session
+    until: float
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run one statement and return all its rows; raises `EngineError`."""
+        found = self.session.execute(sql, parameters, seconds=self.until - monotonic())
+        if found.truncated:
+            raise EngineError(self.session.engine, "TooLarge", "the catalog is larger than ktx reads")
+        return found
+
+
+ENGINES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
+"""How messages call an engine."""
+
+
+class IsolatedConnector(base.BaseConnector):
+    """A connector whose engine runs in a worker; a worker that was lost is replaced with the next statement."""
+
+    def __init__(self, spec: ConnectionSpec, place: str) -> None:
+        super().__init__(spec, place)
+        self._connection: Session | None = None
+
+    def close(self) -> None:
+        """Close the database; harmless when called twice."""
+        session, self._connection = self._connection, None
+        if session is not None:
+            session.close()
+
+    def interrupt(self) -> None:
+        """See `Interruptible`."""
+        session = self._connection
+        if session is not None:
+            session.interrupt()
+
+    def _opened_session(self) -> Session:
+        """Return the session, open; raises `SourceError`."""
+        session = self._connection
+        if session is None:
+            raise self.failure("the connection is closed")
+        if not session.is_open:
+            try:
+                session.open()
+            except EngineError as error:
+                raise self._not_opened(error) from error
+        return session
+
+    @contextmanager
+    def _translating(self, sql: str | None = None) -> Iterator[None]:
+        """Translate what fails in the session; `sql` is the user's statement, None for one of ktx's own."""
+        try:
+            yield
+        except EngineError as error:
+            of_the_user = sql is not None
+            raise self._over_a_limit(error, of_the_user=of_the_user) or self._translated(error, sql) from error
+
+    def _over_a_limit(self, error: EngineError, *, of_the_user: bool) -> SourceError | None:
+        """Return the error for a statement that took too long or too much memory, or that ended its worker."""
+        if error.interrupted:
+            return self.timeout(of_the_user=of_the_user)
+        what = "the statement" if of_the_user else "reading the catalog"
+        hint = "narrow it: add a WHERE clause or a LIMIT, or build shorter texts and lists"
+        if error.is_out_of_memory:
+            limit = f"{process.MEMORY_BYTES / 1024**3:g} GiB"
+            found = self.failure(f"{what} was stopped: it needs more memory than {limit}", hint=hint, code="query")
+        elif isinstance(error, WorkerEndedError):
+            text = f"{what} ended the {ENGINES[error.engine]} process ({error.kind})"
+            found = self.failure(text, hint=f"it may need too much memory; {hint}", code="query")
+            found.details[base.SESSION_ENDED] = True
+        else:
+            return None
+        if not of_the_user:
+            found.code = "connection"
+        return found
+
+    def _translated(self, error: EngineError, sql: str | None) -> SourceError:
+        """Return the error for what the engine said of a statement."""
+        return self.failure(str(error), code="query" if sql is not None else "connection")
+
+    def _not_opened(self, error: EngineError) -> SourceError:
+        """Return the error for a database that cannot be opened."""
+        return self._over_a_limit(error, of_the_user=False) or self._translated(error, None)

@@ -1,0 +1,160 @@
+"""Messages between ktx and a worker: plain values alone, so that a worker that was taken over runs no code in ktx."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Sequence
+from sys import getsizeof
+from typing import Any, Final
+
+OUT_OF_MEMORY: Final = 86
+"""The exit code of a worker that ended itself because it held too much memory."""
+
+_HEADER: Final = 4
+_UUID: Final = "_uuid"
+_VALUES: Final = frozenset(
+    {("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")} | {("decimal", "Decimal")}
+)
+"""The classes a message may name, all of them immutable and written in C."""
+
+
+class WireError(Exception):
+    """A message holds something that is no plain value."""
+
+
+class _Uuid:
+    """Makes a UUID of its bytes. An object without attributes: the class itself could be changed by a message."""
+
+    __slots__ = ()
+
+    def __call__(self, value: bytes) -> Any:
+        import uuid
+
+        return uuid.UUID(bytes=value)
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _VALUES:
+            __import__(module)
+            return getattr(sys.modules[module], name)
+        if (module, name) == (__name__, _UUID):
+            return _Uuid()
+        raise WireError(f"{module}.{name} is not a plain value")
+
+
+def _uuid(value: bytes) -> Any:
+    """Stand for `_Uuid` in a message, which names what makes a value."""
+    return _Uuid()(value)
+
+
+def packed(message: Any, *, simple: bool = False) -> bytes:
+    """Return a message with its length before it.
+
+    `simple`: it holds nothing but numbers, texts, bytes and None, none of them worth remembering for the next one.
+    """
+    stream = io.BytesIO()
+    stream.write(bytes(_HEADER))
+    writer = pickle.Pickler(stream, protocol=5)
+    writer.fast = simple
+    uuid = sys.modules.get("uuid")
+    if uuid is not None:
+        writer.dispatch_table = {uuid.UUID: lambda value: (_uuid, (value.bytes,))}
+    try:
+        writer.dump(message)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise WireError(str(error)) from error
+    length = stream.tell() - _HEADER
+    stream.seek(0)
+    stream.write(length.to_bytes(_HEADER, "big"))
+    return stream.getvalue()
+
+
+def unpacked(data: bytes | bytearray) -> Any:
+    """Return the message in `data`; raises `WireError` for anything but plain values."""
+    try:
+        return _Reader(io.BytesIO(data)).load()
+    except WireError:
+        raise
+    except Exception as error:
+        raise WireError(f"a message cannot be read: {type(error).__name__}") from error
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter as a plain value: subclasses of numbers and texts as what they are a kind of."""
+    kind = type(value)
+    if kind in (str, int, float, bool, bytes, type(None)):
+        return value
+    if kind in (list, tuple):
+        return [plain(each) for each in value]
+    if kind is dict:
+        return {plain(key): plain(each) for key, each in value.items()}
+    if (kind.__module__, kind.__name__) in (*_VALUES, ("uuid", "UUID")):
+        return value
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise WireError(f"a parameter of the type {kind.__name__} cannot be sent")
+
+
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
+_NESTED: Final = frozenset({list, dict, tuple, set, frozenset})
+_ROW: Final = 40
+"""A tuple without its items."""
+_VALUE: Final = 34
+"""What a value takes beyond its own size: its place in what holds it, and what an allocator rounds up.
+
+None is the smallest value with 16 bytes, so that none counts less than 50.
+"""
+_NUMBER: Final = 28 + _VALUE
+_TEXT: Final = 49 + _VALUE
+"""A text of ASCII characters without these; others take up to four bytes for each."""
+
+
+def row_size(row: Sequence[Any]) -> int:
+    """Return about how many bytes the values of a row take as text: characters of texts, 8 for anything else."""
+    # Every value of every result comes by here: plain ones must not cost a call.
+    return sum([len(each) if type(each) is str else 8 if type(each) in _PLAIN else value_size(each) for each in row])
+
+
+def value_size(value: Any) -> int:
+    """Return about how many bytes a value takes as text: of lists and mappings the sum of the items."""
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(value_size(key) + value_size(item) for key, item in value.items())
+    return sum(map(value_size, value)) if isinstance(value, list | tuple | set) else 8
+
+
+def row_memory(row: Sequence[Any]) -> int:
+    """Return about how many bytes of memory a row and its values take."""
+    # Every value of every result comes by here: plain ones must not cost a call, and `getsizeof` is one.
+    return sum(
+        [
+            len(each) + _TEXT
+            if type(each) is str and each.isascii()
+            else _NUMBER
+            if type(each) in _PLAIN
+            else _value_memory(each)
+            for each in row
+        ],
+        _ROW,
+    )
+
+
+def _value_memory(value: Any) -> int:
+    """Return the memory of a value and of all that it holds."""
+    total = getsizeof(value) + _VALUE
+    stack = [value] if type(value) in _NESTED else []
+    while stack:
+        found = stack.pop()
+        if isinstance(found, dict):
+            stack.append(list(found.values()))
+        total += sum(map(getsizeof, found), _VALUE * len(found))
+        if not _NESTED.isdisjoint(map(type, found)):
+            stack += [each for each in found if type(each) in _NESTED]
+    return total

@@ -1,0 +1,65 @@
+"""The wiki: pages, links, references, and what is wrong with a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.faces import lazy
+
+if TYPE_CHECKING:
+    from ktx_cli.wiki.check import (
+        LONGEST_BODY,
+        LONGEST_SUMMARY,
+        NOTES,
+        Checker,
+        NamedHosts,
+        check_pages,
+        lint_page,
+        warnings_of,
+    )
+    from ktx_cli.wiki.edit import Replacement, Revision, problems_of, refused, revised
+    from ktx_cli.wiki.injection import hosts_of, instructions
+    from ktx_cli.wiki.keys import (
+        FOLDER,
+        GLOBAL,
+        check_key,
+        could_be_key,
+        page_path,
+        place_of,
+        scopes_seen_from,
+        suggested_key,
+        user_of,
+        user_scope,
+    )
+    from ktx_cli.wiki.links import hosts_in
+    from ktx_cli.wiki.page import Finding, Page, body_line, changed, field_line, new_page, parse, render
+    from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, references
+    from ktx_cli.wiki.store import (
+        Graph,
+        Wiki,
+        backlinks,
+        case_twins,
+        graph_about,
+        load_graph,
+        load_wiki,
+        no_such_page,
+        own_page,
+        read_page,
+    )
+    from ktx_cli.wiki.text import hidden_characters, hidden_markup, without_fences, without_swallowed
+
+_HOMES = {
+    "check": "Checker LONGEST_BODY LONGEST_SUMMARY NOTES NamedHosts check_pages lint_page warnings_of",
+    "edit": "Replacement Revision problems_of refused revised",
+    "injection": "hosts_of instructions",
+    "keys": (
+        "FOLDER GLOBAL check_key could_be_key page_path place_of scopes_seen_from suggested_key user_of user_scope"
+    ),
+    "links": "hosts_in",
+    "page": "Finding Page body_line changed field_line new_page parse render",
+    "reference": "Kind Reference Resolver line_of references",
+    "store": "Graph Wiki backlinks case_twins graph_about load_graph load_wiki no_such_page own_page read_page",
+    "text": "hidden_characters hidden_markup without_fences without_swallowed",
+}
+
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,268 @@
+"""What is wrong in a wiki page, and the page itself: front matter with facts about it, and a Markdown body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, UsageError, yaml
+from ktx_cli.project import Edit, apply
+from ktx_cli.wiki.keys import GLOBAL, page_path
+
+FIELDS: Final[Mapping[str, str]] = {
+    "summary": "text",
+    "tags": "texts",
+    "refs": "texts",
+    "sl_refs": "texts",
+    "usage_mode": "mode",
+    "sort_order": "number",
+    "source": "text",
+    "intent": "text",
+    "tables": "texts",
+    "representative_sql": "text",
+    "usage": "mapping",
+    "fingerprints": "texts",
+    "stale_since": "text",
+    "archived_since": "text",
+}
+"""The fields of the front matter that have a meaning, in the order a new page has them, and what they hold."""
+
+USAGE_MODES: Final = ("always", "auto", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong in a file: `path` as git sees it, `line` from 1, `code` a word for programs."""
+
+    path: str
+    line: int
+    code: str
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as it stands in an envelope."""
+        return {
+            "path": self.path,
+            "line": self.line,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as its file has it: `head` and `body` one behind the other are the file, byte for byte.
+
+    `scope` is `global` or `user/<id>`. `head`: the front matter with its fences and the blank lines below it, empty
+    where a page has none. `fields`: what the front matter says, in its order, unknown keys too.
+    """
+
+    key: str
+    scope: str = GLOBAL
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    body: str = ""
+    head: str = field(default="", repr=False)
+
+    @property
+    def path(self) -> str:
+        """The page's file."""
+        return page_path(self.scope, self.key)
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return self.head + self.body
+
+    @property
+    def summary(self) -> str:
+        """One sentence on what the page says; empty where it has none."""
+        found = self.fields.get("summary")
+        return found.strip() if isinstance(found, str) else ""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self.texts("tags")
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """Keys of the pages it refers to."""
+        return self.texts("refs")
+
+    @property
+    def sl_refs(self) -> tuple[str, ...]:
+        """What of the semantic layer it refers to: `[connection/]source[.entity]`."""
+        return self.texts("sl_refs")
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the page is marked as out of date or put away."""
+        return any(self.fields.get(name) is not None for name in ("stale_since", "archived_since"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a list in the front matter; a single text counts as a list of one."""
+        found = self.fields.get(name)
+        items = found if isinstance(found, list) else [found]
+        return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the page without its body, as a list shows it."""
+        return {
+            "key": self.key,
+            "path": self.path,
+            "scope": self.scope,
+            "summary": self.summary,
+            "tags": list(self.tags),
+            "stale": self.is_stale,
+        }
+
+
+_OPENING: Final = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\Z)")
+_CLOSING: Final = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_BLANK_LINES: Final = re.compile(r"(?:[ \t]*\r?\n)*")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_EMPTY_HEAD: Final = "---\n---\n"
+
+
+def parse(scope: str, key: str, content: bytes) -> Page | Finding:
+    """Return the page a file holds, or what is wrong with its front matter; a text without any is a page too."""
+    path = page_path(scope, key)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return Finding(path, line, "front_matter", "the text is not UTF-8", f"save {path} as UTF-8")
+    span = _front(text)
+    if span is None:
+        return Page(key, scope, {}, text, "")
+    start, end, body = span
+    if end < 0:
+        hint = f"put a line of --- below the fields of {path}"
+        return Finding(path, 1, "front_matter", "the front matter has no end", hint)
+    fields = _fields(text[start:end], path)
+    return fields if isinstance(fields, Finding) else Page(key, scope, fields, text[body:], text[:body])
+
+
+def render(page: Page) -> bytes:
+    """Return the page's file."""
+    return page.text.encode("utf-8")
+
+
+def new_page(key: str, fields: Mapping[str, Any], body: str, scope: str = GLOBAL) -> Page:
+    """Return a new page: known fields in their order, then the others; those that are None are left out.
+
+    Raises `UsageError` for text that no file can hold (lone surrogates).
+    """
+    known = [name for name in FIELDS if name in fields]
+    names = [*known, *(name for name in fields if name not in FIELDS)]
+    page = Page(key, scope, {}, "", _EMPTY_HEAD)
+    return changed(page, {name: fields[name] for name in names}, body)
+
+
+def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | None = None) -> Page:
+    """Return the page with these fields and this body; a field that is None goes, what is not named stays as it is.
+
+    Comments, order and layout of the rest of the front matter stay. Raises `UsageError` for text no file can hold,
+    `ConfigError` where the front matter's form allows no such change.
+    """
+    if fields:
+        page = edited(page, [_field_edit(name, value) for name, value in fields.items()])
+    if body is not None:
+        page = _with_body(page, body)
+    if _SURROGATE.search(page.text):
+        raise UsageError(f"the text of `{page.key}` holds half of a character", hint="remove the surrogate characters")
+    return page
+
+
+def edited(page: Page, edits: Sequence[Edit]) -> Page:
+    """Return the page with its front matter edited; errors as in `changed`."""
+    text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
+    span = _front(text)
+    if span is None or span[1] < 0:
+        raise ConfigError(f"{page.path} has no front matter that ends", hint=f"correct {page.path}")
+    start, end, body = span
+    try:
+        front = apply(text[start:end].encode("utf-8"), edits, where=page.path).decode("utf-8")
+    except ValueError as error:
+        raise UsageError(
+            f"a field of `{page.key}` cannot be written: {error}", hint="write it as plain text"
+        ) from error
+    if front and not front.endswith("\n"):
+        front += "\n"
+    data = _fields(front, page.path)
+    if isinstance(data, Finding):
+        raise ConfigError(str(data), hint=data.hint)
+    return replace(page, fields=data, head=text[:start] + front + text[end:body], body=text[body:])
+
+
+def body_line(page: Page) -> int:
+    """Return the line of the file the body begins on."""
+    return page.head.count("\n") + 1
+
+
+def field_line(page: Page, *path: str | int) -> int:
+    """Return the line of the file a field (or an item of one) stands on, 1 where it is not there."""
+    span = _front(page.text)
+    if span is None or span[1] < 0:
+        return 1
+    place = yaml.locate("\n" + page.text[span[0] : span[1]], path)
+    return 1 if place is None else place[0]
+
+
+def _front(text: str) -> tuple[int, int, int] | None:
+    """Return where the YAML begins and ends and where the body begins; an end of -1: there is no closing fence."""
+    opening = _OPENING.match(text)
+    if opening is None:
+        return None
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        return opening.end(), -1, -1
+    blank = _BLANK_LINES.match(text, closing.end())
+    return opening.end(), closing.start(), closing.end() if blank is None else blank.end()
+
+
+def _fields(front: str, path: str) -> Mapping[str, Any] | Finding:
+    try:
+        # The blank line stands for the opening fence, so that lines are those of the file.
+        data = yaml.load("\n" + front, where=path)
+    except ConfigError as error:
+        line, column = error.details.get("line", 1), error.details.get("column", 1)
+        message = error.message.removeprefix(f"{path}:{line}:{column}: ")
+        return Finding(path, line, "front_matter", f"the front matter cannot be read: {message}", error.hint)
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        hint = f"write `name: value` lines between the --- of {path}"
+        return Finding(path, 2, "front_matter", "the front matter is no mapping", hint)
+    return data
+
+
+def _field_edit(name: str, value: Any) -> Edit:
+    return Edit("delete", (name,)) if value is None else Edit("set", (name,), _plain(value))
+
+
+def _with_body(page: Page, body: str) -> Page:
+    """Return the page with a body that begins with a line of text below a blank one, and ends with a line's end."""
+    blank = _BLANK_LINES.match(body)
+    body = (body if blank is None else body[blank.end() :]).rstrip()
+    head = page.head or (_EMPTY_HEAD if _OPENING.match(body) else "")
+    if "\r\n" in head:
+        body = re.sub(r"\r?\n", "\r\n", body)
+    if head and body and not re.search(r"\n[ \t]*\r?\n\Z", head):
+        head += ("" if head.endswith("\n") else "\n") + "\n"
+    ending = "\r\n" if "\r\n" in head else "\n"
+    return replace(page, body=body + ending if body else "", head=head)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of mappings, lists and scalars as YAML is written from."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,195 @@
+"""The little of Markdown a check needs: where code is, fenced and inline."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ktx_cli.core import Spot
+
+_FENCE: Final = re.compile(r"^ {0,3}(?:>[ \t]?)*[ \t]*(?:[-*+] +)?(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
+_RUN: Final = re.compile(r"`+")
+_PARAGRAPH_END: Final = re.compile(r"\n[ \t]*\n")
+_NOT_NEWLINE: Final = re.compile(r"[^\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Inline code: `start` and `end` are indexes of the text with its backticks, `text` is what stands between."""
+
+    start: int
+    end: int
+    text: str
+
+
+def without_fences(text: str) -> str:
+    """Return a text with every fenced block blanked out; all other characters stay where they are.
+
+    A fence that is never closed reaches to the end (CommonMark 4.5).
+    """
+    if "```" not in text and "~~~" not in text:
+        return text
+    pieces, position = [], 0
+    opening = _FENCE.search(text)
+    while opening is not None:
+        fence = opening[1]
+        closing = re.compile(rf"^[ \t>]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE)
+        found = closing.search(text, text.find("\n", opening.end()) + 1 or len(text))
+        end = len(text) if found is None else found.end()
+        pieces += [text[position : opening.start()], _NOT_NEWLINE.sub(" ", text[opening.start() : end])]
+        position, opening = end, _FENCE.search(text, end)
+    return "".join([*pieces, text[position:]])
+
+
+def inline_code(text: str) -> Iterator[Span]:
+    """Yield the inline code of a text without fences: what stands between two runs of as many backticks.
+
+    Code does not reach from one paragraph into the next (CommonMark 6.1).
+    """
+    if "`" not in text:
+        return
+    runs = [(found.start(), found.end()) for found in _RUN.finditer(text)]
+    ends = [found.start() for found in _PARAGRAPH_END.finditer(text)]
+    starts: dict[int, list[int]] = defaultdict(list)
+    for start, end in runs:
+        starts[end - start].append(start)
+    position = 0
+    for start, end in runs:
+        if start < position:
+            continue
+        same = starts[end - start]
+        place = bisect_right(same, start)
+        if place == len(same) or bisect_right(ends, start) != bisect_right(ends, same[place]):
+            continue
+        closing = same[place]
+        yield Span(start, closing + end - start, " ".join(text[end:closing].split()))
+        position = closing + end - start
+
+
+def without(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with these spans blanked out; all other characters stay where they are."""
+    pieces, position = [], 0
+    for span in spans:
+        pieces += [text[position : span.start], _NOT_NEWLINE.sub(" ", text[span.start : span.end])]
+        position = span.end
+    return "".join([*pieces, text[position:]])
+
+
+_INVISIBLE: Final = re.compile(
+    "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
+    "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
+    "\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]+"
+)
+"""Default-ignorable code points of Unicode, controls, fillers and blanks that are drawn as nothing."""
+
+_BIDI: Final = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+_TAGS: Final = re.compile("[\\U000e0000-\\U000e007f]")
+_JOINERS: Final = ("\u200c", "\u200d")
+_COMMENT: Final = re.compile(r"<!--|<!\[CDATA\[|<![a-z](?=[^<>]{0,2000}>)|<\?(?=[^<>]{0,2000}\?>)", re.IGNORECASE)
+_UNSEEN_DEFINITION: Final = re.compile(r"^[ >\t*+\-0-9.)]{0,12}\[[^\]\n]*\]:[ \t]*(?:#|<>)[ \t]*[\"'(]", re.MULTILINE)
+_TAG: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9-]*)\b([^<>]*)>")
+_ACTIVE: Final = re.compile(
+    "applet|embed|frame|frameset|iframe|math|noscript|plaintext|script|style|svg|template|textarea|xmp", re.IGNORECASE
+)
+_WITH_ATTRIBUTE: Final = re.compile(
+    "audio|base|body|button|canvas|dialog|form|head|html|input|link|meta|object|option|param|select|source|track|video",
+    re.IGNORECASE,
+)
+"""Without an attribute they do nothing, and may be placeholders: `<source>`."""
+_ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
+
+
+_SOME: Final = r"(?:[^\n{0}]|\n(?![ \t]*\n)){{0,4000}}?"
+"""Text of one paragraph, without some characters."""
+_SWALLOWING: Final = re.compile(
+    "|".join(
+        (
+            "</?[a-zA-Z]" + _SOME.format("<>") + ">",
+            "~~" + _SOME.format("") + "~~",
+            r"!\[" + _SOME.format(r"\]") + r"(?=\])",
+            *(
+                r"(?:\]\(|\]:)[ \t]*\S*\s+" + start + _SOME.format(end) + end
+                for start, end in ('""', "''", ("\\(", "\\)"))
+            ),
+        )
+    )
+)
+
+
+def hidden_characters(text: str) -> Iterator[Spot]:
+    """Yield every run of characters that show nothing, but for those emoji and some scripts need."""
+    if text.isascii() and text.isprintable():
+        return
+    for found in _INVISIBLE.finditer(text):
+        if (found.start() == 0 and found[0] == "\ufeff") or _is_script(text, found):
+            continue
+        codes = " ".join(dict.fromkeys(f"U+{ord(each):04X}" for each in found[0][:8]))
+        yield Spot(found.start(), "hidden_characters", f"{_what(found[0])} ({codes})", "delete them")
+
+
+def hidden_markup(text: str) -> Iterator[Spot]:
+    """Yield comments and HTML outside code that a rendered page does not show, or that does something."""
+    if "<" not in text and "[" not in text:
+        return
+    plain = without_fences(text)
+    text = without(plain, inline_code(plain))
+    for found in _COMMENT.finditer(text):
+        yield Spot(
+            found.start(), "html_comment", "a comment, which readers do not see", "delete it, or write it as text"
+        )
+    for found in _UNSEEN_DEFINITION.finditer(text):
+        yield Spot(found.start(), "html_comment", "a definition that only hides a text", "delete it")
+    for found in _TAG.finditer(text):
+        if _acts(found[1], found[2]):
+            message = f"the HTML tag <{found[1][:20]}>, which hides something or does something"
+            yield Spot(found.start(), "html", message, "write it in Markdown")
+
+
+def without_swallowed(text: str) -> str:
+    """Return a text without what stands in markup that reaches over several lines, which shows it otherwise or not.
+
+    Code, tags, titles, descriptions of images and struck-out text; none of them reaches into the next paragraph.
+    """
+    plain = without_fences(text)
+    code = [each for each in inline_code(plain) if "\n" in plain[each.start : each.end]]
+    return _SWALLOWING.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), without(plain, code))
+
+
+def without_hidden(text: str) -> str:
+    """Return a text without characters that show nothing; lines stay where they are."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def _acts(tag: str, attributes: str) -> bool:
+    """Whether an HTML tag hides something or does something."""
+    if _ACTIVE.fullmatch(tag) or _ACTIVE_ATTRIBUTE.search(attributes):
+        return True
+    return "=" in attributes and _WITH_ATTRIBUTE.fullmatch(tag) is not None
+
+
+def _what(run: str) -> str:
+    if _TAGS.search(run):
+        return "characters of the tags block, a text only machines read"
+    return "characters that turn the direction of text" if _BIDI.search(run) else "characters that show nothing"
+
+
+def _is_script(text: str, found: re.Match[str]) -> bool:
+    """Whether a single invisible character does its work here: in an emoji, or between letters of a joining script."""
+    run, before, behind = found[0], text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+    if run in ("\ufe0f", "\ufe0e", "\ufe0f\u200d"):
+        return bool(before) and (unicodedata.category(before) in ("So", "Sm", "Sk") or before in "#*0123456789‼⁉")
+    if run not in _JOINERS or not before or not behind:
+        return False
+    if run == "\u200d" and unicodedata.category(before) in ("So", "Sk") and unicodedata.category(behind) == "So":
+        return True
+    return _joins(before) and _joins(behind)
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is of a script whose letters joiners keep apart or together: Arabic to Khmer, Mongolian."""
+    return 0x0600 <= ord(character) <= 0x18AF and unicodedata.category(character)[0] in "LM"

@@ -1,0 +1,383 @@
+"""Descriptions in a run: one runtime for all connections, what stops it, what the report says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import ConfigError, KtxError
+from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted
+from ktx_cli.engine.base import IngestRequest, Run
+from ktx_cli.engine.describe import ByRules
+from ktx_cli.engine.models import Models
+from ktx_cli.engine.plan import Depth, choose_depth, needs_model
+from ktx_cli.engine.report import ConnectionReport, Enriched, IngestReport
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.llm import factory
+from ktx_cli.llm.port import LlmRuntime
+from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.project import answer_cache as enrichment_store
+from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_writing
+from ktx_cli.scan.descriptions.facts import Described
+from ktx_cli.scan.descriptions.model import Estimate
+from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.pipeline import Seen
+from ktx_cli.scan.profile.counts import TableProfile
+from ktx_cli.testing.model_script import NO_CREDIT, Failure, ModelRequest, Reply, Turn, gives, says
+from ktx_cli.testing.model_server import ModelServer
+from ktx_cli.testing.runtime_subjects import subject_config
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
+from ktx_cli.warehouses.sampling.statements import SampleMethod
+
+Change = Callable[..., None]
+TWO = """\
+llm:
+  provider: {{backend: anthropic, anthropic: {{api_key: 'env:KEY', base_url: '{url}'}}}}
+  models: {{default: sonnet}}
+ingest: {{rateLimit: {{retry: {{maxAttempts: 1}}}}}}
+scan: {{enrichment: {{mode: llm}}}}
+connections:
+  atelier: {{driver: sqlite, path: shop.sqlite}}
+  shop: {{driver: sqlite, path: shop.sqlite}}
+"""
+
+
+def shown(request: ModelRequest) -> list[str]:
+    """Return the names of the tables a request wants described."""
+    text = request.body["messages"][-1]["content"][-1]["text"]
+    return re.findall(r'^{"table": "(\w+)".*"describe_table"', text, re.MULTILINE)
+
+
+def answer(request: ModelRequest) -> Reply:
+    names = shown(request)
+    if not names:
+        return gives({"joins": []}) if "<tables>" in request.words else says("ok")
+    return gives({"tables": [{"table": name, "description": f"Rows of {name}.", "columns": []} for name in names]})
+
+
+@pytest.fixture
+def two(shop_project: Path, model_server: ModelServer, change: Change) -> Path:
+    """A project with two connections over the same database, and a model."""
+    (shop_project / "ktx.yaml").write_text(TWO.format(url=model_server.url))
+    change(shop_project, "ALTER TABLE orders ADD COLUMN customer_id INTEGER")
+    model_server.play(answer)
+    return shop_project
+
+
+def request(project: Path, **more: Any) -> IngestRequest:
+    return IngestRequest(project, {"KEY": "made-up"}, **more)
+
+
+def texts(project: Path, connection: str) -> dict[str, str]:
+    path = project / "raw-sources" / connection / "live-database" / "descriptions.json"
+    return {each["table"]: each["text"] for each in json.loads(path.read_text())["tables"]}
+
+
+def test_one_runtime_serves_all_connections(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = factory.make_backend
+
+    def counted(name: str, shared: Any) -> Any:
+        made.append(shared.run_id)
+        return make(name, shared)
+
+    monkeypatch.setattr(factory, "make_backend", counted)
+    events: list[Event] = []
+    report, warnings = ingest(request(two, emit=events.append))
+    assert (report.error(), warnings) == (None, [])
+    assert made.count(report.run_id) == 2, "one is asked whether it is usable, one serves both connections"
+    assert texts(two, "shop") == texts(two, "atelier") == {n: f"Rows of {n}." for n in ("customers", "orders")}
+    steps = [event for event in events if getattr(event, "step", "") == "describe"]
+    assert {type(event) for event in steps} == {StepStarted, StepProgress, StepFinished}
+    assert [e.connection for e in steps if isinstance(e, StepStarted)] == ["atelier"], "the answers serve the other"
+
+
+def test_what_stops_the_questions_stops_them_for_the_run(two: Path, model_server: ModelServer) -> None:
+    def broke(request: ModelRequest) -> Reply:
+        return NO_CREDIT if "<tables>" in request.words else says("ok")
+
+    model_server.play(broke)
+    report, warnings = ingest(request(two))
+    error = report.error()
+    assert error is not None and (error.code, error.exit_code) == ("billing", 3)
+    assert (report.status, report.commit is None) == ("partial", False)
+    assert len([call for call in model_server.model_calls if "<tables>" in call.words]) == 1
+    assert sorted(w.details["connection"] for w in warnings if w.code == "not_described") == ["atelier", "shop"]
+    assert [c.enriched.left_out() for c in report.connections if c.enriched] == [
+        ["descriptions of customers, orders", "proposals of joins"]
+    ] * 2
+    assert (two / "semantic-layer" / "shop" / "_schema" / "main.yaml").exists()
+    assert not (two / "raw-sources" / "shop" / "live-database" / "descriptions.json").exists()
+    model_server.play(answer)
+    again, _ = ingest(request(two))
+    assert again.error() is None
+    assert texts(two, "shop")["orders"] == "Rows of orders."
+
+
+def test_a_connection_that_fails_beside_unasked_tables_is_partial(two: Path, model_server: ModelServer) -> None:
+    (two / "ktx.yaml").write_text(
+        (two / "ktx.yaml").read_text().replace("path: shop.sqlite}\n  shop", "path: no}\n  shop")
+    )
+    model_server.play(lambda request: NO_CREDIT if "<tables>" in request.words else says("ok"))
+    error = ingest(request(two))[0].error()
+    assert error is not None and error.exit_code == 7
+    assert "atelier" in error.details["left_out"][0]
+    assert error.details["left_out"][1:] == ["descriptions of customers, orders (shop)", "proposals of joins (shop)"]
+
+
+def test_an_unusable_prompt_stops_before_anything_is_written(two: Path, model_server: ModelServer) -> None:
+    (two / "prompts").mkdir()
+    (two / "prompts" / "propose_joins.md").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"propose_joins\.md"):
+        ingest(request(two))
+    assert model_server.requests == []
+    assert not (two / ".ktx").exists()
+    assert ingest(request(two, no_llm=True))[0].error() is None
+
+
+def test_a_dry_run_counts_and_asks_nobody(two: Path, model_server: ModelServer) -> None:
+    report, _ = ingest(request(two, dry_run=True))
+    assert model_server.requests == []
+    asks = [c.enriched.to_ask for c in report.connections if c.enriched and c.enriched.to_ask]
+    assert [(ask.tables, ask.calls) for ask in asks] == [(2, 2), (2, 2)]
+    ingest(request(two))
+    report, _ = ingest(request(two, dry_run=True))
+    assert report.status == "unchanged"
+    assert [c.enriched.to_ask for c in report.connections if c.enriched] == [Estimate(), Estimate()]
+
+
+@pytest.mark.parametrize(
+    ("enriched", "summary", "left"),
+    [
+        (Enriched("deterministic", 3), "3 described", []),
+        (Enriched("llm", 3, 1), "3 described, 1 asked about", []),
+        (Enriched("llm", 3, to_ask=Estimate()), "3 described, 0 asked about", []),
+        (
+            Enriched("llm", 3, to_ask=Estimate(2, 4, 12_345)),
+            "the model would be asked: 2 tables to describe, 4 calls, about 12,345 tokens",
+            [],
+        ),
+        (Enriched("llm", 1, 2, failed={"t": "no"}), "1 described, 2 asked about, 1 left", ["descriptions of t"]),
+        (Enriched("llm", 1, unproposed=("no",)), "1 described, 0 asked about", ["proposals of joins"]),
+    ],
+)
+def test_what_is_said_of_it(enriched: Enriched, summary: str, left: list[str]) -> None:
+    assert (enriched.summary, enriched.left_out()) == (summary, left)
+    assert [warning.code for warning in enriched.warnings("c")] == [
+        {"descriptions": "not_described", "proposals": "not_proposed"}[each.split()[0]] for each in left
+    ]
+    assert all(warning.hint == "ktx scan c --depth enriched" for warning in enriched.warnings("c"))
+
+
+@pytest.mark.parametrize(
+    ("enriched", "held", "code"),
+    [
+        (Enriched("llm"), False, None),
+        (Enriched("llm", failed={"t": "no"}), False, "partial"),
+        (Enriched("llm", failed={"t": "no"}, stopped=KtxError("wait", code="rate_limit")), False, "rate_limit"),
+        (Enriched("llm", failed={"t": "no"}, stopped=KtxError("wait", code="rate_limit")), True, "partial"),
+    ],
+)
+def test_what_the_command_ends_with(enriched: Enriched, held: bool, code: str | None) -> None:
+    report = IngestReport("run", "ktx scan", held=(("a.yaml", "modified"),) if held else ())
+    report.connections.append(ConnectionReport("c", "sqlite", "done", enriched=enriched))
+    error = report.error()
+    assert (error.code if error else None) == code
+    assert (report.status == "partial") is (code is not None)
+
+
+MODEL = {"provider": {"backend": "claude-code"}}
+
+
+@pytest.mark.parametrize(
+    ("llm", "mode", "wanted", "no_llm", "expected"),
+    [
+        (MODEL, "llm", None, False, Depth.ENRICHED),
+        (MODEL, "llm", None, True, Depth.PROFILE),
+        ({}, "llm", None, False, Depth.PROFILE),
+        (MODEL, "none", None, False, Depth.PROFILE),
+        ({}, "deterministic", None, False, Depth.ENRICHED),
+        (MODEL, "deterministic", None, True, Depth.ENRICHED),
+        (MODEL, "llm", Depth.STRUCTURAL, False, Depth.STRUCTURAL),
+        (MODEL, "none", Depth.ENRICHED, False, "usage"),
+        (MODEL, "llm", Depth.ENRICHED, True, "usage"),
+        ({}, "llm", Depth.ENRICHED, False, "no_backend"),
+        ({}, "deterministic", Depth.ENRICHED, True, Depth.ENRICHED),
+    ],
+)
+def test_how_deep_a_run_looks(
+    llm: dict[str, Any], mode: str, wanted: Depth | None, no_llm: bool, expected: Depth | str
+) -> None:
+    config = KtxConfig.model_validate({"llm": llm, "scan": {"enrichment": {"mode": mode}}})
+    if isinstance(expected, Depth):
+        depth = choose_depth(config, wanted, no_llm=no_llm)
+        assert depth is expected
+        assert needs_model(config, depth, no_llm=no_llm) is (depth is Depth.ENRICHED and mode == "llm")
+        return
+    with pytest.raises(KtxError) as raised:
+        choose_depth(config, wanted, no_llm=no_llm)
+    assert raised.value.code == expected
+
+
+def run_of(project: Path, config: KtxConfig) -> Run:
+    return Run(request(project), Layout(project), config, (), IngestReport("run-7", "ktx scan"), Depth.ENRICHED, [])
+
+
+def live_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "ktx-models"]
+
+
+def test_no_question_no_runtime(shop_project: Path) -> None:
+    with sqlite3.connect(":memory:") as database, Models(run_of(shop_project, KtxConfig()), database):
+        assert live_threads() == []
+
+
+def test_usage_is_stored_with_the_run(shop_project: Path, model_server: ModelServer) -> None:
+    model_server.play([says("ok", input_tokens=7), says("ok")])
+    run = run_of(shop_project, subject_config("anthropic", model_server.url))
+    with open_for_writing(run.layout) as database, Models(run, database) as models:
+        for _ in range(2):
+            assert models.ask(lambda runtime: runtime.generate_text("?")).text == "ok"
+        rows = database.execute("SELECT run_id, command, input_tokens FROM usage ORDER BY input_tokens").fetchall()
+    assert rows == [("run-7", "ktx ingest", 7), ("run-7", "ktx ingest", 100)]
+    assert live_threads() == []
+
+
+def test_a_runtime_that_cannot_be_made_is_the_askers_error(shop_project: Path) -> None:
+    run = run_of(Path("not/absolute"), KtxConfig())
+    with sqlite3.connect(":memory:") as database, Models(run, database) as models:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="absolute"):
+                models.ask(lambda runtime: runtime.generate_text("?"))
+    assert live_threads() == []
+
+
+def test_an_interrupt_cancels_the_question_and_waits_for_its_end(
+    shop_project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.play([Turn(forever=True)])
+    run = run_of(shop_project, subject_config("anthropic", model_server.url))
+    ended: list[str] = []
+    begun = threading.Event()
+
+    async def question(runtime: LlmRuntime) -> None:
+        try:
+            begun.set()
+            await runtime.generate_text("?")
+        finally:
+            await asyncio.sleep(0.05)
+            ended.append("cleaned up")
+
+    class Interrupted:
+        def result(self) -> Any:
+            begun.wait(10)
+            raise KeyboardInterrupt
+
+        def cancel(self) -> None:
+            self.future.cancel()
+
+        def __init__(self, future: Any) -> None:
+            self.future = future
+
+    close = RoutedRuntime.aclose
+
+    async def closed(runtime: RoutedRuntime) -> None:
+        ended.append("closed")
+        await close(runtime)
+
+    monkeypatch.setattr(RoutedRuntime, "aclose", closed)
+    start = asyncio.run_coroutine_threadsafe
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", lambda work, loop: Interrupted(start(work, loop)))
+    with (
+        pytest.raises(KeyboardInterrupt),
+        open_for_writing(run.layout) as database,
+        Models(run, database) as models,
+    ):
+        models.ask(question)
+    assert ended == ["cleaned up", "closed"]
+    assert live_threads() == []
+
+
+def test_a_table_nobody_answers_about_is_named(two: Path, model_server: ModelServer) -> None:
+    def silent(request: ModelRequest) -> Reply:
+        if "orders" in shown(request):
+            return Failure(400, "invalid_request_error", "not this one")
+        return answer(request)
+
+    model_server.play(silent)
+    report, warnings = ingest(request(two))
+    error = report.error()
+    assert error is not None and error.code == "partial"
+    assert error.details["left_out"] == ["descriptions of orders (atelier)", "descriptions of orders (shop)"]
+    assert error.hint == "run `ktx ingest` again"
+    assert [w.details["tables"] for w in warnings if w.code == "not_described"] == [["orders"], ["orders"]]
+    assert texts(two, "shop") == {"customers": "Rows of customers."}
+
+
+def kept(project: Path) -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(Layout(project).state)) as database:
+        return set(database.execute("SELECT kind, key FROM enrichment WHERE kind NOT IN ('uses', 'look')"))
+
+
+def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
+    two: Path, change: Change, monkeypatch: pytest.MonkeyPatch, model_server: ModelServer
+) -> None:
+    monkeypatch.setattr(enrichment_store, "KEPT_RUNS", 2)
+    ingest(request(two))
+    first = kept(two)
+    assert [kind for kind, _ in sorted(first)] == ["description"] * 2 + ["joins"]
+    ingest(request(two))
+    assert kept(two) == first
+    change(two, "DROP TABLE orders")
+    for _ in range(2):
+        ingest(request(two, no_llm=True))
+    assert kept(two) == first, "a run that asks no model ages nothing"
+    ingest(request(two))
+    before = kept(two)
+    ingest(request(two))
+    assert len(before) > len(kept(two))
+    asked = len(model_server.requests)
+    ingest(request(two))
+    probes = len([call for call in model_server.requests[asked:] if b"<tables>" in str(call).encode()])
+    assert probes == 0, "what is in use is not asked for again"
+
+
+def test_an_error_that_stops_the_questions_ages_nothing(two: Path, model_server: ModelServer, change: Change) -> None:
+    ingest(request(two))
+    change(two, "ALTER TABLE orders ADD COLUMN more TEXT")
+    first = kept(two)
+    model_server.play(lambda request: NO_CREDIT if "<tables>" in request.words else says("ok"))
+    for _ in range(enrichment_store.KEPT_RUNS + 1):
+        ingest(request(two))
+    assert kept(two) == first
+
+
+def test_a_table_that_could_not_be_read_keeps_the_text_of_rules() -> None:
+    table = Table(
+        TableRef(None, "t"), TableKind.TABLE, (Column("id", "int", SemanticType.NUMBER),), primary_key=("id",)
+    )
+    read = TableProfile(table.ref, SampleMethod.ALL, 7, 7, True, ())
+    unread = dataclasses.replace(read, method=SampleMethod.HEAD, row_count=None, problem="out of time")
+
+    def text(profiles: list[TableProfile], recorded: list[Described], of: Table = table) -> Described:
+        seen = Seen([of], Knowledge({}, ()), profiles, {each.ref: each for each in recorded}, dict)
+        return ByRules().describe(seen)[0]
+
+    before = text([read], [])
+    assert before.text == "One row for each id; fewer than 10 rows."
+    assert text([unread], [before]) == text([], [before]) == before
+    assert text([unread], []).text == "One row for each id."
+    other = dataclasses.replace(table, comment="changed")
+    assert text([unread], [before], other).text == "One row for each id."

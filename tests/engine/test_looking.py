@@ -1,0 +1,265 @@
+"""Looks at the rows in whole runs: a second one at unchanged data, turns, damage, views, a full state database."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import ResultWarning, StorageError
+from ktx_cli.core.events import Event, ignore_events
+from ktx_cli.engine import profile as keeping
+from ktx_cli.engine.base import IngestRequest
+from ktx_cli.engine.plan import Depth
+from ktx_cli.engine.profile import ValueKeeper, with_earlier
+from ktx_cli.engine.report import IngestReport
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_writing, read_state
+from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.profile import values as dictionary
+from ktx_cli.scan.profile.profiler import Profiled
+from ktx_cli.scan.profile.store import load_turns
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.relationships.model import Edge, EdgeStatus, KeyChoice
+from ktx_cli.warehouses import base
+from ktx_cli.warehouses.port import TableRef
+from ktx_cli.warehouses.sqlite.connector import SqliteConnector
+
+ROWS = (
+    "INSERT INTO customers SELECT value FROM json_each('[1,2,3,4,5,6,7,8,9]')",
+    "ALTER TABLE orders ADD COLUMN customer_id INTEGER",
+    "ALTER TABLE orders ADD COLUMN status TEXT",
+    "INSERT INTO orders SELECT value + 100, 1 + value % 9, CASE value % 2 WHEN 0 THEN 'open' ELSE 'paid' END"
+    " FROM json_each('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]')",
+)
+Change = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take any change for an old one: no program can set a file's time of change back."""
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -60.0)
+
+
+@pytest.fixture
+def shop(shop_project: Path, change: Change) -> Path:
+    change(shop_project, *ROWS)
+    return shop_project
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements about rows that were sent."""
+    statements: list[str] = []
+    query = SqliteConnector.query
+
+    def listened(self: SqliteConnector, sql: str, *rest: Any, **options: Any) -> Any:
+        statements.append(sql)
+        return query(self, sql, *rest, **options)
+
+    monkeypatch.setattr(SqliteConnector, "query", listened)
+    return statements
+
+
+def scan(project: Path, **options: Any) -> tuple[IngestReport, list[ResultWarning]]:
+    return ingest(IngestRequest(project, os.environ, depth=Depth.PROFILE, **options))
+
+
+def told(report: IngestReport) -> dict[str, Any]:
+    """Return what a report says of its connection, but for the time it took and what changed."""
+    shown = report.connections[0].to_json()
+    return {
+        key: value for key, value in shown.items() if key not in ("seconds", "status", "result", "changes", "files")
+    }
+
+
+def files(project: Path) -> dict[str, bytes]:
+    folders = (project / "semantic-layer", project / "raw-sources")
+    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+def dump(project: Path) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(project / ".ktx" / "state.sqlite")) as database:
+        profiles = database.execute("SELECT table_name, json_remove(profile, '$.profiled') FROM profiles").fetchall()
+        return sorted(profiles) + sorted(database.execute("SELECT value, count FROM dictionary_values").fetchall())
+
+
+def test_a_second_look_reads_no_row_and_says_the_same(shop: Path, sent: list[str]) -> None:
+    first, said = scan(shop)
+    written, stored = files(shop), dump(shop)
+    assert sent
+    assert told(first)["relationships"]["accepted"] == 1
+    sent.clear()
+    events: list[Event] = []
+    second, again = scan(shop, emit=events.append)
+    assert sent == []
+    assert (told(second), files(shop), dump(shop)) == (told(first), written, stored)
+    assert [each.code for each in again] == [each.code for each in said]
+    assert "nothing changed since the last look" in repr(events)
+    assert second.status == "unchanged"
+
+
+def test_a_look_anew_writes_the_same_bytes(shop: Path, sent: list[str]) -> None:
+    scan(shop)
+    reused, _ = scan(shop)
+    written, stored = files(shop), dump(shop)
+    (shop / ".ktx" / "state.sqlite").unlink()
+    sent.clear()
+    anew, _ = scan(shop)
+    assert sent
+    assert (told(anew), files(shop), dump(shop)) == (told(reused), written, stored)
+
+
+CHANGES: Mapping[str, Callable[[Path, Change], object]] = {
+    "a row": lambda project, change: change(project, "UPDATE orders SET customer_id = 77 WHERE id = 101"),
+    "a table": lambda project, change: change(project, "CREATE TABLE more (id INTEGER)"),
+    "a setting": lambda project, change: (project / "ktx.yaml").write_text(
+        (project / "ktx.yaml").read_text() + "scan:\n  relationships:\n    profileSampleRows: 5\n"
+    ),
+    "the scope": lambda project, change: (project / "ktx.yaml").write_text(
+        (project / "ktx.yaml").read_text() + "    exclude: [customers]\n"
+    ),
+    "a journal": lambda project, change: (project / "shop.sqlite-wal").write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_any_change_is_a_new_look(what: str, shop: Path, change: Change, sent: list[str]) -> None:
+    scan(shop)
+    scan(shop)
+    sent.clear()
+    CHANGES[what](shop, change)
+    scan(shop)
+    assert bool(sent) == (what != "a journal"), "an empty WAL is none"
+    sent.clear()
+    scan(shop)
+    assert sent == []
+
+
+def test_a_change_while_the_rows_are_read_is_not_taken_for_what_was_read(
+    shop: Path, change: Change, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = dictionary.build_dictionary
+
+    def late(*args: Any, **options: Any) -> Any:
+        change(shop, "UPDATE orders SET status = 'sent'")
+        return build(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "build_dictionary", late)
+        scan(shop)
+    sent.clear()
+    scan(shop)
+    assert sent
+
+
+def test_a_dry_run_looks_anew_and_keeps_nothing(shop: Path, sent: list[str]) -> None:
+    scan(shop)
+    before = dump(shop)
+    sent.clear()
+    scan(shop, dry_run=True)
+    assert sent
+    assert dump(shop) == before
+
+
+def test_what_the_time_did_not_reach_is_first_in_the_next_run(
+    shop: Path, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = []
+    for _ in range(2):
+        clock = iter(range(100))
+        for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling.reader"):
+            monkeypatch.setattr(f"{module}.monotonic", lambda ticks=clock: 600.0 * next(ticks))
+        sent.clear()
+        _, warnings = scan(shop)
+        assert [each.details.get("left") for each in warnings if each.code == "profile_out_of_time"] == [1]
+        reached.append({name for name in ("customers", "orders") for sql in sent if f'FROM "{name}"' in sql})
+    assert reached[0] | reached[1] == {"customers", "orders"}
+    turns = read_state(Layout(shop), lambda database: load_turns(database, "shop"))
+    assert turns is not None
+    assert set(turns) == {TableRef(None, "customers"), TableRef(None, "orders")}
+
+
+def test_damage_is_named_and_the_rest_is_scanned(shop: Path, change: Change) -> None:
+    change(shop, "CREATE TABLE bad (id INTEGER PRIMARY KEY, word TEXT)")
+    change(shop, *(f"INSERT INTO bad VALUES ({number}, '{'word' * 100}')" for number in range(60)))
+    with contextlib.closing(sqlite3.connect(shop / "shop.sqlite")) as database:
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+        page = database.execute("SELECT max(pageno) FROM dbstat WHERE name = 'bad' AND pagetype = 'leaf'").fetchone()[0]
+    with (shop / "shop.sqlite").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * 64)
+    report, warnings = scan(shop)
+    assert report.status == "done"
+    (warning,) = [each for each in warnings if each.code == "not_profiled"]
+    assert "the rows of 1 table could not be read (bad): the file is damaged" in warning.message
+    assert "`exclude` of connections.shop in ktx.yaml: bad" in str(warning.hint)
+    assert told(report)["relationships"]["accepted"] == 1
+
+
+def test_a_look_that_is_not_whole_is_made_again(shop: Path, change: Change, sent: list[str]) -> None:
+    test_damage_is_named_and_the_rest_is_scanned(shop, change)
+    sent.clear()
+    scan(shop)
+    assert sent
+
+
+def test_views_that_are_not_read_are_one_line(shop: Path, change: Change, sent: list[str]) -> None:
+    change(shop, "CREATE VIEW v AS SELECT * FROM orders", "CREATE VIEW w AS SELECT * FROM customers")
+    (shop / "ktx.yaml").write_text((shop / "ktx.yaml").read_text() + "scan:\n  views: never\n")
+    for _ in range(2):
+        report, warnings = scan(shop)
+        assert [(each.code, each.details["views"]) for each in warnings] == [("views_not_read", 2)]
+        assert report.connections[0].tables == 4
+    assert not [sql for sql in sent if '"v"' in sql or '"w"' in sql]
+
+
+def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> None:
+    layout = Layout(shop)
+    values = tuple(("v" * 100 + str(number), 1) for number in range(300))
+    lists = Dictionary(tuple(ColumnValues(TableRef(None, f"t{at}"), "c", values, True) for at in range(20)))
+    with open_for_writing(layout) as database:
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count = {pages + 3}")
+        keeper = ValueKeeper(database, layout.state, "shop", "local", 9.0, ignore_events)
+        with pytest.raises(StorageError, match=r"state\.sqlite cannot be used") as caught:
+            keeper._save(Profiled((), 0, 0), lists, None)
+    assert "free" in str(caught.value.hint)
+    assert "space" in str(caught.value.hint)
+
+
+A, B, V = (TableRef("s", name) for name in "abv")
+
+
+def edge(child: TableRef, parent: TableRef, status: EdgeStatus, score: float = 0.9) -> Edge:
+    return Edge(child, ("x",), parent, ("id",), status, score, "")
+
+
+ACCEPTED, REVIEW, REJECTED = EdgeStatus.ACCEPTED, EdgeStatus.REVIEW, EdgeStatus.REJECTED
+
+
+def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
+    new = Knowledge({A: KeyChoice(("id",), True)}, (edge(V, A, REVIEW), edge(V, B, REVIEW), edge(A, B, REVIEW)))
+    old = Knowledge(
+        {V: KeyChoice(("id",), False), B: KeyChoice(("old",), False), A: KeyChoice(("x",), False)},
+        (edge(V, A, ACCEPTED), edge(V, V, REJECTED), edge(A, B, ACCEPTED), edge(B, V, REVIEW)),
+    )
+    found = with_earlier(new, old, {V})
+    assert found.keys == {A: KeyChoice(("id",), True), V: KeyChoice(("id",), False)}
+    assert set(found.edges) == {edge(V, B, REVIEW), edge(A, B, REVIEW), edge(V, A, ACCEPTED), edge(V, V, REJECTED)}
+    assert with_earlier(new, old, ()) is new
+
+
+def test_the_stored_look_is_json_and_holds_no_value(shop: Path) -> None:
+    scan(shop)
+    with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
+        ((text,),) = database.execute("SELECT value FROM enrichment WHERE kind = 'look'").fetchall()
+    assert len(json.loads(text)) == 3
+    assert "paid" not in text

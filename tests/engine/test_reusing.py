@@ -1,0 +1,131 @@
+"""When a second look may take what the first one found: the proof, and the way there and back of what was found."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from ktx_cli.engine import profile as reusing
+from ktx_cli.engine.profile import digest_of_hints, found_from_json, found_to_json, proof_of
+from ktx_cli.project.config.blocks import Scan
+from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.relationships.hints import GivenHints, Hint
+from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
+
+A, B = TableRef("main", "a"), TableRef(None, "b")
+
+
+class Source:
+    """A connector that proves what a test says."""
+
+    def __init__(self, evidence: str | None = "as it was", dialect: str = "duckdb") -> None:
+        self.dialect = dialect
+        self.said = evidence
+
+    def evidence(self) -> str | None:
+        return self.said
+
+
+def table(kind: TableKind = TableKind.TABLE, view_sql: str | None = None, **column: Any) -> Table:
+    return Table(A, kind, (Column("x", "int", SemanticType.NUMBER, **column),), view_sql=view_sql)
+
+
+def proof(source: Any, *tables: Table, scan: Scan | None = None) -> str | None:
+    return proof_of(source, tables, scan or Scan())
+
+
+def test_the_same_gives_the_same_proof_and_anything_else_another() -> None:
+    first = proof(Source(), table())
+    assert first is not None
+    assert proof(Source(), table()) == first
+    others = [
+        proof(Source("changed"), table()),
+        proof(Source(), table(), table()),
+        proof(Source(), table(nullable=False)),
+        proof(Source(), table(), scan=Scan.model_validate({"privacy": "strict"})),
+        proof(Source(), table(), scan=Scan.model_validate({"relationships": {"profileSampleRows": 9}})),
+    ]
+    assert len({first, *others}) == 6
+    assert None not in others
+
+
+def test_another_ktx_gives_another_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = proof(Source(), table())
+    with monkeypatch.context() as patch:
+        patch.setattr(reusing, "__version__", "0.0.0")
+        assert proof(Source(), table()) != first
+    monkeypatch.setattr(reusing, "_code", lambda: "edited")
+    assert proof(Source(), table()) != first
+
+
+def test_what_cannot_prove_itself_has_no_proof() -> None:
+    assert proof(Source(None), table()) is None
+    assert proof(object(), table()) is None
+    assert proof(Source(), table(generated=True)) is None
+    assert proof(Source(dialect="sqlite"), table(generated=True)) is not None
+
+
+STEADY = [
+    "CREATE VIEW v AS SELECT a, count(*) FROM t WHERE x IN (1, 2) GROUP BY a",
+    "CREATE VIEW v(a, b) AS SELECT lower(trim(x)), CAST(y AS DECIMAL(10, 2)) FROM t",
+    "create view v as with w as (select 1) select * from w union all (select 2)",
+    "CREATE VIEW v AS (SELECT row_number() OVER (PARTITION BY a) FROM t);",
+]
+OF_THE_MOMENT = [
+    "CREATE VIEW v AS SELECT * FROM t WHERE d > now() - INTERVAL 7 DAY",
+    "CREATE VIEW v AS SELECT * FROM t WHERE d > current_date",
+    "CREATE VIEW v AS SELECT date('now'), x FROM t",
+    "CREATE VIEW v AS SELECT CAST('today' AS DATE)",
+    "CREATE VIEW v AS SELECT random() FROM t",
+    "CREATE VIEW v AS SELECT * FROM t USING SAMPLE 10",
+    "CREATE VIEW v AS SELECT * FROM t TABLESAMPLE reservoir(5)",
+    "CREATE VIEW v AS SELECT strftime('%Y', d) FROM t",
+    "CREATE VIEW v AS SELECT nextval('s')",
+    'CREATE VIEW v AS SELECT "now"() FROM t',
+    "CREATE VIEW v AS SELECT my_macro(x) FROM t",
+    "CREATE VIEW v AS SELECT main.get_current_time () FROM t",
+    "",
+    "no view at all",
+]
+
+
+def test_a_view_that_may_change_by_itself_proves_nothing() -> None:
+    wrong = [sql for sql in STEADY if proof(Source(), table(TableKind.VIEW, sql)) is None]
+    wrong += [sql for sql in OF_THE_MOMENT if proof(Source(), table(TableKind.VIEW, sql)) is not None]
+    assert wrong == []
+
+
+def edge(**fields: Any) -> Edge:
+    return Edge(A, ("b_id",), B, ("id",), EdgeStatus.ACCEPTED, 0.912345678901, "said so", **fields)
+
+
+FOUND = Knowledge(
+    {A: KeyChoice(("id",), False, 0.25, (("x", "y"), ("z",)), False), B: KeyChoice(("id",), True)},
+    (
+        edge(),
+        edge(cardinality=Cardinality.ONE_TO_ONE, sources=("names", "view"), check=Check(10, 1, True)),
+        edge(condition=("kind", "Ålesund"), features={"f": 1.0}),
+        edge(condition=("kind", 7)),
+    ),
+)
+
+
+def test_what_was_found_comes_back_equal_with_rejected_edges_of_any_score() -> None:
+    text = found_to_json(FOUND)
+    assert text is not None
+    assert found_from_json(text) == FOUND
+    assert found_from_json(found_to_json(Knowledge()) or "") == Knowledge()
+
+
+def test_what_does_not_come_back_equal_is_not_kept() -> None:
+    assert found_to_json(Knowledge(edges=(edge(condition=("day", datetime.date(2024, 1, 2))),))) is None
+    assert found_to_json(Knowledge(edges=(edge(condition=("kind", (1, 2))),))) is None
+
+
+def test_other_hints_are_told_apart() -> None:
+    one, two = Hint(A, ("b_id",), B, ("id",), "model"), Hint(A, ("c_id",), B, ("id",), "model")
+    assert digest_of_hints(GivenHints((one,))) == digest_of_hints(GivenHints((one,)))
+    assert len({digest_of_hints(GivenHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4

@@ -1,0 +1,267 @@
+"""A scan whose stages fail, one at a time: the rest is committed, what was known stays, and the report says which."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import yaml
+from ktx_cli.core.errors import BusyError, CancelledError, KtxError, ResultWarning, RunStopped, StorageError
+from ktx_cli.engine.base import IngestRequest
+from ktx_cli.engine.report import IngestReport
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.scan.failures import Stage
+
+SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE companies (id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE orders (order_no INTEGER, line INTEGER, customer_id INTEGER, status TEXT, PRIMARY KEY (order_no, line));
+CREATE TABLE parcels (id INTEGER PRIMARY KEY, order_no INTEGER, line INTEGER);
+CREATE TABLE notes (id INTEGER PRIMARY KEY, owner_id INTEGER, owner_type TEXT);
+CREATE VIEW spending AS SELECT c.name, o.status FROM orders o JOIN customers c ON o.customer_id = c.id;
+"""
+
+
+def fill(database: sqlite3.Connection) -> None:
+    database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"person {n}") for n in range(1, 61)])
+    database.executemany("INSERT INTO companies VALUES (?, ?)", [(n, f"firm {n}") for n in range(1001, 1041)])
+    lines = [(n, line, 1 + n % 60, ("open", "paid")[n % 2]) for n in range(500, 620) for line in (1, 2)]
+    database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", lines)
+    database.executemany(
+        "INSERT INTO parcels VALUES (?, ?, ?)", [(n, each[0], each[1]) for n, each in enumerate(lines)]
+    )
+    owners = [(n, 1 + n % 60, "customer") if n % 2 else (n, 1001 + n % 40, "company") for n in range(200)]
+    database.executemany("INSERT INTO notes VALUES (?, ?, ?)", owners)
+
+
+@pytest.fixture
+def project(shop_project: Path) -> Path:
+    """Two databases that were scanned once, and of which each has a new table since."""
+    (shop_project / "shop.sqlite").unlink()
+    config = "scan: {enrichment: {mode: deterministic}}\nconnections:\n"
+    for name in ("shop", "crm"):
+        config += f"  {name}: {{driver: sqlite, path: {name}.sqlite}}\n"
+        database = sqlite3.connect(shop_project / f"{name}.sqlite")
+        if name == "shop":
+            database.executescript(SHOP)
+            fill(database)
+        else:
+            database.execute("CREATE TABLE leads (id INTEGER PRIMARY KEY, stage TEXT)")
+        database.commit()
+        database.close()
+    (shop_project / "ktx.yaml").write_text(config)
+    _, warnings = scan(shop_project)
+    assert warnings == []
+    for name in ("shop", "crm"):
+        database = sqlite3.connect(shop_project / f"{name}.sqlite")
+        database.executescript(
+            "CREATE TABLE latest (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO latest VALUES (1, 'a')"
+        )
+        database.close()
+    return shop_project
+
+
+def scan(project: Path) -> tuple[IngestReport, list[ResultWarning]]:
+    return ingest(IngestRequest(project, {}, command="ktx scan", databases_only=True, no_llm=True))
+
+
+def tables(project: Path, connection: str) -> dict[str, Any]:
+    shard = project / "semantic-layer" / connection / "_schema" / "main.yaml"
+    return dict(yaml.load(shard.read_bytes(), where=str(shard))["tables"])
+
+
+def joins(project: Path) -> set[str]:
+    return {
+        f"{name}: {join['on']}"
+        for name, entry in tables(project, "shop").items()
+        for join in entry.get("joins", ())
+        if name != "latest"
+    }
+
+
+def keys(project: Path) -> set[str]:
+    record = json.loads((project / "raw-sources/shop/live-database/relationships.json").read_bytes())
+    return {json.dumps(each) for each in record["keys"] if each["table"][-1] != "latest"}
+
+
+def lists(project: Path) -> set[tuple[str, str]]:
+    with sqlite3.connect(project / ".ktx" / "state.sqlite") as database:
+        return set(database.execute("SELECT table_name, column_name FROM dictionary_columns WHERE connection = 'shop'"))
+
+
+@dataclass(frozen=True)
+class Injection:
+    """Where an exception is raised: for one table of `shop`, or always."""
+
+    stage: Stage
+    target: str
+    table: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.stage.name}-{self.target.rpartition('.')[2]}"
+
+
+INJECTIONS = [
+    Injection(Stage.REUSE, "ktx_cli.engine.profile.proof_of"),
+    Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.read_sample", "notes"),
+    Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.count_sample", "notes"),
+    Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.exact_texts"),
+    Injection(Stage.PROFILE, "ktx_cli.engine.profile.profile_tables"),
+    Injection(Stage.PROPOSALS, "ktx_cli.engine.describe.ByRules.propose"),
+    Injection(Stage.HINTS, "ktx_cli.scan.relationships.search.hints_of"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.facts._table", "notes"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.key_choice.unique_columns", "notes"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.NameIndex"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.find_pairs"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.score_pairs"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.resolve"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.sampled_check"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.edge_of_pair"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.pipeline.steadied"),
+    Injection(Stage.KEYS, "ktx_cli.scan.relationships.key_choice._choose", "notes"),
+    Injection(Stage.KEYS, "ktx_cli.scan.relationships.key_choice.with_tenants"),
+    Injection(Stage.COMPOSITES, "ktx_cli.scan.relationships.search.find_composites"),
+    Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.composites._branch", "notes"),
+    Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.search.find_branches"),
+    Injection(Stage.VALUES, "ktx_cli.scan.profile.values._lists", "orders"),
+    Injection(Stage.STORE, "ktx_cli.engine.profile.save_values"),
+    Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.profile.left_out_warnings"),
+    Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.scan.problem_warnings"),
+    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.updated_record"),
+    Injection(Stage.DESCRIPTIONS, "ktx_cli.engine.describe._by_rules", "notes"),
+    Injection(Stage.REMEMBER, "ktx_cli.engine.base.record_scan"),
+    Injection(Stage.REMEMBER, "ktx_cli.engine.publication.write_parsed_copies"),
+]
+
+
+def inject(monkeypatch: pytest.MonkeyPatch, injection: Injection, error: Exception) -> Callable[[], int]:
+    """Have the target raise; return what counts how often it did."""
+    place, _, name = injection.target.rpartition(".")
+    holder: Any = importlib.import_module(place) if place.rpartition(".")[2].islower() else None
+    if holder is None:
+        module, _, kind = place.rpartition(".")
+        holder = getattr(importlib.import_module(module), kind)
+    original, raised = getattr(holder, name), [0]
+
+    def failing(*args: Any, **options: Any) -> Any:
+        if injection.table is not None and not any(injection.table in _names(each) for each in args):
+            return original(*args, **options)
+        raised[0] += 1
+        raise error
+
+    monkeypatch.setattr(holder, name, failing)
+    return lambda: raised[0]
+
+
+def _names(value: Any) -> list[str]:
+    """Return the tables an argument speaks of."""
+    inner = getattr(value, "table", value)
+    inner = getattr(inner, "table", inner)
+    ref = getattr(inner, "ref", None)
+    return [] if ref is None else [ref.name]
+
+
+def test_every_stage_is_made_to_fail() -> None:
+    assert {each.stage for each in INJECTIONS} == set(Stage)
+
+
+@pytest.mark.parametrize("injection", INJECTIONS, ids=str)
+def test_a_stage_that_fails_costs_what_it_touches(
+    project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection
+) -> None:
+    before = joins(project), keys(project), lists(project)
+    assert len(before[0]) >= 8  # a view's, a composite's, two polymorphic ones, each from both ends
+    raised = inject(monkeypatch, injection, IndexError("a value of a row"))
+    report, warnings = scan(project)
+    assert raised() >= 1
+    assert report.commit is not None
+    assert "latest" in tables(project, "shop")
+    assert "latest" in tables(project, "crm")
+    assert (joins(project), keys(project)) == before[:2]
+    assert before[2] <= lists(project)
+    error = report.error()
+    assert error is not None and error.exit_code == 7
+    said = [each for each in warnings if each.code in ("stage_failed", "not_described") and "`shop`" in each.message]
+    assert said and "IndexError" in said[0].message
+    assert "a value of a row" not in json.dumps([each.to_json() for each in warnings])
+    if said[0].code == "stage_failed":
+        table = None if injection.table is None else injection.table
+        facts = said[0].to_json()
+        assert (facts["stage"], facts["table"], facts["error"]) == (injection.stage.name.lower(), table, "IndexError")
+    monkeypatch.undo()
+    monkeypatch.setenv("HOME", str(project / "home"))
+    again, warnings = scan(project)
+    assert (again.error(), warnings) == (None, [])
+    assert (joins(project), keys(project)) == before[:2]
+
+
+@pytest.mark.parametrize(
+    "target", ["ktx_cli.scan.pipeline.plan_shards", "ktx_cli.warehouses.sqlite.connector.SqliteConnector.introspect"]
+)
+def test_what_a_scan_cannot_do_without_costs_its_connection(
+    project: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    place, _, name = target.rpartition(".")
+    module, _, kind = place.rpartition(".")
+    holder = importlib.import_module(place) if kind.islower() else getattr(importlib.import_module(module), kind)
+    original, calls = getattr(holder, name), []
+
+    def failing(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise IndexError("a value of a row")
+        return original(*args, **options)
+
+    monkeypatch.setattr(holder, name, failing)
+    report, _ = scan(project)
+    assert [each.status for each in report.connections].count("failed") == 1
+    assert report.commit is not None
+    assert sum("latest" in tables(project, name) for name in ("shop", "crm")) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StorageError("no space left"), BusyError("the lock is lost"), OSError(errno.ENOSPC, "no space left")],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("injection", [each for each in INJECTIONS if each.stage is not Stage.REMEMBER][::4], ids=str)
+def test_what_is_of_more_than_a_stage_costs_the_connection(
+    project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection, error: Exception
+) -> None:
+    inject(monkeypatch, injection, error)
+    report, _ = scan(project)
+    assert [each.status for each in report.connections if each.connection == "shop"] == ["failed"]
+
+
+@pytest.mark.parametrize("error", [CancelledError("stopped"), RunStopped(KtxError("no budget"))])
+@pytest.mark.parametrize("injection", [each for each in INJECTIONS if each.stage is not Stage.REMEMBER][1::4], ids=str)
+def test_what_ends_a_run_ends_it_in_every_stage(
+    project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection, error: Exception
+) -> None:
+    inject(monkeypatch, injection, error)
+    with pytest.raises(type(error)):
+        scan(project)
+    assert "latest" not in tables(project, "crm")
+
+
+def test_an_empty_discriminator_is_scanned(shop_project: Path) -> None:
+    (shop_project / "shop.sqlite").unlink()
+    database = sqlite3.connect(shop_project / "shop.sqlite")
+    database.execute("CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT)")
+    database.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, owner_id INTEGER, owner_type TEXT)")
+    database.executemany("INSERT INTO person VALUES (?, ?)", [(n, f"p{n}") for n in range(1, 21)])
+    rows = [(n, 1 + n % 20, "" if n % 3 else "person") for n in range(60)]
+    database.executemany("INSERT INTO note VALUES (?, ?, ?)", rows)
+    database.commit()
+    database.close()
+    report, warnings = scan(shop_project)
+    assert (report.error(), [each for each in warnings if each.code == "stage_failed"]) == (None, [])
+    assert set(tables(shop_project, "shop")) == {"person", "note"}

@@ -1,0 +1,58 @@
+"""What tells the tables of an overlay from those of another, and how often files are read for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ktx_cli.engine.source_fetch import digest
+from ktx_cli.engine.source_work import tables
+from ktx_cli.engine.work import SourceWork
+from ktx_cli.project.workspace import Workspace
+from ktx_cli.sources.documents import FilesSource
+
+SHARD = "semantic-layer/shop/_schema/main.yaml"
+OTHER = "semantic-layer/shop/orders.yaml"
+
+
+class Counting:
+    """A tree that counts what is read of it."""
+
+    def __init__(self) -> None:
+        self.read_of: Counter[str] = Counter()
+
+    def read(self, path: str) -> bytes | None:
+        self.read_of[path] += 1
+        return b"tables: {}" if path in (SHARD, OTHER) else None
+
+    def paths(self, prefix: str) -> list[str]:
+        return [path for path in (SHARD, OTHER) if path.startswith(prefix)]
+
+
+@pytest.fixture
+def tree() -> Counting:
+    return Counting()
+
+
+def test_a_file_is_read_once_for_all_sources_and_all_looks(tree: Counting) -> None:
+    workspace = Workspace(tree)
+    works = [SourceWork(connection, None, FilesSource()) for connection in "abc"]
+    found = [digest(work, each) for each in (workspace, workspace, workspace.child()) for work in works]
+    assert len(set(found)) == 1, "they have the same settings and files"
+    assert tree.read_of == {SHARD: 1}
+
+
+def test_every_state_of_an_overlay_has_its_own(tree: Counting) -> None:
+    workspace = Workspace(tree)
+    before = tables(workspace)
+    workspace.write(OTHER, b"measures: []")
+    assert tables(workspace) == before, "definitions are no tables"
+    workspace.write(SHARD, b"tables: {orders: {}}")
+    written = tables(workspace)
+    child = workspace.child()
+    child.delete(SHARD)
+    assert tables(child) == b""
+    assert before != written == tables(workspace)
+    workspace.drop(SHARD)
+    assert tables(workspace) == before

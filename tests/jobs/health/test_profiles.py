@@ -1,0 +1,98 @@
+"""What the checks say of tables that no look at the rows reached, and of descriptions that nobody writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.engine.base import IngestRequest
+from ktx_cli.engine.plan import Depth
+from ktx_cli.jobs.health.doctor import diagnose
+from ktx_cli.jobs.health.model import Finding
+from ktx_cli.jobs.health.status import project_status
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.scan.profile.counts import NOT_READ
+from ktx_cli.scan.profile.profiler import OUT_OF_TIME
+
+Change = Callable[..., None]
+
+
+def scan(project: Path) -> list[str]:
+    _, warnings = ingest(IngestRequest(project, {}, command="ktx scan", databases_only=True))
+    return [warning.code for warning in warnings]
+
+
+def finding(project: Path, check: str) -> Finding:
+    (status,) = (each for each in project_status(project, {}).findings if each.check == check)
+    (doctor,) = diagnose(project, {}, only=[check])
+    assert (status.check, status.level) == (doctor.check, doctor.level)
+    assert doctor.message.startswith(status.message), "whose hint may say more than a command"
+    return status
+
+
+def unread(project: Path, table: str, why: str) -> None:
+    """Store that the last look did not reach a table."""
+    with sqlite3.connect(project / ".ktx" / "state.sqlite") as state:
+        state.execute(
+            "UPDATE profiles SET profile = json_set(profile, '$.problem', ?) WHERE table_name = ?", (why, table)
+        )
+    state.close()
+
+
+def test_a_scan_that_reached_all_tables_leaves_nothing_to_say(shop_project: Path) -> None:
+    assert finding(shop_project, "profiles").level.value == "ok"
+    scan(shop_project)
+    assert finding(shop_project, "profiles").level.value == "ok"
+
+
+@pytest.mark.parametrize(
+    ("why", "hint"),
+    [
+        (OUT_OF_TIME, "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
+        ("no permission", "ktx connection test shop && ktx scan shop"),
+    ],
+)
+def test_tables_that_were_left_out_are_named_with_the_reason(shop_project: Path, why: str, hint: str) -> None:
+    scan(shop_project)
+    unread(shop_project, "orders", why)
+    found = finding(shop_project, "profiles")
+    assert found.message == f"connection `shop`: the rows of 1 table were not looked at: orders ({why})"
+    assert (found.level.value, found.hint) == ("warn", hint)
+    assert project_status(shop_project, {}).ready, "what there is can be used"
+
+
+def test_views_that_nobody_wants_read_are_said_and_are_no_warning(shop_project: Path) -> None:
+    scan(shop_project)
+    unread(shop_project, "orders", NOT_READ)
+    found = finding(shop_project, "profiles")
+    assert found.message == "connection `shop`: 1 view not read, as scan.views says: orders"
+    assert (found.level.value, found.hint) == ("ok", "ktx config set scan.views always && ktx scan shop")
+
+
+def test_objects_that_a_scan_could_not_read_are_named(shop_project: Path, change: Change) -> None:
+    change(shop_project, "CREATE VIEW broken AS SELECT nope FROM orders")
+    scan(shop_project)
+    found = finding(shop_project, "profiles")
+    assert found.message == "connection `shop`: 1 object could not be read, or not in full: broken"
+    assert found.hint == "repair or drop them, or add to `exclude` of connections.shop in ktx.yaml: broken"
+    for report in (shop_project / ".ktx" / "runs").glob("*.json"):
+        report.write_text("[]")
+    assert finding(shop_project, "profiles").level.value == "ok", "reports are disposable"
+
+
+def test_descriptions_that_nobody_writes_are_said(shop_project: Path) -> None:
+    config = shop_project / "ktx.yaml"
+    config.write_text(config.read_text() + "scan: {enrichment: {mode: llm}}\n")
+    assert scan(shop_project) == ["not_enriched"]
+    found = finding(shop_project, "llm")
+    assert (found.level.value, project_status(shop_project, {}).ready) == ("warn", True)
+    assert found.message == "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured"
+    _, warnings = ingest(IngestRequest(shop_project, {}, depth=Depth.PROFILE))
+    assert warnings == [], "that depth asks for no descriptions"
+
+
+def test_without_that_mode_nothing_is_said_of_descriptions(shop_project: Path) -> None:
+    assert (scan(shop_project), finding(shop_project, "llm").level.value) == ([], "ok")

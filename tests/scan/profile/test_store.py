@@ -1,0 +1,223 @@
+"""Profiles and value lists in the state database."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.privacy.columns import Refusal
+from ktx_cli.privacy.words import Sign
+from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import open_for_writing, read_state
+from ktx_cli.scan.profile.counts import SampledTable, count_sample, unsampled
+from ktx_cli.scan.profile.store import (
+    MatchKind,
+    Searched,
+    StoredLook,
+    comes_back_equal,
+    find_values,
+    forget_values,
+    load_lists,
+    load_look,
+    load_profiles,
+    load_turns,
+    save_values,
+    without_values,
+)
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
+from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
+
+ORDERS = TableRef("shop", "orders")
+BARE = TableRef(None, "a 'b\" c")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+@pytest.fixture
+def database(layout: Layout) -> Iterator[sqlite3.Connection]:
+    with open_for_writing(layout) as opened:
+        yield opened
+
+
+def sampled(ref: TableRef, **values: list[Any]) -> SampledTable:
+    columns = tuple(Column(name, "text", SemanticType.STRING) for name in values)
+    rows = len(next(iter(values.values())))
+    sample = Sample(tuple(values), tuple(values.values()), rows, SampleMethod.ALL, rows, True)
+    return count_sample(Table(ref, TableKind.TABLE, columns), sample)
+
+
+ORDER_SAMPLE = sampled(
+    ORDERS,
+    status=["paid", "open", "paid", None],
+    contact_email=["a@example.com", "b@example.com", "c@example.com", None],
+    placed=[datetime.date(2024, 2, day) for day in (1, 2, 3, 29)],
+    born=["1980-01-01", "1990-02-02", "1970-03-03", None],
+    amount=[decimal.Decimal("1.10"), decimal.Decimal("2.20"), None, None],
+    birthdate=[datetime.date(1980, 2, day) for day in (1, 2, 3, 29)],
+    caller=["web", "+49 30 1234567", "web", None],
+)
+LISTS = Dictionary(
+    (
+        ColumnValues(ORDERS, "status", (("paid", 2), ("open", 1), ("Paid in part", None)), complete=True),
+        ColumnValues(ORDERS, "stage", ((1, 5), (12, 4), (True, 1)), complete=False),
+        ColumnValues(BARE, "Straße", (("ÅLESUND 100%", 3), ("under_score", 1)), complete=True),
+    ),
+    ((ORDERS, "contact_email", Refusal(Sign.EMAIL, "name")),),
+)
+
+
+def saved(database: sqlite3.Connection, connection: str = "shop", privacy: Any = "local") -> None:
+    bare = sampled(BARE, town=["Ålesund"])
+    save_values(database, connection, [ORDER_SAMPLE, bare], LISTS, privacy=privacy)
+
+
+def test_profiles_come_back_as_they_were_but_for_what_is_withheld(database: sqlite3.Connection) -> None:
+    saved(database)
+    bare, orders = load_profiles(database, "shop")
+    assert (bare.ref, bare.columns[0].top) == (BARE, (("Ålesund", 1),))
+    before = ORDER_SAMPLE.profile
+    assert (orders.ref, orders.method, orders.rows, orders.row_count, orders.exact_count, orders.complete) == (
+        before.ref, before.method, before.rows, before.row_count, before.exact_count, True,
+    )  # fmt: skip
+    columns = {column.name: column for column in orders.columns}
+    assert columns["status"] == before.columns[0]
+    assert columns["placed"].minimum == "2024-02-01"
+    assert columns["placed"].top[0] == ("2024-02-01", 1)
+    assert columns["amount"].maximum == "2.20"
+    assert columns["born"].minimum == "1970-03-03", "dates as text are no list, and keep their range"
+    for name in ("contact_email", "birthdate", "caller"):
+        column = columns[name]
+        assert (column.minimum, column.maximum, column.top) == (None, None, ())
+        assert (column.rows, column.distinct) == (4, {"contact_email": 3, "birthdate": 4, "caller": 2}[name])
+
+
+def test_a_table_without_a_sample_is_kept_with_its_problem(database: sqlite3.Connection) -> None:
+    table = Table(ORDERS, TableKind.TABLE, (Column("a", "text", SemanticType.STRING),))
+    save_values(database, "shop", [unsampled(table, "no")], Dictionary(), privacy="local")
+    (profile,) = load_profiles(database, "shop")
+    assert (profile.problem, profile.complete) == ("no", False)
+
+
+def test_lists_come_back_in_their_order(database: sqlite3.Connection) -> None:
+    saved(database)
+    lists = load_lists(database, "shop")
+    assert lists == (LISTS.columns[2], LISTS.columns[1], LISTS.columns[0])
+    assert load_lists(database, "mart") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("paid", [("status", "paid", MatchKind.EXACT), ("status", "Paid in part", MatchKind.BEGINS)]),
+        (" PAID ", [("status", "paid", MatchKind.CASE), ("status", "Paid in part", MatchKind.BEGINS)]),
+        ("ai", [("status", "paid", MatchKind.CONTAINS), ("status", "Paid in part", MatchKind.CONTAINS)]),
+        ("ålesund", [("Straße", "ÅLESUND 100%", MatchKind.BEGINS)]),
+        ("100%", [("Straße", "ÅLESUND 100%", MatchKind.CONTAINS)]),
+        ("%", [("Straße", "ÅLESUND 100%", MatchKind.CONTAINS)]),
+        ("r_s", [("Straße", "under_score", MatchKind.CONTAINS)]),
+        ("12", [("stage", 12, MatchKind.EXACT)]),
+        ("true", [("stage", True, MatchKind.EXACT)]),
+        ("lost", []),
+        ("", []),
+        ("   ", []),
+    ],
+)  # fmt: skip
+def test_values_are_found_best_first(
+    database: sqlite3.Connection, text: str, found: list[tuple[str, Any, MatchKind]]
+) -> None:
+    saved(database)
+    matches = find_values(database, text).matches
+    assert [(each.column, each.value, each.kind) for each in matches] == found
+    assert all(each.complete is (each.column != "stage") for each in matches)
+
+
+def test_a_search_says_what_was_searched(database: sqlite3.Connection) -> None:
+    saved(database)
+    saved(database, "mart", "off")
+    save_values(database, "closed", [ORDER_SAMPLE], LISTS, privacy="strict")
+    found = find_values(database, "nothing of the kind")
+    facts = [(s.connection, s.privacy, s.tables, s.columns, s.incomplete, s.withheld) for s in found.searched]
+    assert facts == [("closed", "strict", 1, 0, 0, 0), ("mart", "off", 2, 3, 1, 1), ("shop", "local", 2, 3, 1, 1)]
+    (only,) = find_values(database, "paid", "mart").searched
+    assert isinstance(only, Searched)
+    assert only.connection == "mart"
+    assert {each.connection for each in find_values(database, "paid").matches} == {"mart", "shop"}
+    assert {each.connection for each in find_values(database, "paid", "mart").matches} == {"mart"}
+    assert find_values(database, "paid", "unknown").searched == ()
+
+
+def test_a_search_says_that_there_is_more(database: sqlite3.Connection) -> None:
+    saved(database)
+    found = find_values(database, "a", limit=1)
+    assert (len(found.matches), found.more) == (1, True)
+    assert not find_values(database, "open", limit=1).more
+
+
+def test_strict_deletes_what_was_stored_from_the_file_too(layout: Layout) -> None:
+    with open_for_writing(layout) as database:
+        saved(database)
+        saved(database, "mart")
+    assert b"Paid in part" in layout.state.read_bytes()
+    with open_for_writing(layout) as database:
+        saved(database, "shop", "strict")
+        forget_values(database, "mart")
+    assert b"Paid in part" not in layout.state.read_bytes()
+    assert b"paid" not in layout.state.read_bytes()
+    assert b"lesund" not in layout.state.read_bytes()
+    profiles = read_state(layout, lambda state: load_profiles(state, "shop"))
+    assert profiles is not None
+    status = profiles[1].columns[0]
+    assert (status.distinct, status.longest, status.top, status.minimum) == (2, 4, (), None)
+    assert read_state(layout, lambda state: find_values(state, "paid").matches) == ()
+    assert read_state(layout, lambda state: load_profiles(state, "mart")) == ()
+
+
+def test_saving_is_all_or_nothing(database: sqlite3.Connection) -> None:
+    saved(database)
+    broken = Dictionary((ColumnValues(ORDERS, "status", (("new", 1),), True), *LISTS.columns[:1], None))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        save_values(database, "shop", [], broken, privacy="local")
+    assert load_lists(database, "shop") == (LISTS.columns[2], LISTS.columns[1], LISTS.columns[0])
+    assert len(load_profiles(database, "shop")) == 2
+
+
+def test_saving_again_replaces(database: sqlite3.Connection) -> None:
+    saved(database)
+    save_values(database, "shop", [], Dictionary((LISTS.columns[0],)), privacy="local")
+    assert load_lists(database, "shop") == (LISTS.columns[0],)
+    assert load_profiles(database, "shop") == ()
+    assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
+
+
+LOOK = StoredLook("proof", "hints", '{"keys": []}')
+
+
+def test_turns_and_the_look_come_back_until_they_are_replaced_or_forgotten(database: sqlite3.Connection) -> None:
+    bare = sampled(BARE, town=["Ålesund"])
+    stored = {ORDERS: "2026-01-31T09:30:00.250Z"}
+    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", turns=stored, look=LOOK)
+    assert load_turns(database, "shop") == stored
+    assert load_look(database, "shop") == LOOK
+    assert (load_turns(database, "mart"), load_look(database, "mart")) == ({}, None)
+    assert load_profiles(database, "shop")[0].columns == bare.profile.columns
+    save_values(database, "shop", [bare], Dictionary(), privacy="local")
+    assert (load_turns(database, "shop"), load_look(database, "shop")) == ({}, None)
+    save_values(database, "shop", [bare], Dictionary(), privacy="local", look=LOOK)
+    forget_values(database, "shop")
+    assert load_look(database, "shop") is None
+
+
+def test_a_profile_comes_back_equal_where_json_has_its_values() -> None:
+    assert not comes_back_equal(ORDER_SAMPLE.profile), "dates and decimals come back as text"
+    assert comes_back_equal(without_values(ORDER_SAMPLE))
+    assert comes_back_equal(sampled(BARE, town=["Ålesund", None], number=[1, 2]).profile)

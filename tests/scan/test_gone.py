@@ -1,0 +1,245 @@
+"""Joins that stood and stand no more: what the record keeps of them, and what a run names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktx_cli.scan.findings import LEAST_SCORE, Knowledge, edge_id, read_record, record_text, restricted, steadied
+from ktx_cli.scan.overlays import Overlays
+from ktx_cli.scan.relationships.hints import recorded_hints
+from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.removed_joins import (
+    DECLARED,
+    MOST_GONE,
+    NOT_FOUND,
+    gone_joins,
+    gone_warnings,
+    returned_edges,
+    with_gone,
+)
+from ktx_cli.scan.review import ReviewedEdge, Scene, Standing
+from ktx_cli.semantic.manifest import Shard
+from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
+
+ORDERS, CUSTOMERS = TableRef(None, "orders"), TableRef(None, "customers")
+WHERE = "semantic-layer/shop/_schema/main.yaml"
+
+
+def table(ref: TableRef, *columns: str, keys: tuple[ForeignKey, ...] = ()) -> Table:
+    made = tuple(Column(name, "INTEGER", SemanticType.NUMBER) for name in columns)
+    return Table(ref, TableKind.TABLE, made, foreign_keys=keys)
+
+
+TABLES = {ORDERS: table(ORDERS, "id", "customer_id"), CUSTOMERS: table(CUSTOMERS, "id")}
+FOUND = Edge(ORDERS, ("customer_id",), CUSTOMERS, ("id",), EdgeStatus.ACCEPTED, 0.9, "every value is found")
+OPEN = replace(FOUND, status=EdgeStatus.REVIEW)
+KEY = ForeignKey(("customer_id",), CUSTOMERS, ("id",), None)
+
+
+def after(edge: Edge, stood: Standing, *, tables: Any = TABLES, now: tuple[Edge, ...] = ()) -> tuple[Edge, ...]:
+    """Return what is gone when the record had this edge and a scan finds `now`."""
+    return with_gone(Knowledge(edges=now), Knowledge(edges=(edge,)), tables, lambda _: stood).gone
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        (TABLES, NOT_FOUND),
+        ({ORDERS: TABLES[ORDERS]}, "table customers is gone"),
+        ({CUSTOMERS: TABLES[CUSTOMERS]}, "table orders is gone"),
+        ({**TABLES, ORDERS: table(ORDERS, "id")}, "column orders.customer_id is gone"),
+        ({**TABLES, CUSTOMERS: table(CUSTOMERS, "key")}, "column customers.id is gone"),
+    ],
+)
+def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str) -> None:
+    (gone,) = after(FOUND, Standing.ACCEPTED, tables=tables)
+    assert gone == replace(FOUND, status=EdgeStatus.REJECTED, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("edge", "stood", "kept"),
+    [
+        (FOUND, Standing.ACCEPTED, True),
+        (OPEN, Standing.MANUAL, True),
+        (OPEN, Standing.DISABLED, True),
+        (OPEN, Standing.REVIEW, False),
+        (replace(FOUND, status=EdgeStatus.REJECTED), Standing.REJECTED, False),
+    ],
+)
+def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Edge, stood: Standing, kept: bool) -> None:
+    assert bool(after(edge, stood)) is kept
+
+
+def test_what_is_found_again_is_not_gone() -> None:
+    assert after(FOUND, Standing.ACCEPTED, now=(OPEN,)) == ()
+
+
+def test_a_join_that_scores_too_low_for_a_line_keeps_its_line_and_the_new_reason() -> None:
+    low = replace(FOUND, status=EdgeStatus.REJECTED, score=LEAST_SCORE / 2, reason="3 % of rows are found")
+    (gone,) = after(FOUND, Standing.ACCEPTED, now=(low,))
+    assert gone.reason == "3 % of rows are found"
+
+
+def test_a_join_that_a_key_declares_now_is_not_gone_but_a_persons_no_stays() -> None:
+    tables = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", keys=(KEY,))}
+    assert after(FOUND, Standing.ACCEPTED, tables=tables) == ()
+    (gone,) = after(FOUND, Standing.DISABLED, tables=tables)
+    assert gone.reason == DECLARED
+
+
+def test_a_reason_stays_while_it_is_true() -> None:
+    def again(reason: str, tables: Any) -> str:
+        record = Knowledge(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=reason),))
+        return with_gone(Knowledge(), record, tables, lambda _: Standing.REJECTED).gone[0].reason
+
+    assert again("3 % of rows are found", TABLES) == "3 % of rows are found"
+    assert again("table customers is gone", {ORDERS: TABLES[ORDERS]}) == "table customers is gone"
+    assert again("table customers is gone", TABLES) == NOT_FOUND
+
+
+def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
+    many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=EdgeStatus.REJECTED) for n in range(MOST_GONE + 5))
+    decided = many[:2]
+    stood = {edge: Standing.DISABLED if edge in decided else Standing.REJECTED for edge in many}
+    gone = with_gone(Knowledge(), Knowledge(gone=many), {}, lambda edge: stood[edge]).gone
+    assert [each.child_columns for each in gone] == [each.child_columns for each in (*decided, *many[7:])]
+
+
+def test_the_record_keeps_what_is_gone_through_scans_that_say_nothing_of_it() -> None:
+    gone = replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND, sources=("model",))
+    known = Knowledge(gone=(gone,))
+    assert read_record(record_text(known), "there") == known
+    assert b'"gone"' not in record_text(Knowledge(edges=(FOUND,)))
+    assert steadied(Knowledge(), known, ()).gone == (gone,)
+    assert restricted(known, {}).gone == (gone,)
+    assert [hint.child for hint in recorded_hints(known)] == [ORDERS], "the model is not asked twice"
+
+
+def shards(*joins: dict[str, str]) -> dict[str, Shard]:
+    entries = {"orders": {"table": "orders", "joins": list(joins)}, "customers": {"table": "customers"}}
+    return {WHERE: Shard({"tables": entries})}
+
+
+def joined(source: str, on: str = "customer_id = customers.id") -> dict[str, str]:
+    return {"to": "customers", "on": on, "relationship": "many_to_one", "source": source}
+
+
+def reviewed(known: Knowledge, files: dict[str, Shard], tables: Any = TABLES) -> tuple[ReviewedEdge, ...]:
+    return Scene("shop", files, Overlays("shop", {}, {}), tables).reviewed(known)
+
+
+GONE = Knowledge(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND),))
+BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
+
+
+@pytest.mark.parametrize(
+    ("files", "tables", "standing"),
+    [
+        (shards(), TABLES, Standing.REJECTED),
+        (shards(joined("manual")), TABLES, Standing.MANUAL),
+        (shards(joined("manual")), BARE, Standing.REVIEW),
+        (shards(joined("manual")), {}, Standing.MANUAL),
+    ],
+    ids=["a scan's", "a person's", "a person's that cannot work", "where no table is known"],
+)
+def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any, standing: Standing) -> None:
+    (edge,) = reviewed(GONE, files, tables)
+    assert (edge.standing, edge.gone, edge.missing is not None) == (standing, True, standing is Standing.REVIEW)
+
+
+@pytest.mark.parametrize(
+    ("source", "now", "left", "reason"),
+    [
+        ("inferred", Knowledge(edges=(OPEN,)), shards(), "review now: every value is found"),
+        ("inferred", GONE, shards(), NOT_FOUND),
+        ("inferred", Knowledge(), shards(), NOT_FOUND),
+        ("inferred", Knowledge(edges=(FOUND,)), shards(joined("inferred")), None),
+        ("manual", GONE, shards(joined("manual")), None),
+        ("manual", Knowledge(edges=(OPEN,)), shards(joined("manual")), None),
+    ],
+)
+def test_a_run_names_the_joins_that_stand_no_more(
+    source: str, now: Knowledge, left: dict[str, Shard], reason: str | None
+) -> None:
+    before = shards(joined(source))
+    stood = reviewed(Knowledge(edges=(FOUND,)), before)
+    found = gone_joins(stood, reviewed(now, left), TABLES, before, ())
+    assert [(each.name, each.reason, each.shard) for each in found] == (
+        [] if reason is None else [("orders.customer_id->customers.id", reason, WHERE)]
+    )
+
+
+def test_a_join_written_by_hand_is_named_when_its_table_goes() -> None:
+    before = shards(
+        joined("manual", "region = customers.region"), joined("formal"), joined("inferred", "a = customers.a")
+    )
+    (gone,) = gone_joins((), (), TABLES, before, ("customers",))
+    assert (gone.name, gone.reason) == (
+        "orders to customers on region = customers.region", "table customers is gone",
+    )  # fmt: skip
+    assert gone_joins((), (), TABLES, before, ()) == ()
+
+
+def test_nothing_is_said_of_a_file_that_was_held_back() -> None:
+    before = shards(joined("inferred"))
+    gone = gone_joins(reviewed(Knowledge(edges=(FOUND,)), before), (), TABLES, before, ())
+    assert gone_warnings("shop", gone, {WHERE}) == []
+    (warning,) = gone_warnings("shop", gone, ())
+    assert warning.message == "connection `shop`: 1 join of the last scan gone"
+    assert warning.hint == "ktx scan relationships shop --status all"
+
+
+OWNER = replace(FOUND, condition=("kind", "customer"))
+
+
+def test_a_reference_goes_with_the_column_it_depends_on() -> None:
+    whole = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", "kind")}
+    assert restricted(Knowledge(edges=(OWNER,)), whole).edges == (OWNER,)
+    assert restricted(Knowledge(edges=(OWNER,)), TABLES).edges == ()
+    (gone,) = after(OWNER, Standing.MANUAL)
+    assert gone.reason == "column orders.kind is gone"
+
+
+@pytest.mark.parametrize("missing", [{ORDERS: TABLES[ORDERS]}, BARE], ids=["a table", "a column"])
+def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
+    assert known.waiting == {edge_id(FOUND)}
+    assert read_record(record_text(known), "there") == known
+    assert steadied(Knowledge(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
+    (edge,) = reviewed(known, shards(), missing)
+    assert (edge.standing, edge.missing is not None) == (Standing.REVIEW, True)
+
+    again = with_gone(Knowledge(), known, missing, lambda _: Standing.REVIEW)
+    assert (again, returned_edges(again, known, missing, lambda _: Standing.REVIEW)) == (known, ())
+    back = with_gone(Knowledge(edges=(OPEN,)), known, TABLES, lambda _: Standing.REVIEW)
+    assert back.waiting == frozenset()
+    assert returned_edges(back, known, TABLES, lambda _: Standing.REVIEW) == (OPEN,)
+
+
+def test_a_no_meanwhile_ends_the_waiting() -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.MANUAL)
+    later = with_gone(Knowledge(), known, BARE, lambda _: Standing.DISABLED)
+    assert (later.waiting, len(later.gone)) == (frozenset(), 1)
+    assert returned_edges(later, known, TABLES, lambda _: Standing.DISABLED) == ()
+
+
+def test_what_the_scan_accepted_does_not_wait() -> None:
+    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.ACCEPTED)
+    assert (known.waiting, len(known.gone)) == (frozenset(), 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        ("found but 0 (1,000 rows)", "found but 0 (1,005 rows)", True),
+        ("found but 0 (1,000 rows)", "found but 0 (1,500 rows)", False),
+        ("found but 0 (1,000 rows)", "found but -1 (1,000 rows)", False),
+        ("found but 0 (1 row)", "found but 0 (2 rows)", False),
+    ],
+)
+def test_a_line_stays_where_hardly_a_row_changed(before: str, now: str, kept: bool) -> None:
+    old, new = (Knowledge(edges=(replace(FOUND, reason=reason),)) for reason in (before, now))
+    assert (steadied(new, old, ()).edges == old.edges) is kept

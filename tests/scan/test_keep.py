@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktx_cli.scan.shards import has_text, keep_entry
+
+
+def entry(**fields: Any) -> dict[str, Any]:
+    return {"table": "shop.orders", "columns": [{"name": "id", "type": "number"}], **fields}
+
+
+def keep(old: Any, current: Any, new: Any, joinable: bool = True) -> dict[str, Any]:
+    return keep_entry(old, current, new, joinable=lambda name: joinable)
+
+
+FORMAL = {"to": "customers", "on": "customer_id = customers.id", "relationship": "many_to_one", "source": "formal"}
+MANUAL = {"to": "stores", "on": "store_id = stores.id", "relationship": "many_to_one", "source": "manual"}
+
+
+@pytest.mark.parametrize(
+    ("old", "current", "new", "kept"),
+    [
+        ({"db": "a"}, {"db": "a"}, {"db": "b"}, {"db": "b"}),
+        ({"db": "a"}, {"db": "mine"}, {"db": "b"}, {"db": "mine"}),
+        ({"db": "a"}, {"db": "a", "user": "u", "ai": "x", "dbt": "d"}, None, {"user": "u", "ai": "x", "dbt": "d"}),
+        (None, {"user": "u"}, {"db": "b"}, {"db": "b", "user": "u"}),
+        ({"db": "a"}, {}, {"db": "a"}, {}),
+    ],
+    ids=["database-changed", "person-changed", "comment-dropped", "comment-added", "person-deleted"],
+)
+def test_descriptions(old: Any, current: Any, new: Any, kept: Any) -> None:
+    made = keep(*(entry(**({"descriptions": d} if d is not None else {})) for d in (old, current, new)))
+    assert made.get("descriptions", {}) == kept
+
+
+def test_without_a_record_the_database_owns_its_keys_and_the_rest_is_kept() -> None:
+    current = entry(
+        descriptions={"db": "stale", "user": "mine"},
+        usage={"frequencyTier": "high"},
+        joins=[FORMAL, MANUAL],
+        columns=[
+            {"name": "id", "type": "string", "enum_values": {"dbt": ["a"]}},
+            {"name": "gone", "type": "string", "descriptions": {"ai": "x"}},
+        ],
+    )
+    made = keep(None, current, entry(descriptions={"db": "fresh"}))
+    assert made["descriptions"] == {"db": "fresh", "user": "mine"}
+    assert made["usage"] == {"frequencyTier": "high"}
+    assert made["columns"] == [{"name": "id", "type": "number", "enum_values": {"dbt": ["a"]}}]
+    assert made["joins"] == [MANUAL]
+
+
+def test_columns_follow_the_database_and_keep_what_people_said() -> None:
+    old = entry(columns=[{"name": "a", "type": "number"}, {"name": "b", "type": "number"}])
+    current = entry(
+        columns=[{"name": "a", "type": "string", "descriptions": {"user": "code"}}, {"name": "b", "type": "number"}]
+    )
+    new = entry(columns=[{"name": "c", "type": "time"}, {"name": "a", "type": "number", "nullable": False}])
+    assert keep(old, current, new)["columns"] == [
+        {"name": "c", "type": "time"},
+        {"name": "a", "type": "string", "nullable": False, "descriptions": {"user": "code"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "current", "new", "kept"),
+    [
+        ([FORMAL], [FORMAL, MANUAL], [FORMAL], [FORMAL, MANUAL]),
+        ([FORMAL], [FORMAL], [], []),
+        ([FORMAL], [], [FORMAL], []),
+        ([], [MANUAL], [FORMAL], [FORMAL, MANUAL]),
+        ([FORMAL], [{**FORMAL, "relationship": "one_to_one"}], [FORMAL], [{**FORMAL, "relationship": "one_to_one"}]),
+    ],
+    ids=["manual-stays", "formal-goes", "person-removed", "formal-appears", "person-changed"],
+)
+def test_joins(old: Any, current: Any, new: Any, kept: Any) -> None:
+    assert keep(entry(joins=old), entry(joins=current), entry(joins=new)).get("joins", []) == kept
+
+
+def test_a_manual_join_to_a_source_that_is_gone_goes() -> None:
+    assert "joins" not in keep(entry(), entry(joins=[MANUAL]), entry(), joinable=False)
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "kept"),
+    [
+        ({"ai": "theirs"}, {"ai": "ours"}, {"ai": "ours"}),
+        ({"ai": "theirs"}, None, {"ai": "theirs"}),
+        ({"ai": "theirs", "ktx": "rule"}, {"ai": "ours"}, {"ai": "ours", "ktx": "rule"}),
+        ({"ai": "theirs", "user": "mine", "db": "stale"}, {"ai": "ours"}, {"ai": "ours", "user": "mine"}),
+    ],
+    ids=["replaced", "stays", "other-key-stays", "persons-stays"],
+)
+def test_without_a_record_texts_of_scans_stay_until_there_are_new_ones(current: Any, new: Any, kept: Any) -> None:
+    def described(texts: Any) -> dict[str, Any]:
+        texts = {} if texts is None else {"descriptions": texts}
+        return entry(columns=[{"name": "id", "type": "number", **texts}], **texts)
+
+    made = keep(None, described(current), described(new))
+    assert made["descriptions"] == kept
+    assert made["columns"][0]["descriptions"] == kept
+
+
+@pytest.mark.parametrize(
+    ("old", "texts", "expected"),
+    [
+        (None, {"ai": "a", "ktx": "b", "db": "c"}, False),
+        (None, {"ai": "a", "user": "b"}, True),
+        ({"ai": "a"}, {"ai": "a"}, False),
+        ({"ai": "a"}, {"ai": "b"}, True),
+        ({}, {}, False),
+    ],
+)
+def test_what_people_wrote_is_told_from_what_scans_did(old: Any, texts: Any, expected: bool) -> None:
+    before = None if old is None else entry(descriptions=old)
+    assert has_text(before, entry(descriptions=texts)) is expected

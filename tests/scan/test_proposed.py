@@ -1,0 +1,29 @@
+"""Joins a model proposed: the record says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktx_cli.scan.findings import Knowledge, read_record, record_text
+from ktx_cli.scan.relationships.hints import with_origin
+from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.warehouses.port import TableRef
+
+
+def edge(reason: str, *sources: str) -> Edge:
+    ends = (TableRef(None, "a"), ("b_id",), TableRef(None, "b"), ("id",))
+    return Edge(*ends, EdgeStatus.REVIEW, 0.5, reason, sources=sources)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (edge("every value is found", "names", "model"), "every value is found; proposed by the model"),
+        (edge("", "model"), "proposed by the model"),
+        (edge("every value is found; proposed by the model", "model"), "every value is found; proposed by the model"),
+        (edge("every value is found", "names", "values"), "every value is found"),
+    ],
+)
+def test_the_reason_says_that_the_model_proposed_it(found: Edge, reason: str) -> None:
+    known = with_origin(Knowledge(edges=(found,)))
+    assert read_record(record_text(known), "there").edges[0].reason == reason

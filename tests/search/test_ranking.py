@@ -1,0 +1,154 @@
+"""What is found by which words, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktx_cli.search.corpus import KINDS, Document, Field, Passage, passage_documents
+from ktx_cli.search.ranking import Index
+
+
+def document(id: str, description: str = "", *, kind: str = "measure", order: int = 1, **more: str) -> Document:
+    name = id.rpartition(".")[2]
+    fields = [Field("name", name, 4.0), *(Field(key, text, 2.0) for key, text in more.items())]
+    fields += [Field("description", description)] if description else []
+    return Document(kind, id, "shop", description or id, tuple(fields), order)
+
+
+DOCUMENTS = [
+    document("orders", "Every order of a customer", kind="source", order=0, measures="revenue order_count"),
+    document("orders.revenue", "Paid turnover in euros", source="orders"),
+    document("orders.order_count", "How many orders there are", source="orders"),
+    document("tickets.resolution_hours", "Hours until a ticket was closed", source="tickets"),
+    document("customers.country", "Where the customer lives", kind="column", order=3),
+]
+
+
+def ids(query: str, limit: int = 20) -> list[str]:
+    return [hit.id for hit in Index(DOCUMENTS).search(query, limit).hits]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("revenue", "orders.revenue"),
+        ("orders", "orders"),
+        ("order", "orders"),
+        ("orders.revenue", "orders.revenue"),
+        ("turnover", "orders.revenue"),
+        ("number of orders", "orders"),
+        ("tickets closing", "tickets.resolution_hours"),
+        ("resol", "tickets.resolution_hours"),
+        ("COUNTRIES", "customers.country"),
+    ],
+)
+def test_the_best_hit(query: str, first: str) -> None:
+    assert ids(query)[0] == first
+
+
+def test_a_name_counts_more_than_a_measure_and_that_more_than_a_description() -> None:
+    found = Index(
+        [
+            document("a", "net sales of the year"),
+            document("b", "another thing of the year", measures="sales"),
+            document("sales", "another thing of the year"),
+        ]
+    ).search("sales")
+    assert [hit.id for hit in found.hits] == ["sales", "b", "a"]
+    assert [hit.matched_on for hit in found.hits] == [("name",), ("measures",), ("description",)]
+
+
+def test_of_two_that_fit_as_well_the_governed_one_comes_first() -> None:
+    kinds = ("column", "page", "measure", "source")
+    found = Index([document(f"{kind}.income", kind=kind, order=KINDS.index(kind)) for kind in kinds]).search("income")
+    assert len({hit.score for hit in found.hits if hit.kind != "column"}) == 1
+    assert [hit.kind for hit in found.hits] == ["source", "measure", "page", "column"]
+
+
+def test_what_is_raw_has_to_fit_better_to_come_first() -> None:
+    told = "paid turnover of the last quarter, counted when the money has arrived, refunds taken off"
+    governed = [document("orders.income", told), document("handbook", f"income: {told}", kind="page", order=3)]
+    raw = [document(f"t.income_{number}", kind="column", order=4) for number in range(3)]
+    (evidence,) = passage_documents([Passage("docs:a.md:income:1", "docs", "Handbook", f"income: {told}")])
+    found = Index([*raw, evidence, *governed]).search("income").hits
+    assert [hit.kind for hit in found] == ["measure", "column", "column", "column", "page", "passage"]
+    assert Index([*raw, evidence, *governed]).search("refunds money").hits[0].kind in ("measure", "page")
+    assert [hit.kind for hit in Index([*governed, evidence]).search("refunds arrived").hits][-1] == "passage"
+
+
+def test_the_beginning_of_the_last_word_is_enough() -> None:
+    assert ids("ticket resol")[0] == "tickets.resolution_hours"
+    assert "tickets.resolution_hours" not in ids("resol country")
+
+
+def test_a_word_most_documents_have_finds_them_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktx_cli.search.ranking._FREQUENT", 1)
+    documents = [document(f"a.n{number}", f"common {'rare' if number == 3 else 'word'}") for number in range(20)]
+    index = Index(documents)
+    assert len(index.search("common").hits) == 20
+    assert [hit.id for hit in index.search("common rare", 1).hits] == ["a.n3"]
+    assert len(index.search("common rare", 20).hits) == 20
+
+
+def test_more_words_that_fit_come_first() -> None:
+    assert ids("customer country")[0] == "customers.country"
+
+
+@pytest.mark.parametrize(
+    ("query", "corrected", "first"),
+    [
+        ("revenu", {}, "orders.revenue"),
+        ("revenuee", {"revenuee": "revenue"}, "orders.revenue"),
+        ("contry", {"contry": "country"}, "customers.country"),
+        ("trunover", {"trunover": "turnover"}, "orders.revenue"),
+    ],
+)
+def test_typing_errors(query: str, corrected: dict[str, str], first: str) -> None:
+    found = Index(DOCUMENTS).search(query)
+    assert dict(found.corrected) == corrected
+    assert found.hits[0].id == first
+
+
+def test_nothing_is_found_for_what_nothing_has() -> None:
+    found = Index(DOCUMENTS).search("zzzzqqq")
+    assert (found.hits, found.total, dict(found.corrected)) == ((), 0, {})
+    assert Index([]).search("orders").hits == ()
+
+
+def test_the_limit_keeps_the_total() -> None:
+    found = Index(DOCUMENTS).search("orders", 1)
+    assert len(found.hits) == 1
+    assert found.total == 3
+
+
+def test_the_snippet_is_the_part_the_word_stands_in() -> None:
+    long = "before " * 60 + "the churned customers are counted here " + "after " * 60
+    (hit,) = Index([document("x", long)]).search("churn").hits
+    assert "churned customers" in hit.snippet
+    assert hit.snippet.startswith("…")
+    assert hit.snippet.endswith("…")
+    assert len(hit.snippet) <= 162
+
+
+def test_a_hit_as_json() -> None:
+    hit = Index(DOCUMENTS).search("turnover").hits[0].to_json()
+    assert hit.pop("score") > 0
+    assert hit == {
+        "kind": "measure",
+        "id": "orders.revenue",
+        "connection": "shop",
+        "summary": "Paid turnover in euros",
+        "snippet": "Paid turnover in euros",
+        "matched_on": ["description"],
+    }
+
+
+@given(st.text(), st.integers(1, 5))
+def test_any_query_gives_known_documents_best_first(query: str, limit: int) -> None:
+    found = Index(DOCUMENTS).search(query, limit)
+    scores = [hit.score for hit in found.hits]
+    assert len(scores) <= limit
+    assert scores == sorted(scores, reverse=True)
+    assert all(score > 0 for score in scores)

@@ -1,0 +1,79 @@
+"""The documents of a semantic layer: what is in them, and that nothing hidden is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.project.layout import Layout
+from ktx_cli.search.corpus import Shown, documents
+from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.model import Model, Visibility
+
+CUSTOMERS = """\
+name: customers
+table: customers
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: ssn, type: string, visibility: hidden}
+  - {name: score, type: number, visibility: internal}
+  - {name: ssn_tail, type: string, expr: "substr(ssn, 8)"}
+  - {name: score_band, type: number, expr: "round(score)"}
+  - {name: id_text, type: string, expr: "cast(id as text)"}
+  - {name: shown_band, type: number, expr: "round(score)", visibility: public}
+  - {name: broken, type: number, expr: "no_such_column + score"}
+measures:
+  - {name: people, expr: count(*)}
+  - {name: secret_people, expr: count(*), visibility: hidden}
+  - {name: inner_people, expr: count(*), visibility: internal}
+segments:
+  - {name: known, expr: ssn is not null}
+"""
+LEDGER = "name: ledger\ntable: ledger\nvisibility: hidden\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+AUDIT = "name: audit\ntable: audit\nvisibility: internal\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    folder = tmp_path / "semantic-layer" / "shop"
+    folder.mkdir(parents=True)
+    for name, text in {"customers": CUSTOMERS, "ledger": LEDGER, "audit": AUDIT}.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return load_model(Layout(tmp_path), "shop", "sqlite")
+
+
+def ids(model: Model, *, internal: bool) -> set[str]:
+    return {each.id for each in documents(Shown(model, internal))}
+
+
+PUBLIC = {
+    *("customers", "customers.people", "customers.known"),
+    *("customers.id", "customers.id_text", "customers.shown_band"),
+}
+
+
+def test_hidden_and_internal_parts_are_no_documents(model: Model) -> None:
+    assert ids(model, internal=False) == PUBLIC
+
+
+def test_internal_parts_are_for_those_who_ask(model: Model) -> None:
+    more = {"audit", "audit.id", "customers.score", "customers.score_band", "customers.inner_people"}
+    assert ids(model, internal=True) == PUBLIC | more
+
+
+def test_no_text_of_a_document_names_what_is_hidden(model: Model) -> None:
+    texts = [field.text for each in documents(Shown(model)) for field in each.fields]
+    texts += [each.summary for each in documents(Shown(model))]
+    assert not [text for text in texts if "ssn" in text or "secret" in text or "score" in text.split()]
+
+
+def test_a_computed_column_is_as_visible_as_what_it_reads(model: Model) -> None:
+    shown, source = Shown(model), model.sources["customers"]
+    found = {name: shown.visibility(source, source.columns[name]) for name in ("ssn_tail", "score_band", "broken")}
+    assert found == {
+        "ssn_tail": Visibility.HIDDEN,
+        "score_band": Visibility.INTERNAL,
+        "broken": Visibility.HIDDEN,
+    }

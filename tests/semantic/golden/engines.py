@@ -1,0 +1,87 @@
+"""The shop's tables in the engines that run here, each read through ktx's own read-only connector."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses.port import ConnectionSpec, Connector
+from ktx_cli.warehouses.registry import connect
+from tests.semantic.golden.world import SCHEMA, TABLES
+
+_SQLITE = {"DATE": "TEXT", "TIMESTAMP": "TEXT", "BOOLEAN": "INTEGER", "DOUBLE": "REAL"}
+_TYPES = {"postgres": {"DOUBLE": "DOUBLE PRECISION"}, "mysql": {"TIMESTAMP": "DATETIME"}, "sqlite": _SQLITE}
+_DATABASE = "shop_of_the_golden_files"
+
+
+def creating(engine: str) -> list[str]:
+    """Return the statements that make and fill the tables."""
+    found = []
+    for name, (columns, rows) in TABLES.items():
+        place = name if engine == "sqlite" else f"{SCHEMA}.{name}"
+        types = _TYPES.get(engine, {})
+        written = ", ".join(f"{column} {types.get(kind, kind)}" for column, kind in columns.items())
+        values = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
+        found += [f"CREATE TABLE {place} ({written})", f"INSERT INTO {place} VALUES {values}"]
+    return found
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(int(value) == 1).upper()
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    text = value.isoformat(" ") if isinstance(value, datetime) else str(value)
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextmanager
+def opened(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None = None) -> Iterator[Connector]:
+    """Make the tables in an engine and open them; `server` is that of `postgres` and `mysql`."""
+    connector = connect(ConnectionSpec(SCHEMA, engine, _options(engine, folder, server)))
+    try:
+        yield connector
+    finally:
+        connector.close()
+        if server is not None:
+            server.execute(f"DROP DATABASE IF EXISTS {_DATABASE if engine == 'postgres' else SCHEMA}")
+
+
+def _options(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None) -> dict[str, Any]:
+    path = folder / f"tables.{engine}"
+    if engine == "sqlite":
+        with sqlite3.connect(path) as session:
+            session.executescript(";\n".join(creating(engine)))
+        session.close()
+    elif engine == "duckdb":
+        with duckdb.connect(str(path)) as session:
+            for statement in (f"CREATE SCHEMA {SCHEMA}", *creating(engine)):
+                session.execute(statement)
+    elif isinstance(server, PostgresServer):
+        return {"url": server.create_database(_DATABASE, f"CREATE SCHEMA {SCHEMA}", *creating(engine))}
+    elif server is not None:
+        return {"url": server.create_database(SCHEMA, *creating(engine))}
+    return {"path": str(path)}
+
+
+def comparable(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return rows in which values that mean the same are the same: dates and their texts, numbers to 9 digits."""
+    return [tuple(map(_comparable, row)) for row in rows]
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, bool | int | float | Decimal):
+        return float(f"{float(value):.9g}")
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,42 @@
+"""Writes the SQL of every question in every dialect: python -m tests.semantic.golden.write"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.time.calendar import DIALECTS
+from tests.semantic.golden.questions import QUESTIONS
+from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
+
+FOLDER = Path(__file__).parent / "sql"
+
+
+@functools.cache
+def statement(name: str, dialect: str) -> str:
+    """Return the SQL of a question in a dialect."""
+    return compile_query(shop_model(dialect), QUESTIONS[name], attributes=ATTRIBUTES, now=NOW).sql
+
+
+def as_file(name: str) -> str:
+    """Return what is kept of a question: itself, then its statement in each dialect."""
+    parts = [f"-- {json.dumps(QUESTIONS[name], ensure_ascii=False)}"]
+    parts += [f"-- {dialect}\n{statement(name, dialect)};" for dialect in DIALECTS]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Write all files, and remove those of questions that are no more."""
+    FOLDER.mkdir(exist_ok=True)
+    for path in FOLDER.glob("*.sql"):
+        if path.stem not in QUESTIONS:
+            path.unlink()
+    for name in QUESTIONS:
+        (FOLDER / f"{name}.sql").write_text(as_file(name), encoding="utf-8")
+    print(f"{len(QUESTIONS)} questions in {len(DIALECTS)} dialects")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""A question as a plan: dimensions and columns named, conditions placed, orders found, comparisons made."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.model import SemanticError, Span
+from ktx_cli.semantic.plan.plan import Plan
+from ktx_cli.semantic.plan.planner import Planner, auto_name
+from ktx_cli.semantic.query import parse_query
+from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
+
+GRAPH = Graph(shop_model())
+
+
+def planned(query: dict[str, Any]) -> Plan:
+    return Planner(shop_model(), GRAPH, parse_query(query), ATTRIBUTES, NOW).plan()
+
+
+def of_orders(**more: Any) -> dict[str, Any]:
+    return {"measures": ["orders.orders"]} | more
+
+
+MONTH = {"field": "orders.placed_at", "granularity": "month"}
+
+
+@pytest.mark.table(
+    ("query", "dimensions", "outputs"),
+    [
+        ({"measures": ["orders.orders", "revenue"]}, [], ["orders", "revenue"]),
+        ({"measures": ["orders", "orders.orders"]}, [], ["orders"]),
+        ({"measures": [{"expr": "orders", "name": "n"}]}, [], ["n"]),
+        ({"measures": ["SUM(orders.amount) / 2"]}, [], ["sum_orders_amount_2"]),
+        ({"dimensions": ["orders.status", MONTH]}, ["status", "placed_at_month"], []),
+        ({"dimensions": [{**MONTH, "name": "m"}]}, ["m"], []),
+        (of_orders(dimensions=["billed.name", "sent.name"]), ["billed_name", "sent_name"], ["orders"]),
+        (
+            of_orders(dimensions=["customers.name", "customers.regions.name"]),
+            ["customers_name", "customers_regions_name"],
+            ["orders"],
+        ),
+        (of_orders(dimensions=["orders.status", "status"]), ["status"], ["orders"]),
+        (of_orders(dimensions=["upper(orders.status)"]), ["upper_orders_status"], ["orders"]),
+        (of_orders(dimensions=[{"field": "orders.status", "name": "orders"}]), ["orders"], ["orders_orders"]),
+        (
+            {"measures": ["orders"], "comparison": {"offset": "1 year"}} | {"dimensions": [MONTH]},
+            ["placed_at_month"],
+            ["orders", "orders_previous", "orders_change", "orders_change_pct"],
+        ),
+        ({"measures": ["orders.share"]}, [], ["share"]),
+    ],
+)
+def test_columns_are_named(query: dict[str, Any], dimensions: list[str], outputs: list[str]) -> None:
+    plan = planned(query)
+    assert [each.name for each in plan.dimensions] == dimensions
+    assert [each.name for each in plan.outputs] == outputs
+
+
+@pytest.mark.table(
+    ("query", "rows", "results"),
+    [
+        (of_orders(filters=["status = 'paid'"]), 1, 0),
+        (of_orders(filters=["status = 'paid' AND gift = TRUE"]), 2, 0),
+        (of_orders(filters=["status = 'paid' OR gift = TRUE"]), 1, 0),
+        (of_orders(filters=["revenue > 1"]), 0, 1),
+        (of_orders(filters=["orders.revenue > 1 AND status = 'paid'"]), 1, 1),
+        (of_orders(filters=["sum(amount) > 1"]), 0, 1),
+        (of_orders(having=["revenue > 1", "orders > 1 OR revenue > 3"]), 0, 2),
+        (of_orders(dimensions=["orders.status"], having=["status = 'paid'"]), 0, 1),
+        ({"measures": [{"expr": "sum(amount)", "name": "n"}], "filters": ["n > 3"]}, 0, 1),
+    ],
+)
+def test_conditions_are_placed(query: dict[str, Any], rows: int, results: int) -> None:
+    plan = planned(query)
+    assert (len(plan.filters), len(plan.having)) == (rows, results)
+
+
+@pytest.mark.table(
+    ("order", "numbers"),
+    [
+        ("orders", ["0"]),
+        ("orders.orders desc", ["0"]),
+        ("ORDERS", ["0"]),
+        ("status", ["-1"]),
+        ("orders.status asc", ["-1"]),
+        ("placed_at_month desc", ["-2"]),
+        ("orders.placed_at", ["-2"]),
+    ],
+)
+def test_what_is_sorted_by(order: str, numbers: list[str]) -> None:
+    plan = planned(of_orders(dimensions=["orders.status", MONTH], order_by=[order]))
+    assert [each.tree.name for each in plan.order] == numbers
+    assert plan.order[0].descending is order.endswith("desc")
+
+
+@pytest.mark.table(
+    ("query", "code", "part"),
+    [
+        (of_orders(order_by=["customers.tier"]), "unknown_name", "sort by"),
+        (of_orders(dimensions=["sum(orders.amount)"]), "query", "holds an aggregate"),
+        (of_orders(dimensions=[{"field": "orders.status", "granularity": "day"}]), "grain", "it is a string"),
+        (of_orders(dimensions=[{"field": "orders.shipped_on", "granularity": "hour"}]), "grain", "by day"),
+        (of_orders(comparison={"offset": "previous_period"}), "query", "needs a time_range"),
+        (of_orders(comparison={"offset": "soon"}), "query", "soon"),
+        ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is moved by"),
+        (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "grain", "orders.status"),
+        (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "query", "is not a column"),
+        (of_orders(segments=["x"]), "unknown_name", "segment"),
+        (of_orders(parameters={"x": 1}), "unknown_name", "parameter"),
+        (of_orders(dimensions=[{"field": "regions.name", "via": "nowhere"}]), "unknown_name", "nowhere"),
+        ({"measures": ["sum(orders.revenue)"]}, "query", "aggregates the measure"),
+        ({"measures": [{"expr": "max(amount)", "name": "n"}, {"expr": "min(amount)", "name": "n"}]}, "query", "`n`"),
+    ],
+)
+def test_questions_that_are_refused(query: dict[str, Any], code: str, part: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        planned(query)
+    assert caught.value.code == code
+    assert part in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_time_range_is_on_the_time_dimension_else_on_each_fact_s_own_time() -> None:
+    days = {"start": "2024-01-01", "end": "2024-02-01"}
+    shipped = {"field": "orders.shipped_on", "granularity": "day"}
+    found = [planned(of_orders(time_range=days, dimensions=each)).time_range for each in ([], [MONTH], [shipped])]
+    assert [each and str(each.expression.names[0]) for each in found] == [
+        "metric_time",
+        "orders.placed_at",
+        "orders.shipped_on",
+    ]
+    assert found[0] is not None
+    assert (found[0].start, found[0].end) == (date(2024, 1, 1), date(2024, 2, 1))
+
+
+def test_the_previous_period_is_as_long_as_the_range() -> None:
+    days = {"start": "2024-02-01", "end": "2024-05-01"}
+    plan = planned(of_orders(time_range=days, comparison={"offset": "previous_period"}))
+    assert [leaf.treatment.offset for leaf in plan.leaves] == [None, Span(3, "month")]
+
+
+@pytest.mark.table(
+    ("expr", "name"),
+    [("sum(orders.amount)", "sum_orders_amount"), ("A / b", "a_b"), ("((", "value"), ("ÄB + 1", "äb_1"), ("_x_", "x")],
+)
+def test_names_of_expressions_nobody_named(expr: str, name: str) -> None:
+    assert auto_name(expr) == name
+
+
+def test_leaves_inside_of_others_are_no_part_of_the_answer() -> None:
+    plan = planned({"measures": ["orders.mean_of_customers"]})
+    assert len(plan.leaves) == 2
+    assert [plan.leaves[number].nested is not None for number in plan.wanted] == [True]
+
+
+@pytest.mark.table(
+    ("field", "number"),
+    [
+        ("orders.placed_at:month", 0),
+        ("placed_at:quarter", 1),
+        ("Orders.placed_at:QUARTER", None),
+        ("orders.placed_at:year", None),
+        ("orders.placed_at", 0),
+        ("placed_at", None),
+        ("placed_at_quarter", 1),
+    ],
+)
+def test_a_time_is_sorted_by_as_it_was_asked(field: str, number: int | None) -> None:
+    quarter = {"field": "orders.placed_at", "granularity": "quarter"}
+    query = of_orders(dimensions=[MONTH, quarter], order_by=[f"{field} desc"])
+    if number is None:
+        with pytest.raises(SemanticError, match="to sort by"):
+            planned(query)
+        return
+    (found,) = planned(query).order
+    assert (int(found.tree.name), found.descending) == (-1 - number, True)
+
+
+@pytest.mark.table(
+    ("dimension", "condition", "asked"),
+    [
+        (MONTH, "placed_at_month >= '2024-02-01'", "orders.placed_at"),
+        ({"field": "upper(orders.status)", "name": "state"}, "State = 'PAID'", "upper(orders.status)"),
+    ],
+)
+def test_a_filter_on_a_column_of_the_answer_is_told_where_it_belongs(
+    dimension: Any, condition: str, asked: str
+) -> None:
+    query = of_orders(dimensions=[dimension])
+    with pytest.raises(SemanticError, match="is a column of the answer, not of a source") as caught:
+        planned(query | {"filters": [condition]})
+    assert caught.value.hint == f"move the condition to `having`, or write it about `{asked}`"
+    assert planned(query | {"having": [condition]}).having
+    assert planned(of_orders(dimensions=["orders.status"], filters=["status = 'paid'"])).filters

@@ -1,0 +1,135 @@
+"""The JSON form of a question, read into one checked value or refused at the first thing that is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktx_cli.semantic.model import SemanticError
+from ktx_cli.semantic.query import (
+    LONGEST,
+    MOST_ITEMS,
+    MOST_ROWS,
+    AskedDimension,
+    AskedFilter,
+    AskedMeasure,
+    AskedOrder,
+    AskedRange,
+    Query,
+    parse_query,
+)
+
+M = {"measures": ["m"]}
+
+
+@pytest.mark.table(
+    ("asked", "field", "wanted"),
+    [
+        (M, "measures", (AskedMeasure("m"),)),
+        ({"measures": [" m "]}, "measures", (AskedMeasure("m"),)),
+        ({"measures": [{"expr": "sum(x)", "name": "n"}]}, "measures", (AskedMeasure("sum(x)", "n"),)),
+        ({"measures": [{"expr": "x", "name": None}]}, "measures", (AskedMeasure("x"),)),
+        ({"measures": None, "dimensions": ["d"]}, "measures", ()),
+        ({"dimensions": ["d"]}, "dimensions", (AskedDimension("d"),)),
+        (
+            {"dimensions": [{"field": "d", "granularity": "week", "name": "n", "via": "a.b"}]},
+            "dimensions",
+            (AskedDimension("d", "week", "n", ("a", "b")),),
+        ),
+        ({"dimensions": [{"field": "d", "via": ["a.b", "c"]}]}, "dimensions", (AskedDimension("d", via=("a.b", "c")),)),
+        ({"dimensions": ["r.d"], "via": {"r": "a"}}, "dimensions", (AskedDimension("r.d", via=("a",)),)),
+        ({"dimensions": ["rr.d"], "via": {"r": "a"}}, "dimensions", (AskedDimension("rr.d"),)),
+        (
+            {"dimensions": [{"field": "r.d", "via": "b"}], "via": {"r": "a"}},
+            "dimensions",
+            (AskedDimension("r.d", via=("b",)),),
+        ),
+        (M | {"filters": ["x = 1"]}, "filters", (AskedFilter("x = 1"),)),
+        (
+            M | {"filters": [{"expr": "x", "via": "a", "facts": "f"}]},
+            "filters",
+            (AskedFilter("x", ("a",), ("f",)),),
+        ),
+        (M | {"filters": [{"expr": "x", "facts": []}]}, "filters", (AskedFilter("x", (), ()),)),
+        (
+            M | {"order_by": ["a", "b desc", "c d ASC"]},
+            "order_by",
+            (AskedOrder("a"), AskedOrder("b", True), AskedOrder("c d")),
+        ),
+        (M | {"order_by": [{"field": "a", "direction": "DESC"}]}, "order_by", (AskedOrder("a", True),)),
+        (M | {"order_by": ["desc"]}, "order_by", (AskedOrder("desc"),)),
+        (
+            M | {"order_by": ["a:desc", "b:month:ASC", "c:month desc", "d:month"]},
+            "order_by",
+            (AskedOrder("a", True), AskedOrder("b:month"), AskedOrder("c:month", True), AskedOrder("d:month")),
+        ),
+        (M | {"limit": 0}, "limit", 0),
+        (M | {"limit": MOST_ROWS}, "limit", MOST_ROWS),
+        (M, "limit", 1000),
+        (M | {"limit": None}, "limit", 1000),
+        (M, "include_empty", None),
+        (M | {"include_empty": False}, "include_empty", False),
+        (M | {"time_range": {"last": "3 days"}}, "time_range", AskedRange(last="3 days")),
+        (M | {"time_range": {"start": "2024-01-01", "field": "d"}}, "time_range", AskedRange("d", "2024-01-01")),
+        (M | {"comparison": {"offset": "1 year"}}, "comparison", "1 year"),
+        (M | {"comparison": "1 year"}, "comparison", "1 year"),
+        (M | {"segments": ["s"], "having": "m > 1"}, "having", ("m > 1",)),
+        (M | {"parameters": {"a": 1, "b": True, "c": "x"}}, "parameters", {"a": 1, "b": True, "c": "x"}),
+    ],
+)
+def test_what_is_read(asked: dict[str, Any], field: str, wanted: Any) -> None:
+    assert getattr(parse_query(asked), field) == wanted
+
+
+@pytest.mark.table(
+    ("asked", "message", "hint"),
+    [
+        ([], "the query must be a JSON object", "measures"),
+        ("x", "the query must be a JSON object", "measures"),
+        ({}, "asks for nothing", "at least one measure or dimension"),
+        ({"measures": [], "dimensions": []}, "asks for nothing", "at least one"),
+        ({"mesures": []}, "unknown key `mesures`", "did you mean `measures`?"),
+        ({"measures": ["m"], 1: 2}, "unknown key `1`", "keys:"),
+        ({"measures": "m"}, "`measures` must be a list", "[...]"),
+        ({"measures": [1]}, "`measures[0]` must be a text or an object", "expr"),
+        ({"measures": [{"name": "n"}]}, "`measures[0]` has no `expr`", '{"expr": "..."}'),
+        ({"measures": [{"expr": "x", "nmae": "n"}]}, "unknown key `nmae`", "did you mean `name`?"),
+        ({"measures": [""]}, "`measures[0]` must be a text", "measures[0]"),
+        ({"measures": ["x" * (LONGEST + 1)]}, "longer than 10,000 characters", "measure or a segment"),
+        ({"measures": ["m"] * (MOST_ITEMS + 1)}, "more than 200 entries", "several queries"),
+        (
+            {"dimensions": [{"field": "d", "granularity": "mnth"}]},
+            "granularity` cannot be `mnth`",
+            "did you mean `month`?",
+        ),
+        ({"dimensions": [{"field": "d", "granularity": "xyzzy"}]}, "cannot be `xyzzy`", "one of second,"),
+        ({"dimensions": [{"field": "d", "via": 3}]}, "`dimensions[0].via` must be a list", "[...]"),
+        (M | {"filters": [{"expr": "x", "fact": ["f"]}]}, "unknown key `fact`", "keys:"),
+        (M | {"order_by": [{"field": "a", "direction": "down"}]}, "cannot be `down`", "asc, desc"),
+        (M | {"limit": -1}, "`limit` must be a whole number from 0 to 100,000", '"limit": 100'),
+        (M | {"limit": True}, "`limit` must be a whole number", '"limit": 100'),
+        (M | {"limit": 1.0}, "`limit` must be a whole number", '"limit": 100'),
+        (M | {"limit": MOST_ROWS + 1}, "`limit` must be a whole number", '"limit": 100'),
+        (M | {"offset": "1"}, "`offset` must be a whole number", '"offset": 100'),
+        (M | {"fill": 1}, "`fill` must be true or false", '"fill": true'),
+        (M | {"time_range": {}}, "no start, no end and no last", "start"),
+        (M | {"time_range": {"last": "1 day", "end": "2024-01-01"}}, "has `last` beside", "give one"),
+        (M | {"time_range": "last week"}, "`time_range` must be an object", "field, start, end, last"),
+        (M | {"comparison": {}}, "`comparison` has no `offset`", "offset"),
+        (M | {"parameters": {"a": [1]}}, "`parameters.a` must be a text, a number or a boolean", '"a": "value"'),
+        (M | {"parameters": {1: 1}}, "`parameters` must be an object", "parameters"),
+        (M | {"via": "a"}, "`via` must be an object: target source to path", "bill_to"),
+    ],
+)
+def test_what_is_refused(asked: Any, message: str, hint: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        parse_query(asked)
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert caught.value.code == "query"
+
+
+def test_a_question_is_a_value() -> None:
+    assert parse_query(M) == Query(measures=(AskedMeasure("m"),))
+    assert hash(parse_query(M).measures) == hash((AskedMeasure("m"),))

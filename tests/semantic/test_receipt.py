@@ -1,0 +1,142 @@
+"""What the receipt of an answer tells: facts, paths and why, conditions and how they hold, what to know; in DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ktx_cli.semantic.answer import ask
+from ktx_cli.warehouses.port import Connector
+from tests.semantic.golden.engines import opened
+from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
+    with opened("duckdb", tmp_path_factory.mktemp("shop")) as connector:
+        yield connector
+
+
+def told(shop: Connector, query: dict[str, Any]) -> dict[str, Any]:
+    return ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).receipt
+
+
+ORDERS = {"measures": ["orders.orders"]}
+ROLE = "orders -> regions (billed)"
+
+
+@pytest.mark.table(
+    ("query", "paths"),
+    [
+        (ORDERS, []),
+        (ORDERS | {"dimensions": ["customers.tier"]}, [("orders -> customers", "the only one")]),
+        (
+            ORDERS | {"dimensions": ["customers.tier", "customers.regions.name"]},
+            [("orders -> customers -> regions", "the only one")],
+        ),
+        (ORDERS | {"dimensions": ["billed.name"]}, [(ROLE, "the only one")]),
+        (ORDERS | {"dimensions": ["regions.name"], "via": {"regions": "billed"}}, [(ROLE, "via billed")]),
+    ],
+)
+def test_paths_and_why(query: dict[str, Any], paths: list[tuple[str, str]], shop: Connector) -> None:
+    (fact,) = told(shop, query)["facts"]
+    assert [(each["path"], each["why"]) for each in fact["paths"]] == paths
+
+
+@pytest.mark.table(
+    ("query", "filters", "having"),
+    [
+        (ORDERS | {"filters": ["orders.gift = TRUE"]}, [("orders.gift = TRUE", "where")], []),
+        (
+            ORDERS | {"filters": ["orders.gift = TRUE AND customers.tier = 'gold'"]},
+            [("orders.gift = TRUE", "where"), ("customers.tier = 'gold'", "where")],
+            [],
+        ),
+        (ORDERS | {"filters": ["lines.quantity > 1"]}, [("lines.quantity > 1", "semi_join")], []),
+        (ORDERS | {"filters": ["orders > 1"]}, [], ["orders > 1"]),
+        (ORDERS | {"having": ["orders > 1"]}, [], ["orders > 1"]),
+        (ORDERS | {"segments": ["orders.done"]}, [("orders.done", "segment")], []),
+        ({"measures": ["orders.gifts"]}, [("gift = TRUE", "measure")], []),
+    ],
+)
+def test_conditions_and_how_they_hold(
+    query: dict[str, Any], filters: list[tuple[str, str]], having: list[str], shop: Connector
+) -> None:
+    receipt = told(shop, query)
+    (fact,) = receipt["facts"]
+    assert [(each["expr"], each["how"]) for each in fact["filters"]] == filters
+    assert receipt["having"] == having
+
+
+def test_each_fact_stands_by_itself(shop: Connector) -> None:
+    receipt = told(
+        shop, {"measures": ["orders.revenue", "orders.gifts", "tickets.tickets"], "dimensions": ["customers.tier"]}
+    )
+    assert [each["fact"] for each in receipt["facts"]] == ["orders", "tickets"]
+    assert [each["aggregates"] for each in receipt["facts"]] == [["SUM(amount)", "COUNT(*)"], ["COUNT(*)"]]
+    assert set(receipt["sources"]) == {"orders", "tickets", "customers"}
+    assert receipt["policies"] == ["tickets.graded"]
+
+
+def test_groups_that_overlap_are_told(shop: Connector) -> None:
+    receipt = told(shop, {"measures": ["customers.customers"], "dimensions": ["orders.status"]})
+    (fact,) = receipt["facts"]
+    assert fact["overlapping"] is True
+    assert receipt["notes"] == ["rows of customers can be in several groups: its groups do not add up to the total"]
+
+
+def test_members_that_are_left_out_are_told(shop: Connector) -> None:
+    receipt = told(shop, {"measures": ["lines.pieces"], "dimensions": ["products.name", "customers.tier"]})
+    assert len(receipt["notes"]) == 1
+    assert "include_empty" in receipt["notes"][0]
+
+
+@pytest.mark.table(
+    ("grain", "offset", "said"),
+    [
+        ("day", "1 month", ["months differ in length: by day, values 1 month earlier"]),
+        ("hour", "1 year", ["months differ in length: by hour, values 1 year earlier"]),
+        ("week", "1 year", ["periods of a week do not lie 1 year apart", "52 weeks"]),
+        ("month", "28 days", ["periods of a month do not lie 28 days apart"]),
+        ("month", "1 year", []),
+        ("day", "7 days", []),
+        ("week", "52 weeks", []),
+    ],
+)
+def test_what_does_not_line_up_is_told(grain: str, offset: str, said: list[str], shop: Connector) -> None:
+    query = {
+        "measures": ["orders.revenue"],
+        "dimensions": [{"field": "orders.placed_at", "granularity": grain}],
+        "time_range": {"start": "2024-02-01", "end": "2024-03-01"},
+        "comparison": {"offset": offset},
+    }
+    notes = [each for each in told(shop, query)["notes"] if "see fill" not in each]
+    assert len(notes) == min(1, len(said))
+    assert all(part in notes[0] for part in said)
+
+
+@pytest.mark.table(
+    ("filters", "said"),
+    [
+        ([], []),
+        (["stock.day < '2024-02-01'"], []),
+        (
+            ["stock.day < '2024-02-01'", "stock.pieces > 1"],
+            ["the last day", "`stock.pieces > 1` holds after that", "conditions on day alone"],
+        ),
+    ],
+)
+def test_what_holds_after_the_last_day_is_told(filters: list[str], said: list[str], shop: Connector) -> None:
+    notes = told(shop, {"measures": ["stock.on_hand"], "filters": filters})["notes"]
+    assert len(notes) == min(1, len(said))
+    assert all(part in notes[0] for part in said)
+
+
+def test_the_values_and_the_clock_are_told(shop: Connector) -> None:
+    query = {"measures": ["spenders.spent"], "parameters": {"least": 20}, "timezone": "Asia/Tokyo"}
+    receipt = told(shop, query)
+    assert receipt["parameters"] == {"least": 20}
+    assert receipt["time"] == {"timezone": "Asia/Tokyo", "week_start": "monday"}
+    assert receipt["verified"] is None
