@@ -154,7 +154,7 @@ def own_process(folder: Path) -> float:
     """Return the CPU seconds of a query in a process of its own: imports, opening, looking at the files, searching."""
     code = (
         "import sys; from pathlib import Path; from ktx_cli.agent_tools.searcher import search;"
-        "from ktx_cli.project.config import load_config; from ktx_cli.project.layout import Layout;"
+        "from ktx_cli.project import load_config; from ktx_cli.project.layout import Layout;"
         "from ktx_cli.search.corpus import Scope; layout = Layout(Path(sys.argv[1]));"
         "search(layout, load_config(layout.config).config, 'bakor', environ={}, scope=Scope())"
     )

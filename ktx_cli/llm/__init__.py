@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.embeddings.local import create_embedder, missing_package, model_folder
     from ktx_cli.llm.embeddings.port import Embedder
     from ktx_cli.llm.errors import LlmError, llm_error
+    from ktx_cli.llm.events import Done, EmitLlm, Resumed, TextDelta, UsageReported
     from ktx_cli.llm.executor import RunHandle
     from ktx_cli.llm.factory import create_runtime
     from ktx_cli.llm.port import Abort, LlmRuntime
@@ -55,20 +56,7 @@ if TYPE_CHECKING:
         resolved_place,
     )
     from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
-    from ktx_cli.llm.types import (
-        CallFacts,
-        Done,
-        EmitLlm,
-        LoopResult,
-        ObjectResult,
-        Resumed,
-        Step,
-        TextDelta,
-        TextResult,
-        ToolInvocation,
-        Usage,
-        UsageReported,
-    )
+    from ktx_cli.llm.types import CallFacts, LoopResult, ObjectResult, Step, TextResult, ToolInvocation, Usage
     from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
 
 _HOMES = {
@@ -80,6 +68,7 @@ _HOMES = {
     "embeddings.local": "create_embedder missing_package model_folder",
     "embeddings.port": "Embedder",
     "errors": "LlmError llm_error",
+    "events": "Done EmitLlm Resumed TextDelta UsageReported",
     "executor": "RunHandle",
     "factory": "create_runtime",
     "port": "Abort LlmRuntime",
@@ -95,10 +84,7 @@ _HOMES = {
         "resolved_place"
     ),
     "tools": "MAX_RESULT RuntimeTool ToolError ToolOutput check_tools",
-    "types": (
-        "CallFacts Done EmitLlm LoopResult ObjectResult Resumed Step TextDelta TextResult ToolInvocation "
-        "Usage UsageReported"
-    ),
+    "types": "CallFacts LoopResult ObjectResult Step TextResult ToolInvocation Usage",
     "usage": "DIMENSIONS ORIGINS PRICES UsageFact UsageRow UsageSink record_usage usage_by",
 }
 

@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 from ktx_cli.core import KtxError, ResultWarning
 from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, ModelTurn, Outcome, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.events import EmitLlm
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
 from ktx_cli.llm.governor import Governor
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.settings import ModelRef, model_for
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import EmitLlm, LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
 from ktx_cli.llm.usage import UsageSink
 from ktx_cli.project import KtxConfig
 

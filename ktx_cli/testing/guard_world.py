@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
-from ktx_cli.warehouses import ConnectionSpec, Connector, connect
+from ktx_cli.warehouses import ConnectionSpec, Connector
+from ktx_cli.warehouses.registry import connect
 
 _NUMBERS = itertools.count(1)
 

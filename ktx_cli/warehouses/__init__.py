@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.privileges import access_gap, reader_role
     from ktx_cli.warehouses.registry import (
         Opener,
-        connect,
         dialect_of,
         is_installed,
         missing_package,
@@ -82,7 +81,7 @@ _HOMES = {
         "parse_name semantic_type"
     ),
     "privileges": "access_gap reader_role",
-    "registry": "Opener connect dialect_of is_installed missing_package open_connection open_database",
+    "registry": "Opener dialect_of is_installed missing_package open_connection open_database",
     "sampling.reader": "exact_texts read_sample why",
     "sampling.statements": "Sample SampleLimits SampleMethod value_of",
     "server": "TAG is_local",

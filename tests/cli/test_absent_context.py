@@ -140,18 +140,16 @@ def test_a_staged_deletion_is_held_as_staged(ktx: Run, project: Path, git: Git) 
 
 
 def test_the_unchanged_path_parses_nothing(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.project.repository import history as absence
-    from ktx_cli.scan import shards
-    from ktx_cli.semantic import manifest as catalog
+    from ktx_cli.project.repository import history
+    from ktx_cli.semantic import manifest
 
     ktx("ingest")
 
     def never(*arguments: object) -> None:
         raise AssertionError("read for nothing")
 
-    monkeypatch.setattr(shards, "parse_shard", never)
-    monkeypatch.setattr(catalog, "parse_shard", never)
-    monkeypatch.setattr(absence, "read_index", never)
+    monkeypatch.setattr(manifest, "parse_shard", never)
+    monkeypatch.setattr(history, "read_index", never)
     assert ktx("ingest", "--json").code == 0
 
 

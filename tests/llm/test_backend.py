@@ -9,17 +9,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.types import (
-    Cost,
-    Step,
-    StepFinished,
-    TextDelta,
-    ToolFinished,
-    ToolInvocation,
-    ToolStarted,
-    Usage,
-    UsageReported,
-)
+from ktx_cli.llm.events import StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
+from ktx_cli.llm.types import Cost, Step, ToolInvocation, Usage
 
 Noted = Callable[..., Any]
 

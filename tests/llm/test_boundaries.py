@@ -16,7 +16,7 @@ from ktx_cli.project.config.llm import Backend
 
 ROOT = Path(ktx_cli.__file__).parent
 SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp"})
-CLIENT_FILES = ("jobs/agents/", "cli/commands/agents.py")
+CLIENT_FILES = ("jobs/clients/", "cli/commands/agents.py")
 """Where names of agent clients stand, of which one is that of a backend too."""
 BACKENDS = frozenset(Backend.__args__) - {"none"}  # type: ignore[attr-defined]
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
@@ -109,7 +109,7 @@ def test_only_the_port_and_its_test_tools_import_an_sdk(module: str) -> None:
 
 
 @pytest.mark.requirement("R7", "R11", "C18")
-@pytest.mark.table("module", outside("llm/", "project/config/", "jobs/readiness/", *CLIENT_FILES))
+@pytest.mark.table("module", outside("llm/", "project/config/", "jobs/health/", *CLIENT_FILES))
 def test_nobody_else_decides_by_a_backends_name(module: str) -> None:
     assert list(decisions(tree(module))) == []
 

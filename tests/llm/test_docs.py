@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.llm import types as events
+from ktx_cli.llm import events
 from ktx_cli.llm.backends.claude import binary, environment
 from ktx_cli.llm.errors import CODES
 from ktx_cli.llm.usage import ORIGINS

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ktx_cli.core.events import Event
-from ktx_cli.llm import types as events
+from ktx_cli.llm import events
 
 SAMPLES: list[tuple[Event, str]] = [
     (events.Resumed(2, 3), "resumed"),

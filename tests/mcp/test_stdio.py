@@ -30,13 +30,13 @@ ASKED = {
 }
 PRINTS = """
 import os, sys
-from ktx_cli.mcp import calling
-inner = calling.dumped
+from ktx_cli.mcp import tool
+inner = tool.dumped
 def noisy(data):
     print("printed by a library")
     os.write(1, b"written below Python\\n")
     return inner(data)
-calling.dumped = noisy
+tool.dumped = noisy
 sys.argv = ["ktx", "mcp", "stdio"]
 from ktx_cli.cli.main import main
 main()

@@ -50,7 +50,7 @@ def test_capped_takes_one_row_more_than_wanted_and_no_further() -> None:
     ("value", "size"), [("abc", 3), (b"ab", 2), (5, 8), (None, 8), (["ab", {"k": "v"}], 4), (("a", ("b",)), 2)]
 )
 def test_the_size_of_a_value(value: Any, size: int) -> None:
-    assert base.value_size(value) == size
+    assert wire.value_size(value) == size
 
 
 @pytest.mark.table(

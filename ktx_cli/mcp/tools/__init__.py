@@ -5,26 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import layer as entities
-from ktx_cli.mcp.tools import layer as layer_reading
-from ktx_cli.mcp.tools import memory, wiki
-from ktx_cli.mcp.tools import project as connections
-from ktx_cli.mcp.tools import project as ingesting
-from ktx_cli.mcp.tools import project as status
-from ktx_cli.mcp.tools import query as layer_asking
-from ktx_cli.mcp.tools import query as sql
-from ktx_cli.mcp.tools import search as searching
+from ktx_cli.mcp.tools import memory, search, wiki
+from ktx_cli.mcp.tools.layer import ENTITY_TOOLS, READING_TOOLS
+from ktx_cli.mcp.tools.project import CONNECTION_TOOLS, INGEST_TOOLS, STATUS_TOOLS
+from ktx_cli.mcp.tools.query import LAYER_TOOLS, SQL_TOOLS
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
-    *connections.CONNECTION_TOOLS,
-    *searching.TOOLS,
+    *CONNECTION_TOOLS,
+    *search.TOOLS,
     *wiki.TOOLS,
-    *entities.ENTITY_TOOLS,
-    *layer_reading.READING_TOOLS,
-    *layer_asking.LAYER_TOOLS,
-    *sql.SQL_TOOLS,
-    *status.STATUS_TOOLS,
-    *ingesting.INGEST_TOOLS,
+    *ENTITY_TOOLS,
+    *READING_TOOLS,
+    *LAYER_TOOLS,
+    *SQL_TOOLS,
+    *STATUS_TOOLS,
+    *INGEST_TOOLS,
     *memory.TOOLS,
 )
 """All tools, in the order a client shows them."""

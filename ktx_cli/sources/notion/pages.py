@@ -240,9 +240,7 @@ def data_source_file(source: Thing, parent: str) -> bytes:
     lines = ["| property | type | values |", "| --- | --- | --- |"]
     declared = source.get("properties")
     for name, each in sorted(declared.items()) if isinstance(declared, Mapping) else ():
-        lines.append(
-            f"| {_cell_text(name)} | {_cell_text(each.get('type'))} | {_cell_text(_options(each))} |"
-        )
+        lines.append(f"| {_cell_text(name)} | {_cell_text(each.get('type'))} | {_cell_text(_options(each))} |")
     return with_front_matter(_given(front), "\n\n".join((rich_text(source.get("description")), "\n".join(lines))))
 
 

@@ -308,7 +308,7 @@ def test_numbers_as_keys_are_texts() -> None:
 
 def test_drivers_that_do_not_occur_are_not_imported() -> None:
     code = (
-        "import sys; from pathlib import Path; from ktx_cli.project.config import load_config;"
+        "import sys; from pathlib import Path; from ktx_cli.project import load_config;"
         "load_config(Path('k'), data=b'connections: {a: {driver: sqlite, path: x}}');"
         "print([m for m in sys.modules if m.startswith(('ktx_cli.project.config.', 'sqlalchemy', 'duckdb'))])"
     )

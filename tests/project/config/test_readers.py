@@ -31,29 +31,29 @@ ROOT_NAMES = ("config",)
 """What a configuration is called where it is used."""
 
 OTHER_NAMES = {
-    ("context/scan/relationships", "settings"): "relationships",
-    ("context/sources/query_history", "settings"): "query_history",
-    ("jobs/ingest/units", "settings"): "work_units",
-    ("context/sources", "repository"): "metricflow",
-    ("context/sources/metabase", "chosen"): "selections",
+    ("scan/relationships", "settings"): "relationships",
+    ("sources/query_history", "settings"): "query_history",
+    ("engine", "settings"): "work_units",
+    ("sources", "repository"): "metricflow",
+    ("sources/metabase", "chosen"): "selections",
 }
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
 
-READERS = dict.fromkeys(DATABASE_DRIVERS, ("connectors",))
+READERS = dict.fromkeys(DATABASE_DRIVERS, ("warehouses",))
 """Driver of a database -> folders of the package that read a connection's fields by key."""
 
 ENTRY_NAMES = ("entry", "_entry")
 """What the connection of a context source is called where it is read."""
 
 SOURCE_READERS = {
-    "dbt": ("context/sources/dbt",),
-    "metricflow": ("context/sources/metricflow.py",),
-    "lookml": ("context/sources/lookml",),
-    "looker": ("context/sources/looker",),
-    "metabase": ("context/sources/metabase",),
-    "notion": ("context/sources/notion.py", "context/sources/notion_crawl.py", "jobs/ingest/documents"),
-    "confluence": ("context/sources/confluence.py", "jobs/ingest/documents"),
-    "documents": ("context/sources/files.py", "jobs/ingest/documents"),
+    "dbt": ("sources/dbt",),
+    "metricflow": ("sources/metricflow.py",),
+    "lookml": ("sources/lookml",),
+    "looker": ("sources/looker",),
+    "metabase": ("sources/metabase",),
+    "notion": ("sources/notion", "engine/documents"),
+    "confluence": ("sources/confluence", "engine/documents"),
+    "documents": ("sources/documents.py", "engine/documents"),
 }
 """Driver of a context source -> modules and folders of the package that read its connection's fields."""
 

@@ -24,7 +24,7 @@ NURSERY = textwrap.dedent("""
     import os, sys
     from pathlib import Path
     from ktx_cli.project import state
-    from ktx_cli.project.repository import Repository
+    from ktx_cli.project import Repository
 
     def rounds(first, count):
         repo = Repository.discover(Path(sys.argv[1]))

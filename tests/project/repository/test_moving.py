@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ktx_cli.core.errors import BusyError, GitError
 from ktx_cli.project.merge import Conflict
 from ktx_cli.project.repository import commits as committing
-from ktx_cli.project.repository import publication as publishing
+from ktx_cli.project.repository import publication
 from ktx_cli.project.repository.commit_plan import merge_lines
 from ktx_cli.project.repository.model import Held, HeldReason
 
@@ -145,7 +145,7 @@ def test_two_runs_without_a_common_lease_both_commit(work: Any, python: str) -> 
     script = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from ktx_cli.project.repository import Repository
+        from ktx_cli.project import Repository
         name = sys.argv[2]
         for number in range(4):
             repo = Repository.discover(Path(sys.argv[1]))
@@ -201,7 +201,7 @@ def test_merge_file(base: bytes, ours: bytes, theirs: bytes, expected: bytes | N
 
 def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> list[int]:
     """Call `act` with 0, 1, ... after every preparation of an attempt, before the index is locked."""
-    prepare, seen = publishing.Attempt._prepare, []
+    prepare, seen = publication.Attempt._prepare, []
 
     def prepared(attempt: Any, contents: Any) -> Any:
         finish = prepare(attempt, contents)
@@ -209,7 +209,7 @@ def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[i
         seen.append(len(seen))
         return finish
 
-    monkeypatch.setattr(publishing.Attempt, "_prepare", prepared)
+    monkeypatch.setattr(publication.Attempt, "_prepare", prepared)
     return seen
 
 

@@ -167,7 +167,7 @@ def _broken(*arguments: object) -> None:
     raise StorageError("the disk is gone")
 
 
-@pytest.mark.parametrize("step", ["publishing.drop_journal", "lock._remove_scratch"])
+@pytest.mark.parametrize("step", ["publication.drop_journal", "index._remove_scratch"])
 def test_an_error_of_any_last_step_names_the_commit(work: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     module, name = step.split(".")
 

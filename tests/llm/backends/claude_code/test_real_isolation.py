@@ -520,7 +520,7 @@ INSIDE = """
 import asyncio, json, sys
 from pathlib import Path
 from ktx_cli.llm.factory import create_runtime
-from ktx_cli.project.config import KtxConfig
+from ktx_cli.project import KtxConfig
 facts = json.loads(sys.argv[1])
 async def go(allowed):
     warnings = []

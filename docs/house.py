@@ -1,0 +1,261 @@
+"""Measures the house: sizes of modules, imports, cycles, faces, and what only one package may know.
+
+`make check` runs it; it prints every figure with its bound and ends with exit code 1 where one is exceeded.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "ktx_cli"
+FACED = (
+    *("core", "project", "llm", "warehouses", "prompts", "privacy", "semantic", "documents", "wiki", "scan"),
+    *("protection", "search", "sources", "agent_tools", "runs", "engine"),
+)
+"""Packages of which only the face may be imported from outside."""
+
+DIALECTS = frozenset(
+    (
+        *("sqlite", "duckdb", "postgres", "mysql", "mariadb", "tsql", "sqlserver", "clickhouse", "snowflake"),
+        *("bigquery", "redshift", "databricks", "trino"),
+    )
+)
+LOOP = "run_agent_loop"
+"""The call of the runtime port that lets a model work with tools."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of the package, parsed."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """The source."""
+        return self.path.read_text("utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The source, parsed."""
+        return ast.parse(self.text)
+
+    @property
+    def is_face(self) -> bool:
+        """Whether it is the `__init__` of a package."""
+        return self.path.name == "__init__.py"
+
+    @property
+    def package(self) -> str:
+        """The package it is in, below the root; empty for the modules of the root."""
+        parts = self.name.split(".")
+        return parts[1] if len(parts) > 2 or (self.is_face and len(parts) == 2) else ""
+
+    @cached_property
+    def lines(self) -> int:
+        """How many lines it has."""
+        return self.text.count("\n")
+
+    @cached_property
+    def code_lines(self) -> set[int]:
+        """The lines with code: no blanks, comments or docstrings."""
+        kept = {number for number, line in enumerate(self.text.splitlines(), 1) if _is_code(line)}
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            for each in body if isinstance(body, list) else ():
+                if (
+                    isinstance(each, ast.Expr)
+                    and isinstance(each.value, ast.Constant)
+                    and isinstance(each.value.value, str)
+                ):
+                    kept -= set(range(each.lineno, (each.end_lineno or each.lineno) + 1))
+        return kept
+
+    @cached_property
+    def import_lines(self) -> set[int]:
+        """The lines of code that import."""
+        found = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return found & self.code_lines
+
+
+def _is_code(line: str) -> bool:
+    text = line.strip()
+    return bool(text) and not text.startswith("#")
+
+
+def modules(root: Path = ROOT) -> dict[str, Module]:
+    """Return the modules of the program by name, without its test helpers."""
+    found = {}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        parts = list(path.relative_to(root).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        if parts[1:2] != ["testing"]:
+            found[".".join(parts)] = Module(".".join(parts), path)
+    return found
+
+
+def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
+    """Yield the modules of the program that a module imports, each with its line; a name of a face leads home."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield (inner if inner in known else node.module), node.lineno
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == PACKAGE:
+                    yield alias.name, node.lineno
+
+
+def homes(known: dict[str, Module]) -> dict[tuple[str, str], str]:
+    """Return the module behind every name of a face."""
+    found = {}
+    for name, module in known.items():
+        if module.is_face:
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(name + "."):
+                    for alias in node.names:
+                        found[name, alias.asname or alias.name] = node.module
+    return found
+
+
+def graph(known: dict[str, Module]) -> dict[str, set[str]]:
+    """Return which module imports which, faces left out: a name of a face stands for the module behind it."""
+    behind = homes(known)
+    edges: dict[str, set[str]] = defaultdict(set)
+    for name, module in known.items():
+        if module.is_face:
+            continue
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ImportFrom) or not node.module or node.module.split(".")[0] != PACKAGE:
+                continue
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                target = inner if inner in known else behind.get((node.module, alias.name), node.module)
+                if target != name and target in known and not known[target].is_face:
+                    edges[name].add(target)
+    return edges
+
+
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other in a circle."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for target in sorted(edges.get(name, ())):
+            if target not in order:
+                visit(target)
+                low[name] = min(low[name], low[target])
+            elif target in stack:
+                low[name] = min(low[name], order[target])
+        if low[name] == order[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    sys.setrecursionlimit(10_000)
+    for name in sorted(edges):
+        if name not in order:
+            visit(name)
+    return found
+
+
+def behind_faces(known: dict[str, Module]) -> list[str]:
+    """Return the imports that go past the face of a package."""
+    found = []
+    for name, module in known.items():
+        for target, line in imported(module, known):
+            parts = target.split(".")
+            if len(parts) > 2 and parts[1] in FACED and parts[1] != module.package:
+                found.append(f"{name}:{line} {target}")
+    return found
+
+
+def dialect_comparisons(known: dict[str, Module]) -> list[str]:
+    """Return where the name of a warehouse is compared outside its folder."""
+    found = []
+    for name, module in known.items():
+        if module.package == "warehouses":
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Compare):
+                texts = {
+                    each.value
+                    for part in (node.left, *node.comparators)
+                    for each in ast.walk(part)
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
+                if texts & DIALECTS:
+                    found.append(f"{name}:{node.lineno} {ast.unparse(node)[:70]}")
+    return found
+
+
+def loops(known: dict[str, Module]) -> list[str]:
+    """Return the modules outside `llm` that let a model work with tools."""
+    return [
+        name
+        for name, module in known.items()
+        if module.package != "llm"
+        and any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == LOOP
+            for node in ast.walk(module.tree)
+        )
+    ]
+
+
+def main() -> int:
+    """Print every figure with its bound."""
+    known = modules()
+    plain = [module for module in known.values() if not module.is_face]
+    sizes = [module.lines for module in plain]
+    small = [module.name for module in plain if module.lines < 60]
+    code = sum(len(module.code_lines) for module in known.values())
+    imports = sum(len(module.import_lines) for module in known.values())
+    ing = [module.name for module in plain if module.name.endswith("ing")]
+    circles, past = cycles(graph(known)), behind_faces(known)
+    compared, looping = dialect_comparisons(known), loops(known)
+    rows: list[tuple[str, float, str, float, list[str]]] = [
+        ("modules", len(plain), "<=", 450, []),
+        ("median lines of a module", statistics.median(sizes), ">=", 150, []),
+        ("lines of the largest", max(sizes), "<=", 900, []),
+        ("share under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),
+        ("share of imports in code, %", round(100 * imports / code, 1), "<=", 10, []),
+        ("circles of imports", len(circles), "<=", 0, [" ".join(each) for each in circles]),
+        ("modules whose name ends in -ing", len(ing), "<=", 15, ing),
+        ("imports past a face", len(past), "<=", 0, past),
+        ("names of warehouses compared elsewhere", len(compared), "<=", 0, compared),
+        ("modules that run the agent loop", len(looping), "<=", 1, looping),
+    ]
+    failed = False
+    for what, value, relation, bound, details in rows:
+        holds = value >= bound if relation == ">=" else value <= bound
+        failed |= not holds
+        print(f"{'ok ' if holds else 'NOT'} {what:42} {value:>8g} ({relation} {bound:g})")
+        if not holds:
+            for each in details:
+                print(f"      {each}")
+    print(f"    lines of code {code}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
