@@ -7,14 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import accepted as contradicting
-from ktx_cli.agent_tools import discovery, layer_reading, layer_writing, sql
-from ktx_cli.agent_tools import discovery as fallbacks
-from ktx_cli.agent_tools import discovery as raw
-from ktx_cli.agent_tools import reconcile as query_evidence
-from ktx_cli.agent_tools import reconcile as reconciling
-from ktx_cli.agent_tools import wiki as wiki_reading
-from ktx_cli.agent_tools import wiki as wiki_writing
+from ktx_cli.agent_tools import accepted, discovery, layer_reading, layer_writing, reconcile, sql, wiki
 from ktx_cli.agent_tools.session import Failure, Input, Tool, ToolSession, shortened
 from ktx_cli.core import listing
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput, check_tools
@@ -24,8 +17,8 @@ from ktx_cli.protection import Refused
 Stage = Literal["unit", "reconcile", "curate", "memory"]
 
 LONGEST_SKILL: Final = 23_000
-_OF_HISTORY: Final = frozenset(tool.name for tool in query_evidence.EVIDENCE_TOOLS)
-_NOTES: Final = frozenset(tool.name for tool in fallbacks.FALLBACK_TOOLS)
+_OF_HISTORY: Final = frozenset(tool.name for tool in reconcile.EVIDENCE_TOOLS)
+_NOTES: Final = frozenset(tool.name for tool in discovery.FALLBACK_TOOLS)
 _SEMANTIC_WRITERS: Final = frozenset({"sl_write_source", "sl_edit_source", "sl_rollback"})
 
 
@@ -49,19 +42,19 @@ def _skill_tool(stage: Stage) -> Tool:
 _SHARED: Final = (
     *discovery.DISCOVERY_TOOLS,
     *sql.TOOLS,
-    *wiki_reading.READING_TOOLS,
-    *wiki_writing.WRITING_TOOLS,
+    *wiki.READING_TOOLS,
+    *wiki.WRITING_TOOLS,
     *layer_reading.TOOLS,
     *layer_writing.TOOLS,
 )
-_SPAN: Final = tuple(tool for tool in raw.RAW_TOOLS if tool.name == "read_raw_span")
-_WHOLE_RUN: Final = (*_SPAN, *fallbacks.FALLBACK_TOOLS, *reconciling.RECONCILING_TOOLS)
+_SPAN: Final = tuple(tool for tool in discovery.RAW_TOOLS if tool.name == "read_raw_span")
+_WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *reconcile.RECONCILING_TOOLS)
 
 BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
-    "unit": (*_SHARED, *raw.RAW_TOOLS, *fallbacks.FALLBACK_TOOLS, *query_evidence.EVIDENCE_TOOLS),
+    "unit": (*_SHARED, *discovery.RAW_TOOLS, *discovery.FALLBACK_TOOLS, *reconcile.EVIDENCE_TOOLS),
     "reconcile": (*_SHARED, *_WHOLE_RUN),
     "curate": (*_SHARED, *_WHOLE_RUN),
-    "memory": (*_SHARED, *contradicting.TOOLS),
+    "memory": (*_SHARED, *accepted.TOOLS),
 }
 """The tools of each stage, besides `load_skill` and those of documents, which a session brings as `extra`."""
 
@@ -88,7 +81,7 @@ def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocati
 def _is_for(session: ToolSession, name: str) -> bool:
     if name in _OF_HISTORY or (session.history and name in WRITERS | _NOTES):
         return session.history and name in _OF_HISTORY
-    if name == contradicting.NAME:
+    if name == accepted.NAME:
         return session.accepted is not None
     if name in _SEMANTIC_WRITERS:
         return session.semantic and bool(session.connections)

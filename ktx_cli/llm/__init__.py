@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.backends.claude.environment import dropped_names
     from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
     from ktx_cli.llm.embeddings.local import create_embedder, missing_package, model_folder
-    from ktx_cli.llm.embeddings.port import Embedder
+    from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, Embedder
     from ktx_cli.llm.errors import LlmError, llm_error
     from ktx_cli.llm.events import Done, EmitLlm, Resumed, TextDelta, UsageReported
     from ktx_cli.llm.executor import RunHandle
@@ -66,7 +66,7 @@ _HOMES = {
     "backends.claude.environment": "dropped_names",
     "backends.claude.session": "local_session managed_error managed_files",
     "embeddings.local": "create_embedder missing_package model_folder",
-    "embeddings.port": "Embedder",
+    "embeddings.port": "DEFAULT_MODELS Embedder",
     "errors": "LlmError llm_error",
     "events": "Done EmitLlm Resumed TextDelta UsageReported",
     "executor": "RunHandle",

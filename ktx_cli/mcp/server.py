@@ -131,9 +131,9 @@ def offered(options: Options) -> dict[str, ServerTool]:
 
 
 def _resources() -> ModuleType:
-    from ktx_cli.mcp import prompts as resources
+    from ktx_cli.mcp import prompts
 
-    return resources
+    return prompts
 
 
 def _definition(tool: ServerTool) -> types.Tool:

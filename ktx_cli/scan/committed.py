@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, file_stem, is_utf8, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.scan import findings as relationships
-from ktx_cli.scan.descriptions import record as descriptions
+from ktx_cli.scan import findings
+from ktx_cli.scan.descriptions import record
 from ktx_cli.scan.descriptions.facts import Described, KnownTexts, known_texts
 from ktx_cli.scan.findings import Knowledge
 from ktx_cli.scan.relationships.model import Edge
@@ -333,13 +333,13 @@ def _from_json(document: dict[str, Any]) -> Table:
     )
 
 
-RELATIONSHIPS: Final = relationships.FILE
-DESCRIPTIONS: Final = descriptions.RECORD
+RELATIONSHIPS: Final = findings.FILE
+DESCRIPTIONS: Final = record.RECORD
 FILES: Final = (RELATIONSHIPS, DESCRIPTIONS)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
-    RELATIONSHIPS: relationships.read_record,
-    DESCRIPTIONS: descriptions.read_record,
+    RELATIONSHIPS: findings.read_record,
+    DESCRIPTIONS: record.read_record,
 }
 
 
@@ -366,10 +366,8 @@ class Records:
         by_ref = {table.ref: table for table in tables}
         return replace(
             self,
-            knowledge=None if self.knowledge is None else relationships.restricted(self.knowledge, by_ref),
-            described=None
-            if self.described is None
-            else descriptions.updated_record(self.described, (), by_ref.values()),
+            knowledge=None if self.knowledge is None else findings.restricted(self.knowledge, by_ref),
+            described=None if self.described is None else record.updated_record(self.described, (), by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -381,10 +379,10 @@ class Records:
         found = {}
         if self.knowledge is not None:
             same = before is not None and before.knowledge == self.knowledge
-            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else relationships.record_text(self.knowledge)
+            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else findings.record_text(self.knowledge)
         if self.described is not None:
             same = before is not None and before.described == self.described
-            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else descriptions.record_bytes(self.described.values())
+            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else record.record_bytes(self.described.values())
         return found
 
     def entries(
@@ -392,7 +390,7 @@ class Records:
     ) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
         generated = entries(tables, names, self.knowledge, manual)
-        return {ref: descriptions.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
+        return {ref: record.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:

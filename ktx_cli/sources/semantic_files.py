@@ -9,8 +9,8 @@ from typing import Any, Final
 from ktx_cli.core import KtxError, ResultWarning, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, Layout, Tree, Workspace
 from ktx_cli.semantic import IMPORT_HEADER, Fidelity, Kind, Model, load_tree, read_files, text_of
+from ktx_cli.sources import ownership
 from ktx_cli.sources import ownership as owned
-from ktx_cli.sources import ownership as pointers
 from ktx_cli.sources.ownership import Steps, join_step
 from ktx_cli.sources.port import ProjectContext
 
@@ -37,7 +37,7 @@ class Wanted:
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
         """Want an item; the first one that is said of it counts."""
         if soft:
-            self.soft.add((path, pointers.text_of(steps)))
+            self.soft.add((path, ownership.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
         self.origins.setdefault(path, set()).add(raw)
 

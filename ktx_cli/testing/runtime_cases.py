@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ktx_cli.llm import MAX_RESULT, OBJECT_ATTEMPTS, Usage
-from ktx_cli.testing import runtime_calls as run
+from ktx_cli.testing import runtime_calls
 from ktx_cli.testing.model_script import (
     FORBIDDEN,
     NO_CREDIT,
@@ -88,41 +88,41 @@ def on_claude(observed: Observed) -> Mapping[Family, Observed]:
 
 
 EQUAL: Final = (
-    ContractCase("text", (says("hello"),), run.text, HELLO, requirements=("R14", "R63")),
+    ContractCase("text", (says("hello"),), runtime_calls.text, HELLO, requirements=("R14", "R63")),
     ContractCase(
         "text of several blocks",
         (Turn("one, ", more=("two, ", "three")),),
-        run.text,
+        runtime_calls.text,
         Observed("one, two, three"),
         requirements=("R63",),
     ),
     ContractCase(
         "prompts full of `@path`, `/context`, quotes and spaces",
         (says("hello"),),
-        run.awkward_text,
+        runtime_calls.awkward_text,
         HELLO,
         requirements=("R32", "R63"),
     ),
-    ContractCase("probe", (says("ok"),), run.probe, Observed("claude-sonnet-5-5"), requirements=("R39",)),
-    ContractCase("object", (gives(ULM),), run.city, Observed(ULM), requirements=("R14", "R64")),
+    ContractCase("probe", (says("ok"),), runtime_calls.probe, Observed("claude-sonnet-5-5"), requirements=("R39",)),
+    ContractCase("object", (gives(ULM),), runtime_calls.city, Observed(ULM), requirements=("R14", "R64")),
     ContractCase(
         "object that fails twice, then fits",
         (gives({"name": "Ulm"}), gives({"name": "Ulm", "people": "many"}), gives(ULM)),
-        run.city,
+        runtime_calls.city,
         Observed(ULM, steps=3, attempts=3, requests=3, usage=Usage(300, 60)),
         requirements=("R64",),
     ),
     ContractCase(
         "object that never fits",
         (gives({"name": "Ulm"}),) * MANY,
-        run.city,
+        runtime_calls.city,
         replace(RAISED, error="structured_output", requests=OBJECT_ATTEMPTS, usage=Usage(500, 100)),
         requirements=("R52", "R64"),
     ),
     ContractCase(
         "loop with parallel tools",
         (calls(LOOK, ("look", {"q": "b"}), text="Looking. "), calls(("look", {"q": "c"})), DONE),
-        run.loop,
+        runtime_calls.loop,
         replace(
             LOOPED,
             steps=3,
@@ -139,42 +139,42 @@ EQUAL: Final = (
     ContractCase(
         "a failing tool",
         (calls(("fail", {"q": "a"})), DONE),
-        run.loop,
+        runtime_calls.loop,
         one_tool("fail", "Tool `fail` failed: the shelf is empty (fill the shelf)", failed=True),
         requirements=("R44", "R51"),
     ),
     ContractCase(
         "a tool that raises what nobody expected",
         (calls(("crash", {"q": "a"})), DONE),
-        run.loop,
+        runtime_calls.loop,
         one_tool("crash", "Tool `crash` failed: ZeroDivisionError", failed=True),
         requirements=("R44", "R51"),
     ),
     ContractCase(
         "arguments that break the schema, repair off",
         (calls(("look", {"p": "a"})), calls(LOOK), DONE),
-        run.loop_without_repair,
+        runtime_calls.loop_without_repair,
         corrected("Invalid arguments for `look`:\n- q: Field required"),
         requirements=("R48", "R51"),
     ),
     ContractCase(
         "empty tool result",
         (calls(("hush", {"q": "a"})), DONE),
-        run.loop,
+        runtime_calls.loop,
         one_tool("hush", "(no output)"),
         requirements=("R44", "R46"),
     ),
     ContractCase(
         "huge tool result",
         (calls(("flood", {"q": "a"})), DONE),
-        run.loop,
-        one_tool("flood", f"{'x' * MAX_RESULT}\n\n(cut: {run.FLOOD:,} characters in all)"),
+        runtime_calls.loop,
+        one_tool("flood", f"{'x' * MAX_RESULT}\n\n(cut: {runtime_calls.FLOOD:,} characters in all)"),
         requirements=("R44",),
     ),
     ContractCase(
         "budget of two steps used up",
         (calls(LOOK, LOOK),) * MANY,
-        run.loop_of_two,
+        runtime_calls.loop_of_two,
         replace(
             LOOPED,
             result="",
@@ -186,47 +186,49 @@ EQUAL: Final = (
         ),
         requirements=("R49", "R53", "R55", "R56"),
     ),
-    ContractCase("403", (FORBIDDEN,) * MANY, run.loop, replace(REFUSED, error="auth"), requirements=("R52",)),
-    ContractCase("no credit", (NO_CREDIT,) * MANY, run.loop, replace(REFUSED, error="billing"), requirements=("R52",)),
+    ContractCase("403", (FORBIDDEN,) * MANY, runtime_calls.loop, replace(REFUSED, error="auth"), requirements=("R52",)),
+    ContractCase(
+        "no credit", (NO_CREDIT,) * MANY, runtime_calls.loop, replace(REFUSED, error="billing"), requirements=("R52",)
+    ),
     ContractCase(
         "429 with retry-after, in the middle of a loop",
         (calls(LOOK), rate_limited(0.2), DONE),
-        run.followed_loop,
+        runtime_calls.followed_loop,
         replace(LOOPED, attempts=2, requests=3, events=(*STEPPED, "RateLimitWait", *ENDED)),
         requirements=("R52", "C7"),
     ),
     ContractCase(
         "429 that does not pass",
         (calls(LOOK), *(rate_limited(0.2),) * MANY),
-        run.loop,
+        runtime_calls.loop,
         replace(STOPPED, error="rate_limit", attempts=3, requests=4),
         requirements=("R52",),
     ),
     ContractCase(
         "529, in the middle of a loop",
         (calls(LOOK), OVERLOADED, DONE),
-        run.loop,
+        runtime_calls.loop,
         replace(LOOPED, attempts=2, requests=3),
         requirements=("R52",),
     ),
     ContractCase(
         "529 that does not pass",
         (calls(LOOK), *(OVERLOADED,) * MANY),
-        run.loop,
+        runtime_calls.loop,
         replace(STOPPED, error="overloaded", attempts=3, requests=4),
         requirements=("R52",),
     ),
     ContractCase(
         "prompt too long",
         (calls(LOOK), *(TOO_LONG,) * MANY),
-        run.loop,
+        runtime_calls.loop,
         replace(STOPPED, error="context"),
         requirements=("R52",),
     ),
     ContractCase(
         "abort in the middle",
         (calls(LOOK), Turn(forever=True)),
-        run.aborted_loop,
+        runtime_calls.aborted_loop,
         replace(RAISED, error="cancelled", callbacks=(("look",),), seen=(LOOKED,), ran=("look(a)",), requests=2),
         requirements=("C11", "G10"),
     ),
@@ -236,28 +238,28 @@ EQUAL: Final = (
             calls(LOOK, input_tokens=1000, cache_write_tokens=300),
             says("done", input_tokens=50, output_tokens=7, cache_read_tokens=1300),
         ),
-        run.loop,
+        runtime_calls.loop,
         replace(LOOPED, usage=Usage(1050, 27, 1300, 300)),
         requirements=("G9",),
     ),
     ContractCase(
         "`on_step_finish` that raises",
         (calls(LOOK), DONE),
-        run.loop_with_broken_callback,
+        runtime_calls.loop_with_broken_callback,
         LOOPED,
         requirements=("R54",),
     ),
     ContractCase(
         "events of a loop",
         (calls(LOOK, text="Looking. "), DONE),
-        run.followed_loop,
+        runtime_calls.followed_loop,
         replace(LOOPED, events=("TextDelta", *STEPPED, *ENDED)),
         requirements=("C5", "C6", "C7"),
     ),
     ContractCase(
         "events of a loop that fails",
         (FORBIDDEN,) * MANY,
-        run.followed_loop,
+        runtime_calls.followed_loop,
         replace(REFUSED, error="auth", events=("Failed", "Done")),
         requirements=("C7", "C8"),
     ),
@@ -267,7 +269,7 @@ DIFFERENT: Final = (
     ContractCase(
         "arguments that break the schema, repair on",
         (calls(("look", {"p": "a"})), calls(LOOK), DONE),
-        run.loop,
+        runtime_calls.loop,
         replace(
             CORRECTED,
             seen=(SeenResult("look", "looked up mended"), LOOKED),
@@ -285,7 +287,7 @@ DIFFERENT: Final = (
     ContractCase(
         "arguments that are not JSON, repair off",
         (calls(Call("look", '{"q": "a')), calls(LOOK), DONE),
-        run.loop_without_repair,
+        runtime_calls.loop_without_repair,
         corrected("Invalid arguments for `look`:\n- the arguments are no JSON: Unterminated string at character 6"),
         differs={
             "session": corrected(
@@ -303,7 +305,7 @@ DIFFERENT: Final = (
     ContractCase(
         "an unknown tool",
         (calls(("nope", {"q": "a"})), DONE),
-        run.loop,
+        runtime_calls.loop,
         one_tool(
             "nope",
             "There is no tool `nope`. Tools: `crash`, `fail`, `flood`, `hush`, `look`.",
@@ -324,7 +326,7 @@ DIFFERENT: Final = (
     ContractCase(
         "401",
         (UNAUTHORIZED,) * MANY,
-        run.loop,
+        runtime_calls.loop,
         replace(REFUSED, error="auth"),
         differs=on_claude(replace(REFUSED, error="auth", requests=2)),
         reason="The binary looks for its session once more and asks again, whatever it was told of retries.",
@@ -333,7 +335,7 @@ DIFFERENT: Final = (
     ContractCase(
         "404, no such model",
         (NO_SUCH_MODEL,) * MANY,
-        run.loop,
+        runtime_calls.loop,
         replace(REFUSED, error="model"),
         differs=on_claude(replace(REFUSED, error="model", requests=2)),
         reason="The binary asks once more, the same with a lower limit of output tokens, before it gives up a model.",
@@ -342,7 +344,7 @@ DIFFERENT: Final = (
     ContractCase(
         "one refusal",
         (REFUSES, says("Well then.")),
-        run.text,
+        runtime_calls.text,
         replace(RAISED, error="refusal"),
         differs=on_claude(Observed("Well then.", requests=2, usage=Usage(200, 40))),
         reason="The binary asks again after one refusal, with a note that the answer was stopped. What the model had "
@@ -352,7 +354,7 @@ DIFFERENT: Final = (
     ContractCase(
         "refusals that do not end",
         (REFUSES,) * MANY,
-        run.text,
+        runtime_calls.text,
         replace(RAISED, error="refusal"),
         differs=on_claude(replace(RAISED, error="refusal", requests=2, usage=Usage(200, 40))),
         reason="The same: one more request, then the same error.",
@@ -361,7 +363,7 @@ DIFFERENT: Final = (
     ContractCase(
         "answer cut at `max_tokens`, then continued",
         (CUT, says("part two")),
-        run.text,
+        runtime_calls.text,
         replace(RAISED, error="execution"),
         differs=on_claude(Observed("part one, part two", requests=2, usage=Usage(200, 40))),
         reason="The binary lets the model go on where it was cut, and the parts are joined. The API backends take no "
@@ -371,7 +373,7 @@ DIFFERENT: Final = (
     ContractCase(
         "answers cut at `max_tokens` without end",
         (CUT,) * MANY,
-        run.text,
+        runtime_calls.text,
         replace(RAISED, error="execution"),
         differs=on_claude(replace(RAISED, error="execution", requests=4, usage=Usage(400, 80))),
         reason="The same: three continuations, then the same error.",
@@ -380,7 +382,7 @@ DIFFERENT: Final = (
     ContractCase(
         "units of usage in a loop",
         (calls(LOOK), DONE),
-        run.loop_with_units,
+        runtime_calls.loop_with_units,
         replace(LOOPED, events=("UsageReported",) * 2),
         differs={"session": replace(LOOPED, events=("UsageReported",))},
         reason="A unit is what the provider accounts for: a message of the API, a session of Claude Code, a run of "

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.clock import now
-from ktx_cli.llm import probe as probing
+from ktx_cli.llm import probe
 from ktx_cli.llm.routing import PROBE_PROMPT
 from ktx_cli.testing.model_script import UNAUTHORIZED, Reply
 from ktx_cli.testing.model_server import ModelServer
@@ -58,7 +58,7 @@ def test_a_backend_that_does_not_answer_ends_a_run_with_changes_and_not_one_with
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure("refunds")
-    monkeypatch.setattr(probing, "REMEMBERED_SECONDS", 0)
+    monkeypatch.setattr(probe, "REMEMBERED_SECONDS", 0)
     model_server.play(Agents())
     assert ktx("ingest").code == 0
     head, commits = git(company, "rev-parse", "HEAD"), history(company)
@@ -139,7 +139,7 @@ def test_a_probe_is_remembered_for_ten_minutes_and_a_failure_is_not(
     model_server.play(Agents())
     assert ktx("llm", "probe").code == 0
     assert len(probes(model_server)) == 1
-    monkeypatch.setattr(probing, "now", lambda: now() + timedelta(seconds=probing.REMEMBERED_SECONDS))
+    monkeypatch.setattr(probe, "now", lambda: now() + timedelta(seconds=probe.REMEMBERED_SECONDS))
     assert run("# refunds\n\nFive.") == (0, 1)
     state = (company / ".ktx" / "state.sqlite").read_bytes()
     assert b"sk-of-another-account" not in state

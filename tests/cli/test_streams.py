@@ -138,7 +138,7 @@ def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.Monke
 
     from typer.testing import CliRunner
 
-    from ktx_cli.cli import contract as debugging
+    from ktx_cli.cli import contract
     from ktx_cli.cli.app import app
 
     def speak(*args: object, **kwargs: object) -> None:
@@ -150,4 +150,4 @@ def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.Monke
     quiet = CliRunner().invoke(app, ["status", "--project-dir", str(tmp_path)])
     assert "a ?[31mword" not in quiet.stderr
     assert "debug: ktx_cli.somewhere: a ?[31mword" in loud.stderr
-    assert debugging.harmless("\x07ok\n") == "?ok\n"
+    assert contract.harmless("\x07ok\n") == "?ok\n"

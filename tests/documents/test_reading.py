@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.documents import html as read_html
+from ktx_cli.documents import html, raw
 from ktx_cli.documents import pdf as read_pdf
-from ktx_cli.documents import raw as model
 from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import SUFFIXES, read_document
 
@@ -185,10 +184,10 @@ def test_what_a_pdf_says_of_itself_is_not_printed(capfd: pytest.CaptureFixture[s
 
 
 def test_a_document_has_most_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = read("a.txt", "x" * (model.MAX_CHARACTERS + 1))
-    assert len(page.markdown) == model.MAX_CHARACTERS
+    page = read("a.txt", "x" * (raw.MAX_CHARACTERS + 1))
+    assert len(page.markdown) == raw.MAX_CHARACTERS
     assert page.notes == ("only the first 1,000,000 characters were read",)
-    monkeypatch.setattr(read_html, "MAX_HTML", 10)
+    monkeypatch.setattr(html, "MAX_HTML", 10)
     assert read("a.html", "<p>" + "x" * 20).notes == ("only the first 10 characters of the page were read",)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli.core.errors import ResultWarning, StorageError
 from ktx_cli.core.events import Event, ignore_events
-from ktx_cli.engine import profile as keeping
+from ktx_cli.engine import profile
 from ktx_cli.engine.base import IngestRequest
 from ktx_cli.engine.plan import Depth
 from ktx_cli.engine.profile import ValueKeeper, with_earlier
@@ -153,7 +153,7 @@ def test_a_change_while_the_rows_are_read_is_not_taken_for_what_was_read(
         return build(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(keeping, "build_dictionary", late)
+        patch.setattr(profile, "build_dictionary", late)
         scan(shop)
     sent.clear()
     scan(shop)

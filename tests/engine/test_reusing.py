@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.engine import profile as reusing
+from ktx_cli.engine import profile
 from ktx_cli.engine.profile import digest_of_hints, found_from_json, found_to_json, proof_of
 from ktx_cli.project.config.blocks import Scan
 from ktx_cli.scan.findings import Knowledge
@@ -55,9 +55,9 @@ def test_the_same_gives_the_same_proof_and_anything_else_another() -> None:
 def test_another_ktx_gives_another_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     first = proof(Source(), table())
     with monkeypatch.context() as patch:
-        patch.setattr(reusing, "__version__", "0.0.0")
+        patch.setattr(profile, "__version__", "0.0.0")
         assert proof(Source(), table()) != first
-    monkeypatch.setattr(reusing, "_code", lambda: "edited")
+    monkeypatch.setattr(profile, "_code", lambda: "edited")
     assert proof(Source(), table()) != first
 
 

@@ -15,8 +15,7 @@ import pytest
 import uvicorn
 
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.mcp import access as sessions
-from ktx_cli.mcp import tool
+from ktx_cli.mcp import access, tool
 from ktx_cli.mcp.access import Guard, Load, Sessions
 from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.http import HttpServer, Served
@@ -124,7 +123,7 @@ def test_a_body_that_does_not_arrive(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mcp HTTP/1.1\r\nHost: loc"])
 def test_headers_that_do_not_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(sessions.TimedProtocol, "header_seconds", 0.1)
+    monkeypatch.setattr(access.TimedProtocol, "header_seconds", 0.1)
     with serving(tmp_path, Load()) as wire, socket.create_connection(("127.0.0.1", wire.port)) as slow:
         slow.sendall(sent)
         slow.settimeout(30)

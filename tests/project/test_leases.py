@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import BusyError
-from ktx_cli.project import lock as leases
+from ktx_cli.project import lock
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_lease
 from ktx_cli.project.state import open_for_writing
@@ -51,12 +51,12 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def plant(layout: Layout, **fields: object) -> None:
     row = {
-        "name": leases.LEASE,
+        "name": lock.LEASE,
         "run_id": "planted",
         "command": "ktx ingest",
         "pid": os.getpid(),
-        "process_start": leases.process_start(os.getpid()),
-        "host": leases.host_identity(),
+        "process_start": lock.process_start(os.getpid()),
+        "host": lock.host_identity(),
         "hostname": socket.gethostname(),
         "since": time.time(),
         "heartbeat": time.time(),
@@ -112,12 +112,12 @@ def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -
 @pytest.mark.parametrize(
     ("fields", "busy"),
     [
-        ({"pid": os.getppid(), "process_start": leases.process_start(os.getppid())}, True),
+        ({"pid": os.getppid(), "process_start": lock.process_start(os.getppid())}, True),
         ({}, False),
         ({"process_start": "0"}, False),
         ({"pid": 2**22 - 3}, False),
         ({"host": "elsewhere", "heartbeat": time.time() + 10_000}, True),
-        ({"host": "elsewhere", "heartbeat": time.time() - leases.STALE_SECONDS - 1}, False),
+        ({"host": "elsewhere", "heartbeat": time.time() - lock.STALE_SECONDS - 1}, False),
         ({"host": "elsewhere", "pid": 1, "heartbeat": time.time() + 10_000}, True),
     ],
     ids=[
@@ -148,12 +148,12 @@ def test_a_holder_that_was_taken_over_notices_before_it_commits(layout: Layout) 
 
 
 def test_the_heartbeat_beats(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.01)
     with hold_lease(layout, run_id="mine", command="c") as (_, database):
-        first = leases.current_holder(database)
+        first = lock.current_holder(database)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            holder = leases.current_holder(database)
+            holder = lock.current_holder(database)
             assert holder is not None
             assert first is not None
             if holder.heartbeat > first.heartbeat:
@@ -165,12 +165,12 @@ def test_the_heartbeat_beats(layout: Layout, monkeypatch: pytest.MonkeyPatch) ->
 def test_process_start_tells_processes_apart() -> None:
     process = subprocess.Popen(["sleep", "30"])
     try:
-        assert leases.process_start(process.pid) == leases.process_start(process.pid)
-        assert leases.process_start(process.pid) is not None
+        assert lock.process_start(process.pid) == lock.process_start(process.pid)
+        assert lock.process_start(process.pid) is not None
     finally:
         process.kill()
         process.wait()
-    assert leases.process_start(process.pid) is None
+    assert lock.process_start(process.pid) is None
 
 
 def test_leftovers_of_killed_writers_go_with_the_next_lease(layout: Layout) -> None:

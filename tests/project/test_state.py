@@ -14,7 +14,6 @@ import pytest
 
 from ktx_cli.core.errors import BusyError, ResultWarning, StorageError
 from ktx_cli.project import state
-from ktx_cli.project import state as state_damage
 from ktx_cli.project.layout import Layout
 
 
@@ -202,7 +201,7 @@ with open_for_writing(Layout(Path(sys.argv[1]))) as database:
 
 
 def test_a_damaged_database_another_run_has_open_stays(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_damage, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(state, "LOCK_SECONDS", 0.1)
     with state.open_for_writing(layout):
         pass
     with subprocess.Popen(
@@ -234,11 +233,11 @@ def test_of_many_that_find_the_damage_at_once_one_moves_it(layout: Layout) -> No
 def test_a_database_another_run_has_put_in_its_place_stays(layout: Layout) -> None:
     layout.private.mkdir()
     layout.state.write_bytes(garbage(b""))
-    seen = state_damage.identity_of(layout.state)
+    seen = state.identity_of(layout.state)
     with state.open_for_writing(layout):
         pass
     new = layout.state.stat().st_ino
-    assert state_damage.move_aside(layout.state, seen) is None
+    assert state.move_aside(layout.state, seen) is None
     assert layout.state.stat().st_ino == new
 
 
@@ -255,8 +254,8 @@ def test_a_locked_database_is_not_taken_for_a_damaged_one() -> None:
     ):
         error = sqlite3.DatabaseError("x")
         error.sqlite_errorcode = code
-        assert state_damage.is_damage(error) is damaged
-    assert not state_damage.is_damage(sqlite3.ProgrammingError("no code"))
+        assert state.is_damage(error) is damaged
+    assert not state.is_damage(sqlite3.ProgrammingError("no code"))
 
 
 def test_transaction_rolls_back(layout: Layout) -> None:

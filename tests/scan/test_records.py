@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ktx_cli.scan import findings as knowledge
+from ktx_cli.scan import findings
 from ktx_cli.scan.committed import Records
 from ktx_cli.scan.descriptions.facts import Described
 from ktx_cli.scan.findings import Knowledge
@@ -21,7 +21,7 @@ RECORDS = Records(KNOWN, {A: Described(A, "hash", "rules", "all a", {})})
 def test_what_is_the_same_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = RECORDS.contents()
     alike = Records(replace(KNOWN), dict(RECORDS.texts))
-    monkeypatch.setattr(knowledge, "record_text", lambda known: pytest.fail("it is there already"))
+    monkeypatch.setattr(findings, "record_text", lambda known: pytest.fail("it is there already"))
     assert alike.contents(RECORDS, texts) == texts
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import SourceError
-from ktx_cli.semantic import verification as verifying
+from ktx_cli.semantic import verification
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.verification import Mismatch, Verified, verify, verify_sample
-from ktx_cli.warehouses import pool as deadlines
+from ktx_cli.warehouses import pool
 from ktx_cli.warehouses.port import Connector, QueryResult
 from tests.semantic.golden.engines import opened
 from tests.semantic.golden.questions import QUESTIONS
@@ -137,8 +137,8 @@ def sampled(
     answer = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False)
     assert answer.asked is not None
     slow = Slow(shop, seconds, interruptible=interruptible, failure=failure)
-    monkeypatch.setattr(verifying, "monotonic", lambda: slow.now)
-    monkeypatch.setattr(deadlines, "monotonic", lambda: slow.now)
+    monkeypatch.setattr(verification, "monotonic", lambda: slow.now)
+    monkeypatch.setattr(pool, "monotonic", lambda: slow.now)
     build = answer.asked.compiled.build
     return verify_sample(build, answer.rows, slow, statement_seconds=statement), slow  # type: ignore[arg-type]
 
@@ -181,7 +181,7 @@ def test_a_sample_is_of_numbers_of_other_times_than_their_period(
     ],
 )
 def test_a_sample_has_the_first_and_last_rows_and_some_between(count: int, most: int, chosen: list[int]) -> None:
-    assert list(verifying._spread(count, most)) == chosen
+    assert list(verification._spread(count, most)) == chosen
 
 
 @pytest.mark.table(

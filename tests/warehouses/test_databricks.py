@@ -17,8 +17,7 @@ from databricks.sql import exc
 
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.databricks.connector import DatabricksConnector
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 
@@ -265,7 +264,7 @@ def test_behind_a_proxy_only_the_client_knows_the_way(
     tried: list[str] = []
     monkeypatch.setattr(client, "connect", lambda **arguments: session)
     monkeypatch.setattr("ktx_cli.warehouses.databricks.connector.getproxies", lambda: proxies)
-    monkeypatch.setattr(reaching, "open_socket", lambda host, port, seconds: Opened(tried, host))
+    monkeypatch.setattr(server, "open_socket", lambda host, port, seconds: Opened(tried, host))
     DatabricksConnector(ConnectionSpec("x", "databricks", OPTIONS)).close()
     assert tried == ([] if "https" in proxies else ["127.0.0.1"])
 

@@ -180,9 +180,9 @@ def test_three_part_names_and_patterns(shop: str, opened: Open) -> None:
 
 
 def test_a_failing_kind_of_metadata_costs_only_itself(shop: str, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.warehouses.postgres import catalog as postgres_catalog
+    from ktx_cli.warehouses.postgres import catalog
 
-    monkeypatch.setattr(postgres_catalog, "_CONSTRAINTS", "SELECT 1 / 0 FROM unnest(%s::oid[])")
+    monkeypatch.setattr(catalog, "_CONSTRAINTS", "SELECT 1 / 0 FROM unnest(%s::oid[])")
     schema = opened("postgres", url=shop).introspect(Scope())
     assert len(schema.tables) == 9
     assert [(problem.ref, problem.what, problem.message) for problem in schema.problems] == [

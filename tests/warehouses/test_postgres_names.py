@@ -12,15 +12,14 @@ import pytest
 from ktx_cli.core.errors import SourceError
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.port import Connector, Scope
-from ktx_cli.warehouses.postgres import catalog as postgres_catalog
-from ktx_cli.warehouses.postgres import catalog as postgres_locks
+from ktx_cli.warehouses.postgres import catalog
 from ktx_cli.warehouses.postgres import connector as postgres
 from ktx_cli.warehouses.postgres.connector import PostgresConnector
 
 Open = Callable[..., Connector]
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
-    for module in (postgres, postgres_catalog, postgres_locks)
+    for module in (postgres, catalog, catalog)
     for name, value in vars(module).items()
     if re.match("_[A-Z]", name) and isinstance(value, str) and "SELECT" in value and name != "_LOCK_HOLDERS"
 }

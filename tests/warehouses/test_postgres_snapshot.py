@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.testing.servers import PostgresServer
-from ktx_cli.warehouses import port as scope
+from ktx_cli.warehouses import port
 from ktx_cli.warehouses.port import Connector, DatabaseSchema, Scope, TableRef
-from ktx_cli.warehouses.postgres import catalog as postgres_catalog
+from ktx_cli.warehouses.postgres import catalog
 from ktx_cli.warehouses.postgres.catalog import PostgresCatalog
 
 pytestmark = pytest.mark.postgres
@@ -34,13 +34,13 @@ def shop(postgres_server: PostgresServer) -> str:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Do something between the list of the relations and all else."""
-    select = scope.select
+    select = port.select
 
     def selected(*args: Any, **options: Any) -> Any:
         action()
         return select(*args, **options)
 
-    monkeypatch.setattr(postgres_catalog, "select", selected)
+    monkeypatch.setattr(catalog, "select", selected)
 
 
 CHANGES = {
@@ -114,7 +114,7 @@ def test_no_table_stays_locked_while_the_catalog_is_read_on(
 def test_a_statement_that_fails_leaves_the_picture_whole(
     shop: str, postgres_server: PostgresServer, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_catalog, "_CONSTRAINTS", "SELECT 1 / 0 FROM pg_catalog.pg_class WHERE oid = ANY(%s)")
+    monkeypatch.setattr(catalog, "_CONSTRAINTS", "SELECT 1 / 0 FROM pg_catalog.pg_class WHERE oid = ANY(%s)")
     schema = opened("postgres", url=postgres_server.url(shop)).introspect(Scope())
     assert [problem.what for problem in schema.problems] == ["constraints"]
     assert len(schema.tables) == 4

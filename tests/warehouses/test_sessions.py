@@ -10,7 +10,7 @@ import pytest
 from ktx_cli.core.errors import SourceError
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.testing.servers import PostgresServer
-from ktx_cli.warehouses import server as reflect
+from ktx_cli.warehouses import server
 from ktx_cli.warehouses.base import ended_its_session
 from ktx_cli.warehouses.port import Connector, Scope
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_gone_ends_the_scan(shop: str, opened: Open, monkeypatc
 
     connector: Any = opened("postgres", url=shop)
     tables = connector.introspect(Scope()).tables
-    monkeypatch.setattr(reflect, "RETURN_SECONDS", 0.0)
+    monkeypatch.setattr(server, "RETURN_SECONDS", 0.0)
 
     def refused() -> None:
         raise psycopg.OperationalError("connection failed: Connection refused")

@@ -13,7 +13,7 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey
-from ktx_cli.warehouses.sqlite import catalog as sqlite_catalog
+from ktx_cli.warehouses.sqlite import catalog
 from ktx_cli.warehouses.sqlite import connector as sqlite_module
 from ktx_cli.warehouses.sqlite.catalog import shadow_tables
 
@@ -70,7 +70,7 @@ def test_a_writer_that_comes_while_reading(
     write(path, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)")
     connector = opened("sqlite", path=str(path))
     calls: list[int] = []
-    listing = sqlite_catalog.list_relations
+    listing = catalog.list_relations
 
     def interrupted(session: sqlite3.Connection) -> Any:
         found = listing(session)
@@ -258,7 +258,7 @@ def test_row_estimates(
         "CREATE TABLE keyed (a PRIMARY KEY) WITHOUT ROWID",
         "INSERT INTO keyed VALUES (1)",
     )
-    monkeypatch.setattr(sqlite_catalog, "COUNTED_BYTES", counted)
+    monkeypatch.setattr(catalog, "COUNTED_BYTES", counted)
     schema = opened("sqlite", **options).introspect(Scope())
     assert {table.ref.name: table.row_estimate for table in schema.tables} == estimates
     assert schema.problems == ()

@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableKind, TableRef, UniqueKey
-from ktx_cli.warehouses.sqlserver import catalog as sqlserver_catalog
+from ktx_cli.warehouses.sqlserver import catalog
 from ktx_cli.warehouses.sqlserver import connector as sqlserver
 from ktx_cli.warehouses.sqlserver.catalog import native_type
 from ktx_cli.warehouses.sqlserver.connector import BEGIN, END, SESSION, checked_certificate, error_parts
@@ -75,11 +75,11 @@ class FakeServer:
         self.open = 0
         self.rows: dict[str, Rows | Exception] = {
             sqlserver.WHO: WHO,
-            sqlserver_catalog.RELATIONS: RELATIONS,
-            sqlserver_catalog.COLUMNS: COLUMNS,
-            sqlserver_catalog.INDEXES: INDEXES,
-            sqlserver_catalog.FOREIGN_KEYS: FOREIGN_KEYS,
-            sqlserver_catalog.VIEWS: [(4, "CREATE VIEW dbo.seen AS SELECT 1 AS one"), (5, None)],
+            catalog.RELATIONS: RELATIONS,
+            catalog.COLUMNS: COLUMNS,
+            catalog.INDEXES: INDEXES,
+            catalog.FOREIGN_KEYS: FOREIGN_KEYS,
+            catalog.VIEWS: [(4, "CREATE VIEW dbo.seen AS SELECT 1 AS one"), (5, None)],
             "SELECT 1": [(1,)],
         }
 
@@ -244,7 +244,7 @@ def test_schemas_are_parameters(connector: Connector, server: FakeServer) -> Non
 def test_a_failing_kind_of_metadata_costs_only_itself(
     name: str, what: str, connector: Connector, server: FakeServer
 ) -> None:
-    server.rows[getattr(sqlserver_catalog, name)] = pymssql.OperationalError(229, b"The SELECT permission was denied")
+    server.rows[getattr(catalog, name)] = pymssql.OperationalError(229, b"The SELECT permission was denied")
     schema = connector.introspect(Scope())
     assert len(schema.tables) == 5
     (problem,) = schema.problems
@@ -271,7 +271,7 @@ def test_privileges_are_told(
 
 
 def test_one_table_to_write_to_counts(connector: Connector, server: FakeServer) -> None:
-    server.rows[sqlserver_catalog.RELATIONS] = [(*RELATIONS[0][:7], 0, 1, 0), *RELATIONS[1:]]
+    server.rows[catalog.RELATIONS] = [(*RELATIONS[0][:7], 0, 1, 0), *RELATIONS[1:]]
     assert connector.test(Scope()).can_write is True
     assert connector.test(Scope(schemas=("sales",))).can_write is False
 

@@ -9,21 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import ConfigError, KtxError, NoProjectError, NotReadyError, UsageError, did_you_mean, listing, plural
-from ktx_cli.jobs.health import client_checks as agents
-from ktx_cli.jobs.health import client_checks as serving
-from ktx_cli.jobs.health import connection_checks as history
-from ktx_cli.jobs.health import connection_checks as live
-from ktx_cli.jobs.health import connection_checks as profiles
-from ktx_cli.jobs.health import machine_checks as machine
-from ktx_cli.jobs.health import machine_checks as secrets
-from ktx_cli.jobs.health import machine_checks as storage
-from ktx_cli.jobs.health import model_checks as backends
-from ktx_cli.jobs.health import model_checks as embedding
-from ktx_cli.jobs.health import model_checks as models
+from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health import project_checks as context
-from ktx_cli.jobs.health import project_checks as project
-from ktx_cli.jobs.health import project_checks as references
-from ktx_cli.jobs.health import project_checks as search
 from ktx_cli.jobs.health.model import Check, CheckContext, Concern, Finding, Level, Work, side_by_side, typed
 from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
 
@@ -184,46 +171,70 @@ def _repaired(name: str, finding: Finding) -> Repaired:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("python", "Python and the packages ktx needs", machine.check_python, settings=False),
-    Check("sqlite", "SQLite with full-text search", machine.check_sqlite, settings=False),
-    Check("git", "a git that is new enough", machine.check_git, settings=False),
-    Check("config", "ktx.yaml is valid", project.check_config),
-    Check("extras", "the packages of the drivers that are configured", machine.check_extras),
-    Check(models.MODELS, "the settings and the session of the LLM backends", backends.check_settings, live=True),
-    Check("databases", "a database is configured", project.check_databases),
-    Check(secrets.CHECK, "secret references resolve", secrets.check_secrets),
-    Check(context.CONTEXT, "every database has context", context.check_context),
-    Check(profiles.PROFILES, "the last scans left nothing out", profiles.check_profiles),
-    Check(references.WIKI, "references of wiki pages lead somewhere", references.check_wiki),
-    Check(references.SEMANTIC, "the files of the semantic layer have no errors", references.check_semantic),
-    Check(search.INDEX, "the search index is up to date", search.check_index),
-    Check(storage.STATE, "the state database, for this user alone", storage.check_state),
-    Check(storage.HIDDEN, "nothing in .ktx can be committed", storage.check_hidden),
-    Check(storage.WRITABLE, "a run can write its files", storage.check_writable),
-    Check(storage.DISK, "room on the disks", storage.check_disk),
-    Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),
-    Check("lease", "no lease of a dead run", project.check_lease),
-    Check(serving.SERVER, "the MCP server that was started answers", serving.check_server),
-    Check(agents.AGENTS, "what was put into the files of agent clients", agents.check_agents),
-    Check(backends.CLAUDE, "the Claude Code binary, its environment, managed files", backends.check_claude, live=True),
+    Check("python", "Python and the packages ktx needs", machine_checks.check_python, settings=False),
+    Check("sqlite", "SQLite with full-text search", machine_checks.check_sqlite, settings=False),
+    Check("git", "a git that is new enough", machine_checks.check_git, settings=False),
+    Check("config", "ktx.yaml is valid", project_checks.check_config),
+    Check("extras", "the packages of the drivers that are configured", machine_checks.check_extras),
     Check(
-        backends.PROBE,
+        model_checks.MODELS,
+        "the settings and the session of the LLM backends",
+        model_checks.check_settings,
+        live=True,
+    ),
+    Check("databases", "a database is configured", project_checks.check_databases),
+    Check(machine_checks.CHECK, "secret references resolve", machine_checks.check_secrets),
+    Check(context.CONTEXT, "every database has context", context.check_context),
+    Check(connection_checks.PROFILES, "the last scans left nothing out", connection_checks.check_profiles),
+    Check(project_checks.WIKI, "references of wiki pages lead somewhere", project_checks.check_wiki),
+    Check(project_checks.SEMANTIC, "the files of the semantic layer have no errors", project_checks.check_semantic),
+    Check(project_checks.INDEX, "the search index is up to date", project_checks.check_index),
+    Check(machine_checks.STATE, "the state database, for this user alone", machine_checks.check_state),
+    Check(machine_checks.HIDDEN, "nothing in .ktx can be committed", machine_checks.check_hidden),
+    Check(machine_checks.WRITABLE, "a run can write its files", machine_checks.check_writable),
+    Check(machine_checks.DISK, "room on the disks", machine_checks.check_disk),
+    Check(
+        "repository",
+        "a repository a run can commit to, without locks of a dead run",
+        project_checks.check_repository,
+    ),
+    Check("lease", "no lease of a dead run", project_checks.check_lease),
+    Check(client_checks.SERVER, "the MCP server that was started answers", client_checks.check_server),
+    Check(client_checks.AGENTS, "what was put into the files of agent clients", client_checks.check_agents),
+    Check(
+        model_checks.CLAUDE,
+        "the Claude Code binary, its environment, managed files",
+        model_checks.check_claude,
+        live=True,
+    ),
+    Check(
+        model_checks.PROBE,
         "a call to every model behind a role, and its isolation",
-        backends.check_probes,
+        model_checks.check_probes,
         live=True,
         seconds=300.0,
     ),
     Check(
-        embedding.EMBEDDINGS, "the embeddings model makes vectors", embedding.check_embeddings, live=True, seconds=90.0
+        model_checks.EMBEDDINGS,
+        "the embeddings model makes vectors",
+        model_checks.check_embeddings,
+        live=True,
+        seconds=90.0,
     ),
     Check(
-        live.CONNECTIONS,
+        connection_checks.CONNECTIONS,
         "every connection answers, and its role may only read",
-        live.check_connections,
+        connection_checks.check_connections,
         live=True,
         seconds=60.0,
     ),
-    Check(history.HISTORY, "the query history may be read", history.check_history, live=True, seconds=60.0),
+    Check(
+        connection_checks.HISTORY,
+        "the query history may be read",
+        connection_checks.check_history,
+        live=True,
+        seconds=60.0,
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, NotReadyError, listing, plural, shell_words
+from ktx_cli.core import KtxError, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state
 from ktx_cli.search import (
@@ -189,8 +189,6 @@ def _require(context: CheckContext) -> str:
 
 def _require_package(backend: str) -> None:
     if find_spec(backend.replace("-", "_")) is None:
-        from ktx_cli.llm.embeddings import local as model2vec
-        from ktx_cli.llm.embeddings import local as sentence_transformers
+        from ktx_cli.llm import missing_package
 
-        extra = (model2vec if backend == "model2vec" else sentence_transformers).EXTRA
-        raise NotReadyError(f"the embeddings need the package {backend}", hint=shell_words("pip", "install", extra))
+        raise missing_package(backend)

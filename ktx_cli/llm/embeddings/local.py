@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import NotReadyError, one_line, shell_words
-from ktx_cli.llm.embeddings.port import MODEL_HINT, Embedder, checked
+from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, Embedder, checked
 from ktx_cli.llm.embeddings.remote import Endpoint
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project import Embeddings, KtxConfig, Retry, read_bytes, resolve_plain
@@ -57,18 +57,17 @@ def model_folder(model: str, project_dir: Path) -> Path:
         ) from error
 
 
-def missing_package(name: str, error: ImportError, extra: str = "ktx-cli[embeddings]") -> NotReadyError:
-    """Return the error for a library that is not installed."""
+_EXTRAS: Final = {"sentence-transformers": "ktx-cli[sentence-transformers]"}
+
+
+def missing_package(name: str, error: ImportError | None = None) -> NotReadyError:
+    """Return the error for a library that is not installed, with the extra of ktx that brings it."""
     return NotReadyError(
         f"the embeddings need the package {name}",
-        hint=shell_words("pip", "install", extra),
-        details={"missing": str(error)},
+        hint=shell_words("pip", "install", _EXTRAS.get(name, "ktx-cli[embeddings]")),
+        details={"missing": str(error or f"no module {name}")},
     )
 
-
-MODEL2VEC_MODEL: Final = "minishlab/potion-base-8M"
-MODEL2VEC_EXTRA: Final = "ktx-cli[embeddings]"
-"""What brings the package."""
 
 _BATCH: Final = 256
 
@@ -86,7 +85,10 @@ class Model2VecEmbedder:
     def of(cls, embeddings: Embeddings, project_dir: Path) -> Model2VecEmbedder:
         """Return the embedder of the settings."""
         return cls(
-            embeddings.model or MODEL2VEC_MODEL, project_dir, embeddings.dimensions, embeddings.batch_size or _BATCH
+            embeddings.model or DEFAULT_MODELS["model2vec"],
+            project_dir,
+            embeddings.dimensions,
+            embeddings.batch_size or _BATCH,
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -102,7 +104,7 @@ class Model2VecEmbedder:
         try:
             from model2vec import StaticModel
         except ImportError as error:
-            raise missing_package("model2vec", error, MODEL2VEC_EXTRA) from error
+            raise missing_package("model2vec", error) from error
         folder = model_folder(self._name, self._project_dir)
         try:
             return StaticModel.from_pretrained(folder, dimensionality=self.dimensions)
@@ -114,17 +116,13 @@ class Model2VecEmbedder:
             ) from error
 
 
-TRANSFORMERS_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
-TRANSFORMERS_EXTRA: Final = "ktx-cli[sentence-transformers]"
-"""What brings the package."""
-
 _SERVER_BATCH: Final = 100
 _SENTENCE_TRANSFORMERS_BATCH: Final = 32
 
 
 def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Mapping[str, str]) -> Embedder:
     """Return the embedder of the settings: a server's where an address is set. Raises `SecretError`."""
-    model = embeddings.model or TRANSFORMERS_MODEL
+    model = embeddings.model or DEFAULT_MODELS["sentence-transformers"]
     sentence_transformers = embeddings.sentence_transformers
     address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
     if not address:
@@ -181,7 +179,7 @@ class LocalEmbedder:
         try:
             from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
-            raise missing_package("sentence-transformers", error, TRANSFORMERS_EXTRA) from error
+            raise missing_package("sentence-transformers", error) from error
         try:
             place = str(self._folder) if self._folder.is_dir() else self._name
             return SentenceTransformer(place, local_files_only=True, truncate_dim=self.dimensions)
@@ -207,7 +205,9 @@ def _require_no_code(folder: Path) -> None:
     if foreign is not None:
         raise NotReadyError(
             f"the embeddings model in {folder} runs code of its own (`{one_line(foreign, 80)}`), which ktx does not",
-            hint=shell_words("ktx", "config", "set", "ingest.embeddings.model", TRANSFORMERS_MODEL),
+            hint=shell_words(
+                "ktx", "config", "set", "ingest.embeddings.model", DEFAULT_MODELS["sentence-transformers"]
+            ),
             details={"path": str(folder)},
         )
 

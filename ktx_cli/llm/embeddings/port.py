@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ktx_cli.llm.errors import LlmError
 
@@ -28,6 +28,13 @@ class Embedder(Protocol):
         """
         ...
 
+
+DEFAULT_MODELS: Final[Mapping[str, str]] = {
+    "model2vec": "minishlab/potion-base-8M",
+    "sentence-transformers": "sentence-transformers/all-MiniLM-L6-v2",
+    "openai": "text-embedding-3-small",
+}
+"""Backend -> the model it uses where the configuration names none."""
 
 MODEL_HINT = "ktx config set ingest.embeddings.model MODEL"
 

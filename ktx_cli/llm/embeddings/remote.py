@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import NotReadyError
 from ktx_cli.llm.backends.anthropic_api.backend import retry_after
-from ktx_cli.llm.embeddings.port import MODEL_HINT, checked
+from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, checked
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project import Embeddings, Retry, redact_url, resolve
 
@@ -109,7 +109,6 @@ def wait(seconds: float) -> None:
 
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
-DEFAULT_MODEL: Final = "text-embedding-3-small"
 _BATCH: Final = 100
 
 
@@ -136,7 +135,12 @@ class OpenAiEmbedder:
         key = secret and resolve(secret, project_dir=project_dir, environ=environ, where=f"{where}.api_key")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         endpoint = Endpoint(f"{url}/embeddings", f"{where}.base_url", retry, headers)
-        return cls(endpoint, embeddings.model or DEFAULT_MODEL, embeddings.dimensions, embeddings.batch_size or _BATCH)
+        return cls(
+            endpoint,
+            embeddings.model or DEFAULT_MODELS["openai"],
+            embeddings.dimensions,
+            embeddings.batch_size or _BATCH,
+        )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text; an empty text, which the API refuses, is sent as a blank one."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.core import KtxError, ResultWarning, file_stem, listing, plural
-from ktx_cli.sources.query_history import model as buckets
+from ktx_cli.sources.query_history import model
 from ktx_cli.sources.query_history.model import History, HistoryScope
 from ktx_cli.sources.query_history.statements import NamedTable
 from ktx_cli.sources.query_history.templates import Gathered, Gathering, Template, in_scope
@@ -77,7 +77,7 @@ def _uses(templates: Sequence[Template], scope: HistoryScope) -> dict[NamedTable
 
 def _order(template: Template) -> tuple[int, str]:
     """Sort by how often a statement runs, within one bucket by what does not change."""
-    return -buckets.executions_rank(template.executions), template.statement.id
+    return -model.executions_rank(template.executions), template.statement.id
 
 
 def _path(table: NamedTable) -> str:
@@ -105,7 +105,7 @@ def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> 
         return {
             "table": use.table.display,
             "source": use.table.source,
-            "frequency": buckets.tier(use.executions, busiest),
+            "frequency": model.tier(use.executions, busiest),
             "stats": _stats(use.templates, now),
             "columns": {clause: columns[clause][:cap] for clause in CLAUSES if columns[clause]},
             "filters": filters[:cap],
@@ -130,8 +130,8 @@ def _columns(use: _Use) -> dict[str, list[list[str]]]:
 
 def _tiers(use: _Use, counts: Counter[str]) -> list[list[str]]:
     """Return (item, tier), the most frequent tier first and by name within it."""
-    tiers = [[item, buckets.tier(count, use.executions)] for item, count in counts.items()]
-    return sorted(tiers, key=lambda each: (buckets.TIERS.index(each[1]), each[0]))
+    tiers = [[item, model.tier(count, use.executions)] for item, count in counts.items()]
+    return sorted(tiers, key=lambda each: (model.TIERS.index(each[1]), each[0]))
 
 
 def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
@@ -145,10 +145,10 @@ def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
                 found.append((template, (join.left, tuple(sorted((theirs, own) for own, theirs in join.pairs)))))
     rows = [
         {"with": other.display, "source": other.source, "on": [list(pair) for pair in pairs],
-         "frequency": buckets.tier(count, use.executions)}
+         "frequency": model.tier(count, use.executions)}
         for (other, pairs), count in use.counts(dict.fromkeys(found)).items()
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: (buckets.TIERS.index(str(row["frequency"])), row["with"], row["on"]))
+    return sorted(rows, key=lambda row: (model.TIERS.index(str(row["frequency"])), row["with"], row["on"]))
 
 
 def _examples(use: _Use, scope: HistoryScope) -> list[Template]:
@@ -160,8 +160,8 @@ def _example(template: Template) -> dict[str, Any]:
     return {
         "id": template.statement.id,
         "sql": template.statement.sql,
-        "executions": buckets.executions(template.executions),
-        "users": buckets.users(len(template.known_users)),
+        "executions": model.executions(template.executions),
+        "users": model.users(len(template.known_users)),
         **({"marks": sorted(template.marks)} if template.marks else {}),
     }
 
@@ -172,9 +172,9 @@ def _pattern(template: Template, now: datetime) -> dict[str, Any]:
         **_example(template),
         "tables": [table.display for table in tables],
         "sources": [table.source for table in tables if table.source],
-        "runtime": buckets.runtime(template.slow_ms),
-        "errors": buckets.errors(template.failed / template.executions if template.executions else 0.0),
-        "recency": buckets.recency(template.last_seen, now),
+        "runtime": model.runtime(template.slow_ms),
+        "errors": model.errors(template.failed / template.executions if template.executions else 0.0),
+        "recency": model.recency(template.last_seen, now),
     }
 
 
@@ -184,11 +184,11 @@ def _stats(templates: Sequence[Template], now: datetime) -> dict[str, str]:
     slow = [each.slow_ms for each in templates if each.slow_ms is not None]
     seen = [each.last_seen for each in templates if each.last_seen is not None]
     return {
-        "executions": buckets.executions(executions),
-        "users": buckets.users(len({user for each in templates for user in each.known_users})),
-        "runtime": buckets.runtime(max(slow, default=None)),
-        "errors": buckets.errors(failed / executions if executions else 0.0),
-        "recency": buckets.recency(max(seen, default=None), now),
+        "executions": model.executions(executions),
+        "users": model.users(len({user for each in templates for user in each.known_users})),
+        "runtime": model.runtime(max(slow, default=None)),
+        "errors": model.errors(failed / executions if executions else 0.0),
+        "recency": model.recency(max(seen, default=None), now),
     }
 
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ktx_cli.core import listing, one_line
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, option_file
 from ktx_cli.warehouses.port import (
@@ -121,7 +120,7 @@ class ClickHouseConnector(ServerConnector):
     def _require_private(self) -> None:
         """Raise `SourceError` where a password would be readable on its way and nobody said that it may be."""
         told = option_flag(self.options, "ssl") is False
-        if self.address.password and not (self._secure or told or reaching.is_local(self.address.host)):
+        if self.address.password and not (self._secure or told or server.is_local(self.address.host)):
             raise self.failure(
                 "the password would travel in clear text: the connection is without TLS",
                 hint=f"ktx config set connections.{self.id}.ssl true, or false where the network is your own",

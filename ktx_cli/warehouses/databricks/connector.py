@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.request import getproxies
 
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
     Catalog,
@@ -81,7 +80,7 @@ class DatabricksConnector(CloudConnector):
     def _reach(self) -> None:
         """Raise `OSError` for a workspace that cannot be reached: the client would go on trying for a minute."""
         if not {"https", "all"} & getproxies().keys():
-            reaching.open_socket(self.address.host, self.address.port, base.CONNECT_SECONDS).close()
+            server.open_socket(self.address.host, self.address.port, base.CONNECT_SECONDS).close()
 
     def _fetch(self, session: Any, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with session.cursor() as cursor:

@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import ConfigError, listing
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file
 from ktx_cli.warehouses.mysql.catalog import MySqlCatalog, list_relations
@@ -63,7 +62,7 @@ class MySqlConnector(ServerConnector):
         connection = self._unconnected()
         deadline = time.monotonic() + base.CONNECT_SECONDS
         link = self._reach()
-        with reaching.cut_after(link, deadline - time.monotonic()) as expired:
+        with server.cut_after(link, deadline - time.monotonic()) as expired:
             try:
                 self._log_in(connection, link)
             except (self._driver_error(), OSError, RuntimeError) as error:
@@ -75,7 +74,7 @@ class MySqlConnector(ServerConnector):
 
         address = self.address
         try:
-            return reaching.open_socket(address.host, address.port, base.CONNECT_SECONDS)
+            return server.open_socket(address.host, address.port, base.CONNECT_SECONDS)
         except OSError as error:
             text = f"Can't connect to MySQL server on {address.host!r} ({error})"
             raise pymysql.err.OperationalError(2003, text) from None
@@ -258,7 +257,7 @@ class MySqlConnector(ServerConnector):
             return "", None, "timeout"
         if number in _WAITED:
             return "SHOW FULL PROCESSLIST", None, "locked"
-        if text == reaching.CLEAR_TEXT:
+        if text == server.CLEAR_TEXT:
             return text, f"ktx config set connections.{self.id}.ssl true", "connection"
         if number in _REFUSED_WRITES:
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"

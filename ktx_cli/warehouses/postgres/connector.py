@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ktx_cli.core import ConfigError, listing
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses import server as reaching
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
 from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations
@@ -131,7 +130,7 @@ class PostgresConnector(ServerConnector):
 
         parameters = self._parameters()
         failures: list[psycopg.Error] = []
-        for place, seconds in reaching.shares(self._places(parameters), base.CONNECT_SECONDS):
+        for place, seconds in server.shares(self._places(parameters), base.CONNECT_SECONDS):
             try:
                 session = psycopg.connect(
                     "",
@@ -167,7 +166,7 @@ class PostgresConnector(ServerConnector):
         if "," in host or host.startswith(("/", "@")) or {"hostaddr", "target_session_attrs"} & parameters.keys():
             return [""]
         try:
-            return reaching.addresses(host, self.address.port)
+            return server.addresses(host, self.address.port)
         except OSError as error:
             raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
 
@@ -334,7 +333,7 @@ class PostgresConnector(ServerConnector):
             return _LOCK_HOLDERS, None, "locked"
         if _CLEAR_TEXT in text:
             hint = f"ktx config set connections.{self.id}.sslmode require"
-            return reaching.CLEAR_TEXT, hint, "connection"
+            return server.CLEAR_TEXT, hint, "connection"
         if state in ("25006", "2F002", "2F003"):
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         if state and not state.startswith(("08", "57P", "28", "3D000")):

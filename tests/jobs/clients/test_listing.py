@@ -77,11 +77,11 @@ def test_the_project_moved(world: World) -> None:
 
 
 def test_a_skill_of_another_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.jobs.clients import uninstall as listing
+    from ktx_cli.jobs.clients import uninstall
 
     world.install(Target.CURSOR)
     rule = world.project() / ".cursor/rules/ktx-admin.mdc"
-    monkeypatch.setattr(listing, "skill_files", lambda place, where: {rule: b"newer\n"})
+    monkeypatch.setattr(uninstall, "skill_files", lambda place, where: {rule: b"newer\n"})
     assert states(world)[HERE].state == "stale"
 
 

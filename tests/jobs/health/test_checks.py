@@ -18,12 +18,7 @@ import pytest
 from ktx_cli.core.errors import KtxError, SecretError
 from ktx_cli.engine.base import IngestRequest
 from ktx_cli.jobs.connections import probe_connection
-from ktx_cli.jobs.health import client_checks as serving
-from ktx_cli.jobs.health import connection_checks as live
-from ktx_cli.jobs.health import machine_checks as machine
-from ktx_cli.jobs.health import machine_checks as storage
-from ktx_cli.jobs.health import model_checks as backends
-from ktx_cli.jobs.health import project_checks as references
+from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, Work, side_by_side
 from ktx_cli.jobs.ingest.run import ingest
@@ -36,7 +31,7 @@ from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import process_start
 from ktx_cli.testing.servers import MariaDBServer, free_port
-from ktx_cli.warehouses import registry as drivers
+from ktx_cli.warehouses import registry
 from ktx_cli.warehouses.port import ConnectionTest
 from ktx_cli.warehouses.privileges import reader_role
 from tests.llm.embeddings.test_backends import Server, small_model
@@ -104,8 +99,8 @@ def test_a_connection_that_hangs_keeps_no_other_from_its_answer(
             gate.wait()
         return ConnectionTest(1.0, "SQLite 3", 2, can_write=False)
 
-    monkeypatch.setattr(live, "probe_connection", probe)
-    monkeypatch.setattr(live, "CONNECTION_SECONDS", 0.05)
+    monkeypatch.setattr(connection_checks, "probe_connection", probe)
+    monkeypatch.setattr(connection_checks, "CONNECTION_SECONDS", 0.05)
     found = {each.check: each.level for each in diagnose(tmp_path, {}, only=["connections"])}
     assert found == {"connection:shop": Level.OK, "connection:slow": Level.FAIL}
 
@@ -132,7 +127,7 @@ def test_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needed: list[str] | None, level: Level, says: str
 ) -> None:
     (tmp_path / "ktx.yaml").write_text("")
-    monkeypatch.setattr(machine.metadata, "requires", lambda name: needed)
+    monkeypatch.setattr(machine_checks.metadata, "requires", lambda name: needed)
     (finding,) = diagnose(tmp_path, {}, only=["python"])
     assert (finding.level, says in finding.message) == (level, True)
     assert (finding.hint is None) is (level is Level.OK)
@@ -142,14 +137,14 @@ def test_packages_of_a_tree_that_was_never_installed(tmp_path: Path, monkeypatch
     def unknown(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(machine.metadata, "requires", unknown)
-    assert machine.check_python(SimpleNamespace())[0].level is Level.OK  # type: ignore[arg-type]
+    monkeypatch.setattr(machine_checks.metadata, "requires", unknown)
+    assert machine_checks.check_python(SimpleNamespace())[0].level is Level.OK  # type: ignore[arg-type]
 
 
 def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = "{driver: mysql, host: localhost, database: x}"
     (tmp_path / "ktx.yaml").write_text(f"connections:\n  a: {entry}\n  b: {entry}\n")
-    monkeypatch.setattr(drivers, "is_installed", lambda package: False)
+    monkeypatch.setattr(registry, "is_installed", lambda package: False)
     (finding,) = diagnose(tmp_path, {}, only=["extras"])
     assert finding.message.endswith("`mysql` is not installed: `a`, `b` cannot be read")
     assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[mysql]'", Concern.SETUP)
@@ -161,7 +156,7 @@ def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, mon
 )
 def test_disks(shop_project: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: Level) -> None:
     usage = shutil.disk_usage(shop_project)
-    monkeypatch.setattr(storage.shutil, "disk_usage", lambda folder: usage._replace(free=free))
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda folder: usage._replace(free=free))
     found = diagnose(shop_project, {}, only=["disk"])
     assert {each.level for each in found} == {level}
     assert all((each.hint is None) is (level is Level.OK) for each in found)
@@ -188,10 +183,10 @@ def test_a_lock_of_git_is_named_when_it_is_old(shop_project: Path) -> None:
 def test_of_many_dangling_references_the_first_are_told(shop_project: Path) -> None:
     page = shop_project / "wiki" / "global" / "a.md"
     page.parent.mkdir(parents=True)
-    refs = "".join(f"  - gone-{number:02}\n" for number in range(references.MOST + 5))
+    refs = "".join(f"  - gone-{number:02}\n" for number in range(project_checks.MOST + 5))
     page.write_text(f"---\nsummary: A\nrefs:\n{refs}---\n")
     found = diagnose(shop_project, {}, only=["wiki"])
-    assert len(found) == references.MOST + 1
+    assert len(found) == project_checks.MOST + 1
     assert (found[0].file, found[0].line, found[0].level) == ("wiki/global/a.md", 4, Level.WARN)
     assert (found[-1].message, found[-1].hint) == ("5 more: ktx wiki lint lists them", "ktx wiki lint")
 
@@ -215,7 +210,7 @@ def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> Non
     assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/Shop/orders.yaml")
     assert "is in the folder of `Shop`, which is not a connection in ktx.yaml" in finding.message
     assert (finding.hint or "").endswith("move it to semantic-layer/shop/, or remove it")
-    (short,) = references.check_compiled(
+    (short,) = project_checks.check_compiled(
         CheckContext(Layout(shop_project), load_config(Layout(shop_project).config), {})
     )
     assert (short.level, short.file, short.message) == (Level.WARN, finding.file, finding.message)
@@ -240,14 +235,14 @@ def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> Non
             None,
             "check the network, the proxy and llm.provider.gateway.base_url",
         ),
-        (ModelRef("claude-code", "sonnet"), "isolation", None, backends._AGAIN),
+        (ModelRef("claude-code", "sonnet"), "isolation", None, model_checks._AGAIN),
         (ModelRef("claude-code", "sonnet"), "isolation", "claude update", "claude update"),
     ],
 )
 def test_what_helps_a_model_that_does_not_answer(ref: ModelRef, code: str, hint: str | None, expected: str) -> None:
     error = llm_error(code, backend=ref.backend, model=ref.model, hint=hint)
     default = "anthropic" if ref.backend == "claude-cli" else ref.backend
-    (finding,) = backends._backends_probed(ProbeResult(ref, ("default",), error=error), default)
+    (finding,) = model_checks._backends_probed(ProbeResult(ref, ("default",), error=error), default)
     assert (finding.level, finding.hint) == (Level.FAIL, expected)
 
 
@@ -363,7 +358,7 @@ def test_the_server_for_agents(
     state = state_of_this_process("x", settings, free_port(), token_required=False)
     state = state if alive else dataclasses.replace(state, process_start="another")
     told = ServerStatus(status, None if status == "stopped" else state, problem=problem)
-    monkeypatch.setattr(serving, "server_status", lambda layout: told)
+    monkeypatch.setattr(client_checks, "server_status", lambda layout: told)
     (finding,) = diagnose(shop_project, {}, only=["mcp"])
     assert (finding.level, finding.hint) == (level, hint)
     assert (finding.repair is None) is alive or status == "stopped"
@@ -393,7 +388,9 @@ def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, m
         settings = ServerSettings((ServedFolder("", str(shop_project)),))
         state = state_of_this_process("x", settings, other.getsockname()[1], token_required=False)
         dead = dataclasses.replace(state, process_start="another")
-        monkeypatch.setattr(serving, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone"))
+        monkeypatch.setattr(
+            client_checks, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone")
+        )
         (finding,) = diagnose(shop_project, {}, only=["mcp"])
     assert f"another program has its port {state.port}" in finding.message
     assert finding.hint == "ktx mcp stop && ktx mcp start --port 0"

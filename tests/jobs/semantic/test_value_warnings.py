@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import SourceError
-from ktx_cli.jobs.semantic import warnings as value_warnings
+from ktx_cli.jobs.semantic import warnings
 from ktx_cli.jobs.semantic.answer import Question, ask_layer
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
@@ -152,7 +152,7 @@ def test_nothing_is_looked_for_unless_asked_to(shop: Shop) -> None:
 
 def test_the_number_of_literals_that_are_looked_for_is_bounded(shop: Shop) -> None:
     values = ", ".join(f"'x{number}'" for number in range(500))
-    assert len(warned(shop, f"customers.country in ({values})")) == value_warnings.MOST_CHECKED
+    assert len(warned(shop, f"customers.country in ({values})")) == warnings.MOST_CHECKED
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_check_that_fails_says_so_and_no_more(code: str, why: str, shop: Shop)
 
 
 def test_a_question_that_took_long_gets_no_second_look(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_warnings, "SECONDS", -1.0)
+    monkeypatch.setattr(warnings, "SECONDS", -1.0)
     recorder = Recorder()
     (said,) = warned(shop, "customers.country = 'Peru'", opener=recorder)
     assert said.startswith("could not check") and recorder.checks == []

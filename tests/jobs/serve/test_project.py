@@ -78,16 +78,16 @@ def test_settings_are_those_of_the_file_now(project: ServedProject) -> None:
 
 
 def test_the_same_question_is_checked_once(project: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.warehouses.guard import check as policy
+    from ktx_cli.warehouses.guard import check
 
     checks: list[str] = []
-    inner = policy.check
+    inner = check.check
 
     def counted(sql: str, *rest: object, **more: object) -> object:
         checks.append(sql)
         return inner(sql, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(policy, "check", counted)
+    monkeypatch.setattr(check, "check", counted)
     assert total(project) == 10
     first = len(checks)
     assert total(project) == 10
@@ -105,16 +105,16 @@ def test_new_data_is_counted_anew(project: ServedProject) -> None:
 def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
     project: ServedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ktx_cli.semantic import answer as module
+    from ktx_cli.semantic import answer
 
     asked: list[object] = []
-    inner = module.prepare
+    inner = answer.prepare
 
     def counted(model: object, query: object, **rest: object) -> object:
         asked.append(query)
         return inner(model, query, **rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "prepare", counted)
+    monkeypatch.setattr(answer, "prepare", counted)
     model = project.load_layer(project.layout, project.config(), "shop")
     monday, tuesday = (datetime(2026, 3, day, 12, tzinfo=UTC) for day in (2, 3))
     query = {"measures": ["orders.total"]}

@@ -14,7 +14,7 @@ import keyring.errors
 import pytest
 
 from ktx_cli.core.errors import NotReadyError, StorageError
-from ktx_cli.jobs.setup import secrets as keeping
+from ktx_cli.jobs.setup import secrets
 from ktx_cli.jobs.setup.answers import Keeping
 from ktx_cli.jobs.setup.secrets import keep_secret, literal_places, reference_to, usable_keyring
 from ktx_cli.project.config.drivers import model_of
@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_nothing(layout: Layout, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_is_an_end_of_names(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "_MOST_NUMBERS", 3)
+    monkeypatch.setattr(secrets, "_MOST_NUMBERS", 3)
     _keep(layout, "one-canary"), _keep(layout, "two-canary")
     with pytest.raises(StorageError, match="too many secrets"):
         _keep(layout, "three-canary")

@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import CommandFinished, Notice, RunStarted, StepProgress
-from ktx_cli.jobs.serve import logs as rotating
+from ktx_cli.jobs.serve import logs
 from ktx_cli.jobs.unattended import CommandLog
 from ktx_cli.project.secrets import MASK, remember
 
@@ -48,7 +48,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
 
 
 def test_a_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotating.RotatingLines.__init__, "__kwdefaults__", {"largest": 400, "kept": 2})
+    monkeypatch.setattr(logs.RotatingLines.__init__, "__kwdefaults__", {"largest": 400, "kept": 2})
     log = CommandLog(tmp_path / "log")
     for number in range(20):
         log.emit(Notice(f"notice {number:02}"))
@@ -106,7 +106,7 @@ def test_a_log_that_cannot_be_written_any_more_is_one_warning(tmp_path: Path, mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rotating.os, "write", full)
+        patch.setattr(logs.os, "write", full)
         log.emit(ENDED)
         log.emit(ENDED)
     assert [each.code for each in log.warnings] == ["log_incomplete"]

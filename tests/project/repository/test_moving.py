@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import BusyError, GitError
 from ktx_cli.project.merge import Conflict
-from ktx_cli.project.repository import commits as committing
-from ktx_cli.project.repository import publication
+from ktx_cli.project.repository import commits, publication
 from ktx_cli.project.repository.commit_plan import merge_lines
 from ktx_cli.project.repository.model import Held, HeldReason
 
@@ -100,7 +99,7 @@ def test_the_tip_moved(
 
 
 def test_a_branch_that_never_rests(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committing, "ATTEMPTS", 2)
+    monkeypatch.setattr(commits, "ATTEMPTS", 2)
     count = iter(range(99))
     with pytest.raises(BusyError, match="moved 2 times"):
         work.repo.commit(

@@ -12,7 +12,6 @@ import pytest
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.search import views
-from ktx_cli.search import views as overlays
 from ktx_cli.search.corpus import Scope
 from ktx_cli.search.parts import Contents, Layer, Pages
 from ktx_cli.search.searcher import Searcher, refresh
@@ -129,7 +128,7 @@ def test_what_loops_begin_with_is_read_once(project: Project, monkeypatch: pytes
         looks.append(1)
         return views.behind(*args)
 
-    monkeypatch.setattr(overlays, "behind", behind)
+    monkeypatch.setattr(views, "behind", behind)
     run = Workspace(WorkingTree(project.root))
     run.write("wiki/global/of-the-run.md", "# Of the run\n\nWords.\n")
     searcher = project.searcher()

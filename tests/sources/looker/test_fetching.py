@@ -12,7 +12,7 @@ import pytest
 from ktx_cli.core.errors import CancelledError, ConfigError, KtxError, SourceError
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError
-from ktx_cli.sources.looker import fetch as api
+from ktx_cli.sources.looker import fetch
 from ktx_cli.sources.port import FetchContext
 from tests.sources.looker.scripted import (
     BASE,
@@ -111,7 +111,7 @@ def test_a_dashboard_of_another_table_changes_with_its_explore(looker: ScriptedL
 def test_lists_are_read_page_by_page(
     looker: ScriptedLooker, context: FetchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "PAGE", 2)
+    monkeypatch.setattr(fetch, "PAGE", 2)
     looker.add(explore("orders"), *(dashboard(str(n)) for n in range(5)), *(look(str(n)) for n in range(4)))
     snapshot = source().fetch(entry(looker.site.url), context)
     assert sum(path.startswith("dashboards/") for path in snapshot.files) == 5
@@ -123,7 +123,7 @@ def test_lists_are_read_page_by_page(
 def test_a_server_that_gives_the_same_page_for_ever_is_left(
     looker: ScriptedLooker, context: FetchContext, monkeypatch: pytest.MonkeyPatch, reply: Any
 ) -> None:
-    monkeypatch.setattr(api, "PAGE", 1)
+    monkeypatch.setattr(fetch, "PAGE", 1)
     looker.add(look("1"))
     looker.site.fail(f"{BASE}/looks/search", *(reply([look("1")]) for _ in range(5)))
     snapshot = source().fetch(entry(looker.site.url), context)

@@ -12,8 +12,7 @@ from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.looker import documents
-from ktx_cli.sources.looker import proposal as projection
+from ktx_cli.sources.looker import documents, proposal
 from ktx_cli.sources.looker.documents import Target
 from ktx_cli.sources.looker.source import units
 from ktx_cli.sources.manifest import RawStore
@@ -123,7 +122,7 @@ def test_descriptions_of_fields_that_are_columns_are_written(snapshot: Any, tmp_
     joined = explore("orders", fields=fields, joins=joins, description="of orders and customers")
     workspace = Workspace(WorkingTree(tmp_path))
     workspace.write(SHARD, TEXT)
-    made = projection.project(snapshot(joined, dashboard("1")), ProjectContext("bi", workspace, {}))
+    made = proposal.project(snapshot(joined, dashboard("1")), ProjectContext("bi", workspace, {}))
     tables = yaml.load(workspace.read(SHARD) or b"", where=SHARD)["tables"]
     assert tables["orders"] == {
         "table": "public.orders",
@@ -143,6 +142,6 @@ def test_descriptions_of_fields_that_are_columns_are_written(snapshot: Any, tmp_
 def test_an_explore_of_one_table_describes_it(snapshot: Any, tmp_path: Path) -> None:
     workspace = Workspace(WorkingTree(tmp_path))
     workspace.write(SHARD, TEXT)
-    projection.project(snapshot(explore("orders", description="All orders")), ProjectContext("bi", workspace, {}))
+    proposal.project(snapshot(explore("orders", description="All orders")), ProjectContext("bi", workspace, {}))
     tables = yaml.load(workspace.read(SHARD) or b"", where=SHARD)["tables"]
     assert tables["orders"]["descriptions"] == {"looker": "All orders"}

@@ -15,8 +15,7 @@ from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.fetch import render
 from ktx_cli.sources.manifest import RawStore
-from ktx_cli.sources.metabase import documents
-from ktx_cli.sources.metabase import source as projection
+from ktx_cli.sources.metabase import documents, source
 from ktx_cli.sources.metabase.documents import Card
 from ktx_cli.sources.metabase.queries import Sql
 from ktx_cli.sources.port import ProjectContext, Projection
@@ -71,7 +70,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[Projection, Workspace]]:
         workspace = Workspace(WorkingTree(tmp_path / "project"))
         workspace.write(SHARD, shard)
         context = ProjectContext("bi", workspace, {}, owned or {})
-        return projection.project(Snapshot(kept), context), workspace
+        return source.project(Snapshot(kept), context), workspace
 
     return project
 

@@ -15,7 +15,7 @@ from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.port import FetchContext, ProjectContext
-from ktx_cli.sources.query_history import readers as postgres
+from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import (
     Coverage,
     HistoryExtensionError,
@@ -65,7 +65,7 @@ def opens() -> Iterator[Opens]:
 
 def read(connector: PostgresConnector, **options: Any) -> Any:
     now = datetime.now(UTC) + FUTURE
-    return postgres.read_postgres(connector, "shop", **{"window_days": 90, "now": now, **options})
+    return readers.read_postgres(connector, "shop", **{"window_days": 90, "now": now, **options})
 
 
 def test_statements_are_read_with_users_and_counts(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:

@@ -12,9 +12,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, KtxError, NotSupportedError, SourceError
 from ktx_cli.project.config.blocks import QueryHistory
-from ktx_cli.sources.query_history import readers as bigquery
-from ktx_cli.sources.query_history import readers as snowflake
-from ktx_cli.sources.query_history import readers as sql_file
+from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import Coverage, HistoryGrantError, HistoryUnavailableError, Observation
 from ktx_cli.sources.query_history.readers import Place, read_history
 from ktx_cli.warehouses.base import require_reading
@@ -66,15 +64,15 @@ def test_a_warehouses_rows_are_observations(dialect: str, row: tuple[Any, ...], 
 @pytest.mark.table(
     ("dialect", "sql", "parts"),
     [
-        ("snowflake", snowflake.snowflake_statement(30), ("DATEADD(day, -30,", "<> 'ktx'")),
+        ("snowflake", readers.snowflake_statement(30), ("DATEADD(day, -30,", "<> 'ktx'")),
         (
             "bigquery",
-            bigquery.bigquery_statement("EU", 30, "wh"),
+            readers.bigquery_statement("EU", 30, "wh"),
             ("`region-eu`.INFORMATION_SCHEMA", "INTERVAL 30 DAY"),
         ),
         (
             "bigquery",
-            bigquery.bigquery_statement("europe-west3", 7, "wh"),
+            readers.bigquery_statement("europe-west3", 7, "wh"),
             ("`region-europe-west3`.", "label.value = 'ktx'"),
         ),
     ],
@@ -87,7 +85,7 @@ def test_a_warehouses_statement_reads_and_looks_back(dialect: str, sql: str, par
 
 def test_a_location_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a location"):
-        bigquery.bigquery_statement("eu`; DROP TABLE x", 30, "wh")
+        readers.bigquery_statement("eu`; DROP TABLE x", 30, "wh")
 
 
 @pytest.mark.table(
@@ -146,7 +144,7 @@ def test_a_file_of_sql_is_read(tmp_path: Path) -> None:
 
 def test_a_file_with_an_open_quote_is_read_as_far_as_lines_go() -> None:
     text = "SELECT 1;\nSELECT 'open;\nSELECT 2;\n"
-    found = list(sql_file.parse(text, sql_file.ends_of(text, "postgres"), 5))
+    found = list(readers.parse(text, readers.ends_of(text, "postgres"), 5))
     assert [each.text for each in found] == ["SELECT 1", "SELECT 'open", "SELECT 2"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.testing.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.duckdb import connector as duckdb
+from ktx_cli.warehouses.duckdb import connector
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "STATEMENT_SECONDS", 0.3)
     monkeypatch.setattr(base, "LOCK_SECONDS", 1)
     monkeypatch.setattr(base, "MAX_RESULT_BYTES", 8_000_000)
-    monkeypatch.setitem(duckdb.CLOSED_SETTINGS, "memory_limit", "256MiB")
+    monkeypatch.setitem(connector.CLOSED_SETTINGS, "memory_limit", "256MiB")
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import Input, Tool, ToolSession, discovery, layer_reading
-from ktx_cli.agent_tools import wiki as wiki_reading
+from ktx_cli.agent_tools import Input, Tool, ToolSession, discovery, layer_reading, wiki
 from ktx_cli.core import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, KtxError, ResultWarning, UsageError, listing, plural
 from ktx_cli.jobs.check.eval.cases import Case
 from ktx_cli.jobs.check.eval.compare import Answer
@@ -189,9 +188,7 @@ _LOOKING: Final = frozenset(
     {"discover_data", "entity_details", "sl_discover", "sl_read_source", "wiki_search", "wiki_read"}
 )
 _TOOLS: Final = tuple(
-    tool
-    for tool in (*discovery.DISCOVERY_TOOLS, *layer_reading.TOOLS, *wiki_reading.READING_TOOLS)
-    if tool.name in _LOOKING
+    tool for tool in (*discovery.DISCOVERY_TOOLS, *layer_reading.TOOLS, *wiki.READING_TOOLS) if tool.name in _LOOKING
 )
 
 Ask = Callable[[Mapping[str, Any], str | None], Answer]

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ktx_cli.core import KtxError, monotonic, one_line
-from ktx_cli.llm import missing_package, model_folder
-from ktx_cli.llm.embeddings import local as model2vec
-from ktx_cli.llm.embeddings import local as sentence_transformers
-from ktx_cli.llm.embeddings import remote as openai
+from ktx_cli.llm import DEFAULT_MODELS, missing_package, model_folder
 from ktx_cli.project import Embeddings, KtxConfig, redact_url
 from ktx_cli.sources import bound
 from ktx_cli.warehouses import is_installed, is_local
@@ -136,19 +133,19 @@ def embedding_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
 
 
 def _model2vec(embeddings: Embeddings, project_dir: Path) -> EmbeddingOffer:
-    model = _model(embeddings, "model2vec", model2vec.MODEL2VEC_MODEL)
-    problem = _local_problem("model2vec", model2vec.MODEL2VEC_EXTRA, model, project_dir)
+    model = _model(embeddings, "model2vec", DEFAULT_MODELS["model2vec"])
+    problem = _local_problem("model2vec", model, project_dir)
     label = f"Model2Vec on this machine ({one_line(model, 80)}), small and fast"
     return EmbeddingOffer("model2vec", label, {"model": model}, problem)
 
 
 def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> EmbeddingOffer:
     backend, server = "sentence-transformers", embeddings.sentence_transformers.base_url
-    model = _model(embeddings, backend, sentence_transformers.TRANSFORMERS_MODEL)
+    model = _model(embeddings, backend, DEFAULT_MODELS[backend])
     if server:
         label = f"{backend} of the server {one_line(redact_url(server), 80)} ({one_line(model, 80)})"
         return EmbeddingOffer(backend, label, {"model": model})
-    problem = _local_problem(backend, sentence_transformers.TRANSFORMERS_EXTRA, model, project_dir)
+    problem = _local_problem(backend, model, project_dir)
     label = f"{backend} on this machine ({one_line(model, 80)}), more exact and slower"
     return EmbeddingOffer(backend, label, {"model": model}, problem)
 
@@ -156,7 +153,7 @@ def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> Embeddi
 def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[EmbeddingOffer]:
     if not environ.get("OPENAI_API_KEY", "").strip():
         return
-    settings = {"model": _model(embeddings, "openai", openai.DEFAULT_MODEL), "api_key": "env:OPENAI_API_KEY"}
+    settings = {"model": _model(embeddings, "openai", DEFAULT_MODELS["openai"]), "api_key": "env:OPENAI_API_KEY"}
     who = "OpenAI"
     if environ.get("OPENAI_BASE_URL", "").strip():
         settings["base_url"] = "env:OPENAI_BASE_URL"
@@ -169,10 +166,10 @@ def _model(embeddings: Embeddings, backend: str, default: str) -> str:
     return (embeddings.model if embeddings.backend == backend else None) or default
 
 
-def _local_problem(package: str, extra: str, model: str, project_dir: Path) -> KtxError | None:
+def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | None:
     """Return what is missing: the package, else the model."""
     if not is_installed(package.replace("-", "_")):
-        return missing_package(package, ImportError(f"no module {package}"), extra)
+        return missing_package(package)
     try:
         model_folder(_named_by_hub(package, model, project_dir), project_dir)
     except KtxError as error:

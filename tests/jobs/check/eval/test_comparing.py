@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.jobs.check.eval import compare as comparing
+from ktx_cli.jobs.check.eval import compare
 from ktx_cli.jobs.check.eval.cases import Expectation
 from ktx_cli.jobs.check.eval.compare import Answer, Difference, difference, same_value
 
@@ -191,7 +191,7 @@ def test_rows_are_the_same_in_any_order_and_missing_when_one_is_gone(rows: list[
 @given(VALUES, VALUES)
 def test_values_that_are_the_same_sort_alike(one: Any, two: Any) -> None:
     if same_value(one, two):
-        assert comparing._rank(one) == comparing._rank(two)
+        assert compare._rank(one) == compare._rank(two)
 
 
 def test_columns_of_one_name_stay_where_they_are() -> None:

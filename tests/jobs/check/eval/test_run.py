@@ -11,14 +11,13 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, ResultWarning
 from ktx_cli.core.events import Event, StepProgress
-from ktx_cli.jobs.check.eval import ask as asking
-from ktx_cli.jobs.check.eval import run as accepting
+from ktx_cli.jobs.check.eval import ask, run
 from ktx_cli.jobs.check.eval.compare import Answer
 from ktx_cli.jobs.check.eval.results import EvalReport
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
-from ktx_cli.warehouses import pool as pooling
+from ktx_cli.warehouses import pool
 
 Change = Callable[..., None]
 
@@ -170,7 +169,7 @@ cases:
 
 
 def test_more_rows_than_anybody_reviews_are_not_accepted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepting, "MOST_ACCEPTED", 2)
+    monkeypatch.setattr(run, "MOST_ACCEPTED", 2)
     path = write(project, "cases: [{id: all, sql: SELECT id FROM orders}]\n")
     warnings: list[ResultWarning] = []
     report = evaluated(project, accept=True, warn=warnings.append)
@@ -185,7 +184,7 @@ def test_nothing_is_written_through_a_folder_that_is_a_link(project: Path) -> No
     path.parent.rename(project / "elsewhere")
     path.parent.symlink_to("elsewhere")
     with pytest.raises(ConfigError, match="is a link") as caught:
-        accepting.accept(Layout(project), results, lambda warning: None)
+        run.accept(Layout(project), results, lambda warning: None)
     assert caught.value.hint == f"rm {path.parent} && mkdir {path.parent}"
     assert "expect" not in path.read_text()
 
@@ -195,7 +194,7 @@ def test_a_file_that_was_edited_meanwhile_or_is_a_link_is_left_alone(project: Pa
     results = evaluated(project).results
     path.write_text("cases: [{id: b, sql: SELECT 2 AS x}, {id: a, sql: SELECT 1 AS x}]\n")
     with pytest.raises(ConfigError, match="was changed while the evals ran"):
-        accepting.accept(Layout(project), results, lambda warning: None)
+        run.accept(Layout(project), results, lambda warning: None)
     assert "expect" not in path.read_text()
     elsewhere = path.rename(project / "elsewhere.yaml")
     path.symlink_to(elsewhere)
@@ -205,10 +204,10 @@ def test_a_file_that_was_edited_meanwhile_or_is_a_link_is_left_alone(project: Pa
 
 
 def test_answers_become_the_shortest_expectation() -> None:
-    assert accepting.expectation_of(Answer(("n",), ((None,),))) == {"value": None}
-    assert accepting.expectation_of(Answer(("n", "m"), ((1, 2),))) == [{"n": 1, "m": 2}]
-    assert accepting.expectation_of(Answer(("n",), ())) == {"rows": 0}
-    assert accepting.expectation_of(Answer(("n", "n"), ((1, 2),))) == {"columns": ["n", "n"], "rows": [[1, 2]]}
+    assert run.expectation_of(Answer(("n",), ((None,),))) == {"value": None}
+    assert run.expectation_of(Answer(("n", "m"), ((1, 2),))) == [{"n": 1, "m": 2}]
+    assert run.expectation_of(Answer(("n",), ())) == {"rows": 0}
+    assert run.expectation_of(Answer(("n", "n"), ((1, 2),))) == {"columns": ["n", "n"], "rows": [[1, 2]]}
 
 
 def test_a_database_out_of_reach_is_tried_once_and_ends_the_command(
@@ -217,20 +216,20 @@ def test_a_database_out_of_reach_is_tried_once_and_ends_the_command(
     (project / "ktx.yaml").write_text("connections: {shop: {driver: postgres, url: 'postgresql://u@127.0.0.1:1/d'}}\n")
     write(project, "cases: [{id: a, sql: SELECT 1}, {id: b, sql: SELECT 2}]\n")
     opened: list[str] = []
-    really = pooling.open_connection
+    really = pool.open_connection
 
     def counted(*args: Any, **options: Any) -> Any:
         opened.append(args[1])
         return really(*args, **options)
 
-    monkeypatch.setattr(pooling, "open_connection", counted)
+    monkeypatch.setattr(pool, "open_connection", counted)
     error = evaluated(project, save=False).error()
     assert error is not None and (error.code, error.exit_code) == ("connection", 4)
     assert opened == ["shop"]
 
 
 def test_an_answer_that_is_not_whole_is_not_compared(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_ROWS", 2)
+    monkeypatch.setattr(ask, "MOST_ROWS", 2)
     write(project, "cases: [{id: all, sql: SELECT id FROM orders, expect: {rows: 2}}]\n")
     (result,) = evaluated(project).results
     assert result.error is not None and result.error.message == "the answer of `shop/all` has more than 2 rows"

@@ -15,8 +15,7 @@ import pytest
 from ktx_cli import wiki
 from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.check.lint.registry import BY_CODE, LAYER, LAYER_OTHER, PAGE_OTHER, RULES, WIKI, Selection, rule_of
-from ktx_cli.semantic import check as checking
-from ktx_cli.semantic import load as loading
+from ktx_cli.semantic import check, load
 
 _WORD = re.compile(r"[a-z][a-z_]+")
 _PLACES = {"error": 0, "warn": 0, "_problem": 0, "add": 1, "Problem": 1, "Finding": 2, "Spot": 1, "Missing": 0}
@@ -44,7 +43,7 @@ def _words(package: ModuleType) -> set[str]:
     ("group", "packages", "some"),
     [
         (WIKI, (wiki,), {"missing_summary", "secret", "dangling_entity", "html_comment", "place"}),
-        (LAYER, (loading, checking), {"no_grain", "disconnected", "duplicate", "definition", "broken_shard"}),
+        (LAYER, (load, check), {"no_grain", "disconnected", "duplicate", "definition", "broken_shard"}),
     ],
 )
 def test_every_code_of_a_check_has_a_rule(group: str, packages: tuple[ModuleType, ...], some: set[str]) -> None:

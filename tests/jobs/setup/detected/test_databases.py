@@ -12,8 +12,7 @@ import duckdb
 import pytest
 
 from ktx_cli.jobs.connections import probe_connection
-from ktx_cli.jobs.setup.detect import files as data_files
-from ktx_cli.jobs.setup.detect import files as folders
+from ktx_cli.jobs.setup.detect import files
 from ktx_cli.jobs.setup.detect.databases import database_offers
 from ktx_cli.jobs.setup.detect.files import folders_in, free_id
 from ktx_cli.project.config.model import KtxConfig
@@ -22,8 +21,8 @@ from ktx_cli.warehouses.registry import missing_package
 
 Put = Callable[..., Path]
 
-SQLITE = data_files.SQLITE + b"rest"
-DUCKDB = b"checksum" + data_files.DUCKDB + b"rest"
+SQLITE = files.SQLITE + b"rest"
+DUCKDB = b"checksum" + files.DUCKDB + b"rest"
 
 
 def config(**connections: Any) -> KtxConfig:
@@ -101,10 +100,10 @@ def test_a_folder_of_data_files(names: tuple[str, ...], path: str | None, tmp_pa
 
 def test_looking_ends(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put(**{f"{number:02}/x": SQLITE for number in range(40)})
-    assert len(found(folder)) == data_files.MOST_FILES
-    monkeypatch.setattr(folders, "MAX_ENTRIES", 45)
+    assert len(found(folder)) == files.MOST_FILES
+    monkeypatch.setattr(files, "MAX_ENTRIES", 45)
     assert len(list(folders_in(folder))) == 6, "the first folder's 40 entries, then one each"
-    monkeypatch.setattr(folders, "MAX_SECONDS", 0)
+    monkeypatch.setattr(files, "MAX_SECONDS", 0)
     assert found(folder) == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import NotReadyError
-from ktx_cli.jobs.setup.detect import gateways as embeddings
+from ktx_cli.jobs.setup.detect import gateways
 from ktx_cli.jobs.setup.detect.gateways import EmbeddingOffer, embedding_offers
 from ktx_cli.project.config.model import KtxConfig
 
@@ -28,8 +28,8 @@ def arrange(monkeypatch: pytest.MonkeyPatch) -> Arrange:
                 return project_dir
             raise NotReadyError(f"{model} is not here", hint=f"hf download {model}")
 
-        monkeypatch.setattr(embeddings, "is_installed", lambda package: package in packages)
-        monkeypatch.setattr(embeddings, "model_folder", folder)
+        monkeypatch.setattr(gateways, "is_installed", lambda package: package in packages)
+        monkeypatch.setattr(gateways, "model_folder", folder)
 
     return say
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.setup.detect import gateways
-from ktx_cli.jobs.setup.detect import models as google
+from ktx_cli.jobs.setup.detect import gateways, models
 from ktx_cli.jobs.setup.detect.gateways import LocalGateway
 from ktx_cli.jobs.setup.detect.models import ModelOffer, model_offers
 from ktx_cli.jobs.setup.plan import model_settings
@@ -198,8 +197,8 @@ ROBOT = {"type": "service_account", "project_id": "owned"}
 @pytest.mark.table(
     ("place", "content", "environ", "project"),
     [
-        ("home/.config/gcloud/" + google.FILE, USER, {"HOME": "home"}, "billed"),
-        ("gcloud/" + google.FILE, USER, {"CLOUDSDK_CONFIG": "gcloud", "HOME": "home"}, "billed"),
+        ("home/.config/gcloud/" + models.FILE, USER, {"HOME": "home"}, "billed"),
+        ("gcloud/" + models.FILE, USER, {"CLOUDSDK_CONFIG": "gcloud", "HOME": "home"}, "billed"),
         ("key.json", ROBOT, {"GOOGLE_APPLICATION_CREDENTIALS": "key.json"}, "owned"),
         ("key.json", {"type": "external_account"}, {"GOOGLE_APPLICATION_CREDENTIALS": "key.json"}, None),
     ],
@@ -223,11 +222,11 @@ def test_credentials_that_are_none(content: bytes | None, tmp_path: Path, no_ses
         path.write_bytes(content)
     (offer,) = offers(tmp_path, {"GOOGLE_APPLICATION_CREDENTIALS": str(path)})
     assert offer.problem is not None
-    assert (offer.problem.code, offer.problem.hint) == ("not_ready", google.LOGIN)
+    assert (offer.problem.code, offer.problem.hint) == ("not_ready", models.LOGIN)
 
 
 def test_google_without_its_package(tmp_path: Path, no_session: KtxError, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(google, "is_installed", lambda package: False)
+    monkeypatch.setattr(models, "is_installed", lambda package: False)
     (offer,) = offers(tmp_path, {"CLOUD_ML_REGION": "global"})
     assert offer.problem is not None
     assert offer.problem.hint == "pip install 'ktx-cli[vertex]'"

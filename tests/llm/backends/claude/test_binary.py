@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.llm.backends.claude import binary as module
+from ktx_cli.llm.backends.claude import binary
 from ktx_cli.llm.backends.claude.binary import (
     MINIMUM,
     OVERRIDE,
@@ -59,7 +59,7 @@ def test_the_order_of_the_lookup(program: Program, tmp_path: Path, monkeypatch: 
     assert found(str(named), **everything) == ("llm.provider.claude.cli_path", named)
     assert found(None, **everything) == (OVERRIDE, variable)
     assert found(None, PATH=str(path.parent)) == ("claude-agent-sdk", bundled)
-    monkeypatch.setattr(module, "bundled_binary", lambda: None)
+    monkeypatch.setattr(binary, "bundled_binary", lambda: None)
     assert found(None, PATH=str(path.parent)) == ("PATH", path)
     path.unlink()
     error = refused(tmp_path, PATH=str(path.parent))
@@ -110,7 +110,7 @@ def test_a_relative_folder_of_path_gives_an_absolute_program(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(claude())
-    monkeypatch.setattr(module, "bundled_binary", lambda: None)
+    monkeypatch.setattr(binary, "bundled_binary", lambda: None)
     monkeypatch.chdir(tmp_path)
     assert find(tmp_path, PATH="programs").path == tmp_path / "programs" / "claude"
 
@@ -162,7 +162,7 @@ def test_a_program_that_cannot_be_started_or_hangs_is_refused(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = program("exec sleep 30\n")
-    monkeypatch.setattr(module, "VERSION_SECONDS", 0.2)
+    monkeypatch.setattr(binary, "VERSION_SECONDS", 0.2)
     assert refused(tmp_path, cli_path=str(path)).message == f"`{path} --version` does not work: TimeoutExpired"
     path.write_bytes(b"\x7fELF nothing that runs")
     assert refused(tmp_path, cli_path=str(path)).message == f"`{path} --version` does not work: OSError"
@@ -172,7 +172,7 @@ def test_a_help_text_that_does_not_come_is_not_taken_for_a_binary_without_the_fl
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = program('[ "$1" = --version ] && echo 2.1.300 && exit\nexec sleep 30\n')
-    monkeypatch.setattr(module, "VERSION_SECONDS", 0.2)
+    monkeypatch.setattr(binary, "VERSION_SECONDS", 0.2)
     assert refused(tmp_path, cli_path=str(path)).message == f"`{path} --help` does not work: TimeoutExpired"
 
 
@@ -223,15 +223,15 @@ def test_the_bundled_binary_is_not_asked_for_its_version(monkeypatch: pytest.Mon
     def ask(path: str, flag: str) -> str:
         raise AssertionError(f"{path} {flag} was run")
 
-    module._version.cache_clear()
-    monkeypatch.setattr(module, "_ask", ask)
+    binary._version.cache_clear()
+    monkeypatch.setattr(binary, "_ask", ask)
     assert find(tmp_path).version >= MINIMUM
 
 
 def test_a_missing_launcher_is_an_isolation_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert find_launcher("claude-code").name == "ktx-claude-launcher"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(module.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(binary.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(LlmError) as caught:
         find_launcher("claude-code")
     assert caught.value.code == "isolation"

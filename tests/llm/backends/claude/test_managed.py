@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.backends.claude import session as managed
+from ktx_cli.llm.backends.claude import session
 from ktx_cli.llm.backends.claude.session import check_managed, config_folder, managed_files, system_folder
 from ktx_cli.llm.errors import LlmError
 
@@ -17,7 +17,7 @@ from ktx_cli.llm.errors import LlmError
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "system"
     folder.mkdir()
-    monkeypatch.setattr(managed, "system_folder", lambda: folder)
+    monkeypatch.setattr(session, "system_folder", lambda: folder)
     return folder
 
 
@@ -74,7 +74,7 @@ def test_the_configuration_folder(tmp_path: Path) -> None:
 
 
 def test_the_systems_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    for platform, folder in managed.FOLDERS.items():
+    for platform, folder in session.FOLDERS.items():
         monkeypatch.setattr("sys.platform", platform)
         assert system_folder() == Path(folder)
 
