@@ -275,21 +275,18 @@ def test_nothing_is_asked_with_json_even_in_a_terminal(ktx: Run, shop: Path, mon
 
 
 QUESTIONS = {
-    "project": {"make": "--project-dir"},
+    "steps": {
+        "make": "--project-dir", "backend": "--embeddings", "api-key": "--embedding-api-key",
+        "base-url": "--embedding-base-url", "model": "--embedding-model", "build": "--build", "targets": "--agents",
+    },
     "llm": {
         "backend": "--llm-backend", "models": "--llm-model", "model": "--llm-model", "descriptions": "--descriptions",
         "change": "--llm-backend",
     },
-    "embeddings": {
-        "backend": "--embeddings", "api-key": "--embedding-api-key", "base-url": "--embedding-base-url",
-        "model": "--embedding-model",
-    },
-    "connecting": {
+    "databases": {
         "which": "--database", "driver": "--database", "id": "--database-connection-id", "address": "--database-url",
+        "scope": "--include", "schemas": "--include", "include": "--include", "history": "--query-history",
     },
-    "databases": {"scope": "--include", "schemas": "--include", "include": "--include", "history": "--query-history"},
-    "build": {"build": "--build"},
-    "agents": {"targets": "--agents"},
     "work": {"change": "--only"},
 }  # fmt: skip
 """The flag for each question that the wizard's source asks by a name of its own, by module."""

@@ -135,7 +135,7 @@ INJECTIONS = [
     Injection(Stage.STORE, "ktx_cli.engine.profile.save_values"),
     Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.profile.left_out_warnings"),
     Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.scan.problem_warnings"),
-    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.updated_record"),
+    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.Learned.described"),
     Injection(Stage.DESCRIPTIONS, "ktx_cli.engine.describe._by_rules", "notes"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.base.record_scan"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.publication.write_parsed_copies"),

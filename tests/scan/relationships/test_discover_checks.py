@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.relationships import search
 from ktx_cli.scan.relationships.hints import Hint
 from ktx_cli.scan.relationships.model import Cardinality, EdgeStatus
 from ktx_cli.scan.relationships.search import discover, discover_database
@@ -290,7 +292,8 @@ def test_what_is_not_checked_in_time_is_put_up_for_review(shop: Any, monkeypatch
         late = discover(connector, tables, sampled, Relationships(), seconds=0.0)
         whole = discover(connector, tables, sampled, Relationships())
         with monkeypatch.context() as patch:  # the budget began a long time ago
-            patch.setattr("ktx_cli.scan.relationships.search.monotonic", lambda: -1e9)
+            begun = [-1e9]
+            patch.setattr(search, "monotonic", lambda: begun.pop() if begun else monotonic())
             own = discover(connector, tables, sampled, Relationships(detectionBudgetMs=600_000))
     (edge,) = [edge for edge in late.edges if edge.child_columns == ("customer_id",) and edge.child.name == "orders"]
     assert (edge.status, edge.reason) == (EdgeStatus.REVIEW, "not checked: time budget")

@@ -123,10 +123,11 @@ def test_an_overlay_is_found_as_the_same_files_on_a_disk(
 
 def test_what_loops_begin_with_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
+    compare = views.behind
 
     def behind(*args: Any) -> set[str]:
         looks.append(1)
-        return views.behind(*args)
+        return compare(*args)
 
     monkeypatch.setattr(views, "behind", behind)
     run = Workspace(WorkingTree(project.root))

@@ -1,3 +1,6 @@
+-- _WHO
+SELECT version(), currentUser(), currentDatabase();
+
 -- RELATIONS
 SELECT database, name, engine, comment, total_rows, sorting_key FROM system.tables
 WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') AND NOT is_temporary

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from ktx_cli import wiki
+from ktx_cli import privacy, wiki
 from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.check.lint.registry import BY_CODE, LAYER, LAYER_OTHER, PAGE_OTHER, RULES, WIKI, Selection, rule_of
 from ktx_cli.semantic import check, load
@@ -42,7 +42,7 @@ def _words(package: ModuleType) -> set[str]:
 @pytest.mark.parametrize(
     ("group", "packages", "some"),
     [
-        (WIKI, (wiki,), {"missing_summary", "secret", "dangling_entity", "html_comment", "place"}),
+        (WIKI, (wiki, privacy), {"missing_summary", "secret", "dangling_entity", "html_comment", "place"}),
         (LAYER, (load, check), {"no_grain", "disconnected", "duplicate", "definition", "broken_shard"}),
     ],
 )
