@@ -8,6 +8,18 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.core.clock import RUN_ID, Recent, isoformat, monotonic, new_run_id, now
+    from ktx_cli.core.diagnostics import (
+        THEN,
+        Command,
+        Diagnostic,
+        Hint,
+        Location,
+        Part,
+        Placeholder,
+        SettingPath,
+        Severity,
+        Suggestion,
+    )
     from ktx_cli.core.errors import (
         EXIT_FAILED,
         EXIT_INTERRUPTED,
@@ -87,6 +99,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clock": "RUN_ID Recent isoformat monotonic new_run_id now",
+    "diagnostics": "Command Diagnostic Hint Location Part Placeholder SettingPath Severity Suggestion THEN",
     "errors": (
         "BusyError CancelledError ConfigError EXIT_FAILED EXIT_INTERRUPTED EXIT_LIMIT EXIT_NOT_READY EXIT_OK "
         "EXIT_READER_GONE EXIT_UNREACHABLE EXIT_USAGE GitError GitMissingError KtxError NoProjectError "

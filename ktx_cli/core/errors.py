@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ktx_cli.core.diagnostics import Hint, Part
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -102,16 +104,17 @@ class KtxError(Exception):
     """An error with one sentence for the user, a hint, and facts for programs.
 
     `message` says what and where, without a trailing full stop. `hint` is the exact command or edit
-    that helps. `details` holds JSON-able facts; never a secret.
+    that helps; a plain text is made a `Hint`. `details` holds JSON-able facts; never a secret.
     """
 
     code: str = "failed"
+    _hint: Hint | None
 
     def __init__(
         self,
         message: str,
         *,
-        hint: str | None = None,
+        hint: Part | None = None,
         details: Mapping[str, Any] | None = None,
         code: str | None = None,
     ) -> None:
@@ -121,6 +124,15 @@ class KtxError(Exception):
         self.details: dict[str, Any] = dict(details or {})
         if code is not None:
             self.code = code
+
+    @property
+    def hint(self) -> Hint | None:
+        """What helps: a command, an edit, or a sentence with either."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: Part | None) -> None:
+        self._hint = Hint.of(hint)
 
     @property
     def exit_code(self) -> int:
@@ -226,13 +238,24 @@ class RunStopped(Exception):
 class ResultWarning:
     """Something the user should know that does not fail the command."""
 
-    __slots__ = ("code", "details", "hint", "message")
+    __slots__ = ("_hint", "code", "details", "message")
 
-    def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
+    _hint: Hint | None
+
+    def __init__(self, code: str, message: str, *, hint: Part | None = None, **details: Any) -> None:
         self.code = code
         self.message = message
         self.hint = hint
         self.details = details
+
+    @property
+    def hint(self) -> Hint | None:
+        """What helps: a command, an edit, or a sentence with either."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: Part | None) -> None:
+        self._hint = Hint.of(hint)
 
     def to_json(self) -> dict[str, Any]:
         """Return the warning as it stands in `warnings[]` of the envelope."""

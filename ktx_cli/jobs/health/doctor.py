@@ -144,7 +144,7 @@ def _without_settings(
     context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
     answers = _answers(context, [check for check in checks if not check.settings])
     line = error.details.get("line")
-    hint = error.hint
+    hint: str | None = error.hint
     if line and hint and not hint.startswith("correct line"):
         hint = f"in {CONFIG_NAME} line {line}: {hint}"
     finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)

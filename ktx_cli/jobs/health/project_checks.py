@@ -51,7 +51,8 @@ def check_config(context: CheckContext) -> list[Finding]:
 
 def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
     """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
-    line, hint = warning.details.get("line"), warning.hint
+    line: int | None = warning.details.get("line")
+    hint: str | None = warning.hint
     if line and hint and not is_command(hint):
         does = "take it out; " if hint.startswith("known here") else ""
         hint = f"in {CONFIG_NAME} line {line}: {does}{hint}"

@@ -1,0 +1,81 @@
+"""Hints keep their commands as data; severities are ordered; locations read as `path:line`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import pytest
+
+from ktx_cli.core import Command, Hint, KtxError, Location, Placeholder, ResultWarning, SettingPath, Severity
+
+SCAN = Command("scan", "shop")
+LOG = Command("log", "--", "a b", program="git")
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (Hint("look at it"), "look at it"),
+        (Hint("braces {} stay"), "braces {} stay"),
+        (Hint(SCAN), "ktx scan shop"),
+        (Hint("run `{}` again", SCAN), "run `ktx scan shop` again"),
+        (Hint("{} of {}: {}", 3, "{}", LOG), "3 of {}: git log -- 'a b'"),
+        (Hint("set {}", SettingPath("connections.shop.url")), "set connections.shop.url"),
+        (Hint("{}, or wait", Hint("run {}", SCAN)), "run ktx scan shop, or wait"),
+        (Hint.steps(SCAN, LOG), "ktx scan shop; then: git log -- 'a b'"),
+        (Hint(Command("config", "set", "a.b", Placeholder('"TEXT"'))), 'ktx config set a.b "TEXT"'),
+        ("first: " + Hint(SCAN) + ", then wait", "first: ktx scan shop, then wait"),
+    ],
+)
+def test_a_hint_is_its_plain_text(hint: Hint, text: str) -> None:
+    assert hint == text and json.dumps(hint) == json.dumps(text) and isinstance(hint, Hint)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda hint: pickle.loads(pickle.dumps(hint))])
+def test_a_copy_keeps_the_commands(again: object) -> None:
+    hint = Hint("run `{}` again", SCAN)
+    made = again(hint)  # type: ignore[operator]
+    assert made == hint and made.parts == hint.parts and made.commands == (SCAN,)
+
+
+def test_a_hint_with_too_few_parts_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 places got 1 parts"):
+        Hint("{} and {}", SCAN)
+
+
+def test_what_is_rewritten_is_the_command_and_not_the_text() -> None:
+    hint = Hint("ktx scan shop, that is {}", SCAN)
+    shown = hint.rewrite(lambda part: part.with_words("--json", after=1) if isinstance(part, Command) else part)
+    assert shown == "ktx scan shop, that is ktx scan --json shop"
+
+
+@pytest.mark.parametrize(("hint", "command"), [(Hint(SCAN), SCAN), (Hint("{} again", SCAN), None), (Hint("x"), None)])
+def test_a_hint_that_is_one_command(hint: Hint, command: Command | None) -> None:
+    assert hint.command == command
+
+
+def test_errors_and_warnings_make_hints_of_texts_and_commands() -> None:
+    error, warning = KtxError("x", hint=SCAN), ResultWarning("code", "x", hint="look at it")
+    assert error.hint is not None and error.hint.command == SCAN and error.to_json()["hint"] == "ktx scan shop"
+    error.hint = "look"
+    assert isinstance(error.hint, Hint) and isinstance(warning.hint, Hint) and KtxError("x").hint is None
+
+
+def test_severities_compare_by_weight() -> None:
+    assert sorted(Severity, reverse=True) == [Severity.ERROR, Severity.WARNING, Severity.INFO]
+    assert Severity.ERROR > Severity.INFO and Severity.WARNING >= "warning" and not Severity.INFO > Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("location", "text"),
+    [
+        (Location("a.yaml", 3, "orders"), "a.yaml:3"),
+        (Location("a.yaml"), "a.yaml"),
+        (Location(object="x"), "x"),
+        (Location(), ""),
+    ],
+)
+def test_locations_read_as_editors_take_them(location: Location, text: str) -> None:
+    assert str(location) == text
