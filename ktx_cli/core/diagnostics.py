@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 from ktx_cli.core.text import shell_words
-
-KTX: Final = "ktx"
 
 
 class Severity(StrEnum):
@@ -60,66 +58,6 @@ class Location:
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
-class Placeholder(str):
-    """A word of a command that the user replaces, or that is shown as it stands: it is never quoted."""
-
-    __slots__ = ()
-
-
-class Command:
-    """A command line as data: the program and its words. `str()` quotes them for a shell.
-
-    `Command("sl", "query", "-m", name)` is one of ktx; `Command("add", "--", path, program="git")` is one of git.
-    """
-
-    __slots__ = ("program", "words")
-
-    def __init__(self, *words: object, program: str = KTX) -> None:
-        self.program = program
-        self.words = tuple(word if isinstance(word, str) else str(word) for word in words)
-
-    def with_words(self, *words: object, after: int | None = None) -> Command:
-        """Return the command with more words: at its end, or behind the first `after` of its own."""
-        at = len(self.words) if after is None else after
-        return Command(*self.words[:at], *words, *self.words[at:], program=self.program)
-
-    def __str__(self) -> str:
-        shown = (word if isinstance(word, Placeholder) else shell_words(word) for word in self.words)
-        return " ".join((shell_words(self.program), *shown))
-
-    def __repr__(self) -> str:
-        return f"Command({', '.join(map(repr, self.words))}, program={self.program!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Command) and (self.program, self.words) == (other.program, other.words)
-
-    def __hash__(self) -> int:
-        return hash((self.program, self.words))
-
-
-@dataclass(frozen=True, slots=True)
-class SettingPath:
-    """A setting of `ktx.yaml`, named by its dotted path."""
-
-    path: str
-
-    def __str__(self) -> str:
-        return self.path
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A word to write in place of what was written: `Hint("did you mean `{}`?", Suggestion("driver"))`."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Part: TypeAlias = str | Command | SettingPath | Suggestion
-"""A piece of a hint: text, or something the caller may show in another form."""
-
 THEN: Final = "; then: "
 """What stands between commands that are typed one after the other."""
 
@@ -132,34 +70,35 @@ class Hint(str):
     command that is formatted into it is nothing but text. Hints keep their parts when they are added or nested.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[str, ...]
+    """Texts, and what the caller may show in another form: `Command`, `SettingPath`, `Suggestion`."""
 
-    def __new__(cls, sentence: Part = "", *parts: object) -> Hint:
+    def __new__(cls, sentence: str = "", *parts: object) -> Hint:
         """Return a hint; `ValueError` where the sentence has not as many `{}` as there are parts."""
         if not parts:
-            return cls._of(_parts(sentence))
-        texts = str(sentence).split("{}")
+            return Hint._of(_parts(sentence))
+        texts = sentence.split("{}")
         if len(texts) != len(parts) + 1:
             raise ValueError(f"a hint of {len(texts) - 1} places got {len(parts)} parts: {sentence}")
         filled = [item for text, part in zip(texts, parts, strict=False) for item in (text, *_parts(part))]
-        return cls._of([*filled, texts[-1]])
+        return Hint._of([*filled, texts[-1]])
+
+    @staticmethod
+    def _of(parts: Iterable[str]) -> Hint:
+        kept = tuple(part for part in parts if part)
+        hint = str.__new__(Hint, "".join(kept))
+        hint.parts = kept
+        return hint
 
     @classmethod
-    def _of(cls, parts: Iterable[Part]) -> Hint:
-        kept = tuple(part for part in parts if part != "")
-        self = super().__new__(cls, "".join(map(str, kept)))
-        self.parts = kept
-        return self
+    def of(cls, value: str | None) -> Hint | None:
+        """Return a text as a hint; what is one, or None, as it is."""
+        return value if value is None or isinstance(value, Hint) else Hint(value)
 
     @classmethod
-    def of(cls, value: Part | None) -> Hint | None:
-        """Return a hint for a text, a command or a hint; None for None."""
-        return value if value is None or isinstance(value, Hint) else cls(value)
-
-    @classmethod
-    def steps(cls, *commands: Command) -> Hint:
+    def steps(cls, *commands: str) -> Hint:
         """Return a hint of commands to type one after the other."""
-        return cls._of([item for command in commands for item in (THEN, command)][1:])
+        return cls._of([item for command in commands for item in (THEN, *_parts(command))][1:])
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -172,7 +111,7 @@ class Hint(str):
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Command) else None
 
-    def rewrite(self, change: Callable[[Part], Part]) -> Hint:
+    def rewrite(self, change: Callable[[str], str]) -> Hint:
         """Return this hint with what `change` makes of each of its parts: how a caller adapts commands."""
         return Hint._of([item for part in self.parts for item in _parts(change(part))])
 
@@ -183,11 +122,58 @@ class Hint(str):
         return Hint._of([*_parts(other), *self.parts])
 
 
-def _parts(value: object) -> tuple[Part, ...]:
-    """Return what a value becomes in a hint: a hint stays what it consists of, what is no part its text."""
+def _parts(value: object) -> tuple[str, ...]:
+    """Return what a value becomes in a hint: a hint what it consists of, another string itself, all else its text."""
     if isinstance(value, Hint):
         return value.parts
-    return (value,) if isinstance(value, Command | SettingPath | Suggestion) else (str(value),)
+    return (value if isinstance(value, str) else str(value),)
+
+
+class Command(Hint):
+    """A command line as data: a program and its words. As a string it is quoted for a shell; it is a hint by itself.
+
+    `Command("sl", "query", "-m", name)` is one of ktx; `Command("add", "--", path, program="git")` is one of git.
+    """
+
+    program: str
+    words: tuple[str, ...]
+
+    def __new__(cls, *words: object, program: str = "ktx") -> Command:
+        """Return a command; words are quoted where a shell needs it, each `Placeholder` stands as it is."""
+        texts = tuple(word if isinstance(word, str) else str(word) for word in words)
+        shown = (word if isinstance(word, Placeholder) else shell_words(word) for word in (program, *texts))
+        command = str.__new__(cls, " ".join(shown))
+        command.program, command.words, command.parts = program, texts, (command,)
+        return command
+
+    def with_words(self, *words: object, after: int | None = None) -> Command:
+        """Return the command with more words: at its end, or behind the first `after` of its own."""
+        at = len(self.words) if after is None else after
+        return Command(*self.words[:at], *words, *self.words[at:], program=self.program)
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        return self.words, {"program": self.program}
+
+    def __getstate__(self) -> None:
+        """Leave nothing to restore: a copy is made from the words."""
+
+
+class Placeholder(str):
+    """A word of a command that is shown as it stands, without quotes: what the user replaces or a shell expands."""
+
+    __slots__ = ()
+
+
+class SettingPath(str):
+    """The dotted path of a setting in `ktx.yaml`, as part of a hint."""
+
+    __slots__ = ()
+
+
+class Suggestion(str):
+    """What to write in place of what was written: `Hint("did you mean `{}`?", Suggestion("driver"))`."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ktx_cli.core.diagnostics import Hint, Part
+from ktx_cli.core.diagnostics import Hint
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -114,7 +114,7 @@ class KtxError(Exception):
         self,
         message: str,
         *,
-        hint: Part | None = None,
+        hint: str | None = None,
         details: Mapping[str, Any] | None = None,
         code: str | None = None,
     ) -> None:
@@ -131,7 +131,7 @@ class KtxError(Exception):
         return self._hint
 
     @hint.setter
-    def hint(self, hint: Part | None) -> None:
+    def hint(self, hint: str | None) -> None:
         self._hint = Hint.of(hint)
 
     @property
@@ -242,7 +242,7 @@ class ResultWarning:
 
     _hint: Hint | None
 
-    def __init__(self, code: str, message: str, *, hint: Part | None = None, **details: Any) -> None:
+    def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
         self.code = code
         self.message = message
         self.hint = hint
@@ -254,7 +254,7 @@ class ResultWarning:
         return self._hint
 
     @hint.setter
-    def hint(self, hint: Part | None) -> None:
+    def hint(self, hint: str | None) -> None:
         self._hint = Hint.of(hint)
 
     def to_json(self) -> dict[str, Any]:

@@ -35,9 +35,10 @@ def test_a_hint_is_its_plain_text(hint: Hint, text: str) -> None:
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda hint: pickle.loads(pickle.dumps(hint))])
 def test_a_copy_keeps_the_commands(again: object) -> None:
-    hint = Hint("run `{}` again", SCAN)
+    hint = Hint("run `{}` again", LOG)
     made = again(hint)  # type: ignore[operator]
-    assert made == hint and made.parts == hint.parts and made.commands == (SCAN,)
+    assert made == hint and made.parts == hint.parts and made.commands == (LOG,)
+    assert made.commands[0].program == "git" and made.commands[0].words == LOG.words
 
 
 def test_a_hint_with_too_few_parts_is_refused() -> None:
