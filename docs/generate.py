@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,21 +129,44 @@ def events_page() -> str:
 
 
 def lint_page() -> str:
-    """Return the rules of `ktx lint`."""
-    from ktx_cli.jobs.check.lint.registry import COVERAGE, LAYER, RULES, WIKI
+    """Return the rules of `ktx lint`: a table of each group, then what each rule is for, with its example."""
+    from ktx_cli.jobs.check.lint.registry import EXAMPLE_PROJECT, GROUPS, all_rules
 
-    groups = {
-        COVERAGE: ("Coverage of descriptions", ""),
-        WIKI: ("The wiki", "`word`: the code `ktx wiki lint` has for it."),
-        LAYER: ("The semantic layer", "`word`: the code `ktx sl validate` has for it, which may give another level."),
-    }
-    lines = ["# What `ktx lint` finds", "", "A code keeps its meaning. `error` and `warning` end the command with 1."]
-    for group, (title, note) in groups.items():
-        rules = [rule for rule in RULES if rule.code.startswith(group)]
-        lines += ["", f"## {title}", "", *([note, ""] if note else [])]
-        lines += ["| code | level | word | means |", "|---|---|---|---|"]
-        lines += [f"| `{r.code}` | {r.level} | {f'`{r.word}`' if r.word else ''} | {r.says} |" for r in rules]
+    lines = [LINT_TOP]
+    for group, title in GROUPS.items():
+        rules = [rule for rule in all_rules().values() if rule.group == group]
+        lines += ["", f"## {title}", "", "| code | name | severity | alias | finds |", "|---|---|---|---|---|"]
+        for rule in rules:
+            alias = f"`{rule.alias}`" if rule.alias else ""
+            lines.append(f"| `{rule.code}` | {rule.name} | {rule.severity} | {alias} | {rule.summary} |")
+        for rule in rules:
+            lines += ["", f"### `{rule.code}` {rule.name}", "", rule.summary, rule.explanation]
+            lines += _example(rule.bad)
+    lines += [
+        "",
+        "## The example project",
+        "",
+        "Examples change the files of this project:",
+        *_example(EXAMPLE_PROJECT),
+    ]
     return "\n".join([*lines, ""])
+
+
+LINT_TOP = """\
+# The rules of `ktx lint`
+
+A code keeps its meaning. `error` and `warning` end the command with exit code 1. An alias is the code under which
+`ktx wiki lint` (`KTX2`) or `ktx sl validate` (`KTX3`) reports the same; the latter may give it another severity."""
+
+
+def _example(files: Mapping[str, str | None]) -> list[str]:
+    """Return the files of an example as indented blocks, each below its path."""
+    lines = []
+    for path, text in files.items():
+        lines += ["", f"`{path}` is removed." if text is None else f"`{path}`:"]
+        shown = [line if len(line) <= 200 else f"{line[:200]} ..." for line in (text or "").splitlines()]
+        lines += ["", *(f"    {line}".rstrip() for line in shown)] if shown else []
+    return lines
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ktx_cli.core.text import shell_words
+from ktx_cli.core.text import escaped, shell_words
 
 
 class Severity(StrEnum):
@@ -46,16 +46,20 @@ _BY_WEIGHT: Final = tuple(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something was found: a file from the project's folder, a line in it (from 1), and the object there."""
+    """Where something is: in a file, in a connection, in an object (a source, a table, a setting), as far as known."""
 
     path: str | None = None
+    """The file, from the project's folder."""
     line: int | None = None
+    """The line in the file, from 1."""
     object: str | None = None
+    connection: str | None = None
 
     def __str__(self) -> str:
         if self.path is None:
             return self.object or ""
-        return self.path if self.line is None else f"{self.path}:{self.line}"
+        path = escaped(self.path)
+        return path if self.line is None else f"{path}:{self.line}"
 
 
 THEN: Final = "; then: "
@@ -176,15 +180,32 @@ class Suggestion(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Diagnostic:
-    """Something wrong, or worth knowing, at a place: what `lint`, `validate` and `doctor` report.
-
-    `code` is stable and meant for programs; `message` is one sentence without a full stop; `hint` says what helps.
-    """
+    """Something wrong, or worth knowing, at a place: what `lint`, `validate` and `doctor` report."""
 
     code: str
+    """A stable code for programs."""
     severity: Severity
     message: str
-    location: Location = Location()
-    hint: Hint | None = None
+    """One sentence without a full stop."""
+    location: Location
+    hint: Hint | None
+    """What helps."""
+
+    def __init__(
+        self,
+        code: str,
+        severity: Severity,
+        message: str,
+        location: Location = Location(),
+        hint: Part | None = None,
+    ) -> None:
+        """Return a diagnostic; a plain text becomes a hint."""
+        fields = {"code": code, "severity": severity, "message": message, "location": location, "hint": Hint.of(hint)}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        """Return the place and the message, as one line of a report."""
+        return f"{place}: {self.message}" if (place := str(self.location)) else self.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +14,10 @@ from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.unattended import annotation, repository_prefix
-from ktx_cli.core import counted
+from ktx_cli.core import Diagnostic, Location, counted
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.check.lint.registry import Finding, Linted
+    from ktx_cli.jobs.check.lint.lint import LintReport
 
 
 Codes = list[str] | None
@@ -61,41 +61,46 @@ def register(app: typer.Typer) -> None:
 
         layout, config = project_of(session)
         selection = Selection.of(select or (), ignore or ())
-        found, warnings = lint_project(
+        report, warnings = lint_project(
             layout, config, connection=connection, selection=selection, min_coverage=min_coverage
         )
         session.warn(*warnings)
-        shown = _first(found.findings, limit)
+        shown = _first(report.diagnostics, limit)
         if github:
-            streams.write_err("".join(f"{line}\n" for line in _annotations(shown, repository_prefix(layout.root))))
-        blocks = [*_tables(session, found, shown), _facts(found, len(found.findings) - len(shown))]
-        return Result(found.to_json(), blocks, found.error())
+            prefix = repository_prefix(layout.root)
+            streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
+        blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
+        return Result(report.to_json(), blocks, report.error())
 
 
-def _first(findings: Sequence[Finding], limit: int) -> list[Finding]:
-    """Return the findings to print: of each code the first ones."""
+def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
+    """Return the diagnostics to print: of each code the first ones."""
     seen: Counter[str] = Counter()
     shown = []
-    for each in findings:
-        seen[each.code] += 1
-        if not limit or seen[each.code] <= limit:
-            shown.append(each)
+    for diagnostic in diagnostics:
+        seen[diagnostic.code] += 1
+        if not limit or seen[diagnostic.code] <= limit:
+            shown.append(diagnostic)
     return shown
 
 
-def _annotations(findings: Sequence[Finding], prefix: str) -> Iterator[str]:
-    for each in findings:
-        path = None if each.path is None else prefix + each.path
-        yield annotation(each.level.value, each.code, f"{each.message}\nfix: {each.fix}", path, each.line)
+def _annotation(diagnostic: Diagnostic, prefix: str) -> str:
+    location = diagnostic.location
+    path = None if location.path is None else prefix + location.path
+    message = f"{diagnostic.message}\nfix: {diagnostic.hint}"
+    return annotation(diagnostic.severity.value, diagnostic.code, message, path, location.line)
 
 
-def _tables(session: Session, found: Linted, shown: Sequence[Finding]) -> list[Block]:
-    shares = [*found.coverage.items(), *([("all", found.total)] if len(found.coverage) > 1 else [])]
+def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:
+    shares = [*report.coverage.items(), *([("all", report.total)] if len(report.coverage) > 1 else [])]
     covered = tuple(
-        (name, each.tables.shown, each.columns.shown, each.measures.shown, each.all.shown) for name, each in shares
+        (name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares
     )
     place = session.place
-    rows = tuple((each.level.value, each.code, each.place, each.message, place.command(each.fix)) for each in shown)
+    rows = tuple(
+        (each.severity.value, each.code, _shown_place(each.location), each.message, place.command(each.hint or ""))
+        for each in shown
+    )
     tables: list[Block] = []
     if covered:
         tables.append(Table(("described", "tables", "columns", "measures", "together"), covered))
@@ -104,6 +109,10 @@ def _tables(session: Session, found: Linted, shown: Sequence[Finding]) -> list[B
     return tables
 
 
-def _facts(found: Linted, more: int) -> Fields:
-    facts = [("wiki pages", str(found.pages)), ("findings", counted(found.counts()))]
+def _shown_place(location: Location) -> str:
+    return "" if location.path is None else f"{location.path}:{location.line}"
+
+
+def _facts(report: LintReport, more: int) -> Fields:
+    facts = [("wiki pages", str(report.pages)), ("findings", counted(report.counts()))]
     return Fields((*facts, *([("not shown", f"{more}; --limit 0 shows all")] if more else [])))

@@ -1,30 +1,91 @@
-"""Looks through the files of a project for what a person should do something about; no database, no model."""
+"""`ktx lint`: runs the selected rules over the files of a project; no database, no model."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from ktx_cli.core import KtxError, ResultWarning
-from ktx_cli.jobs.check.lint.coverage import (
-    Described,
-    coverage_of,
-    databases,
-    lint_joins,
-    lint_layers,
-    too_low,
-    undescribed,
-    without_context,
-)
-from ktx_cli.jobs.check.lint.pages import lint_pages
-from ktx_cli.jobs.check.lint.registry import COVERAGE, LAYER, RULES, TO_REVIEW, WIKI, Finding, Level, Linted, Selection
-from ktx_cli.llm import bindings
-from ktx_cli.project import KtxConfig, Layout, connection_of, read_state
-from ktx_cli.semantic import Model, layer_ids, load_layers, load_manifest, shard_files
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, ResultWarning, Severity, plural
+from ktx_cli.jobs.check.lint.coverage import Coverage
+from ktx_cli.jobs.check.lint.project import LintedProject
+from ktx_cli.jobs.check.lint.registry import COVERAGE, WIKI, Selection, all_rules
+from ktx_cli.project import KtxConfig, Layout
 
-_ORDER: Final = list(Level)
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """What `ktx lint` found."""
+
+    coverage: Mapping[str, Coverage]
+    """How much of each connection is described."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """The worst first."""
+    pages: int = 0
+    """How many pages were examined."""
+
+    @property
+    def total(self) -> Coverage:
+        """The coverage of all connections together."""
+        return sum(self.coverage.values(), Coverage())
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of diagnostics of each severity."""
+        counts = Counter(diagnostic.severity for diagnostic in self.diagnostics)
+        return {severity.value: counts[severity] for severity in reversed(Severity)}
+
+    def by_code(self) -> dict[str, int]:
+        """Return the number of diagnostics of each code."""
+        return dict(sorted(Counter(diagnostic.code for diagnostic in self.diagnostics).items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "coverage": {
+                "connections": {name: coverage.to_json() for name, coverage in self.coverage.items()},
+                "total": self.total.to_json(),
+            },
+            "pages": self.pages,
+            "findings": [_finding_json(diagnostic) for diagnostic in self.diagnostics],
+            "counts": self.counts(),
+            "codes": self.by_code(),
+        }
+
+    def error(self) -> KtxError | None:
+        """Return the error to end with where something is at least a warning."""
+        counts = self.counts()
+        bad = [
+            plural(counts[severity], severity) for severity in (Severity.ERROR, Severity.WARNING) if counts[severity]
+        ]
+        if not bad:
+            return None
+        return KtxError(
+            f"the context has {' and '.join(bad)}",
+            hint=_hint_of_all(min(self.diagnostics, key=lambda diagnostic: -diagnostic.severity.weight)),
+            details={"counts": counts, "codes": self.by_code()},
+            code="lint_problems",
+        )
+
+
+def _finding_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    location = diagnostic.location
+    return {
+        "code": diagnostic.code,
+        "level": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        "path": location.path,
+        "line": location.line,
+        "connection": location.connection,
+    }
+
+
+def _hint_of_all(diagnostic: Diagnostic) -> Hint | str | None:
+    """Return the command that lists diagnostics like this; one about the whole project names its own."""
+    if all_rules()[diagnostic.code].on_demand:
+        return diagnostic.hint
+    return Hint(Command("lint", "--select", diagnostic.code, "--limit", "0"))
 
 
 def lint_project(
@@ -34,95 +95,23 @@ def lint_project(
     connection: str | None = None,
     selection: Selection | None = None,
     min_coverage: float | None = None,
-) -> tuple[Linted, list[ResultWarning]]:
-    """Return what was found, the worst first, of one connection or of all; and warnings of what could not be looked at.
+) -> tuple[LintReport, list[ResultWarning]]:
+    """Return the report of one connection or of all, and warnings of what could not be examined.
 
-    `min_coverage`: percent of tables, columns and measures that must have a description. Writes nothing; git reads.
-    Raises `UsageError` for an unknown connection.
+    `min_coverage`: percent of tables, columns and measures that must have a description. Writes nothing; reads the
+    history of git. Raises `UsageError` for an unknown connection.
     """
-    wanted = selection or Selection()
-    if connection is not None and connection not in layer_ids(layout):
-        connection_of(config, connection)
-    known = layer_ids(layout)
-    models = dict(zip(known, load_layers(layout, config, known), strict=True))
-    looked = [each for each in known if connection in (None, each)]
-    linted = Linted()
-    parts = [
-        _coverage(layout, config, linted, [models[each] for each in looked]),
-        _of_layers(layout, config, models, looked, wanted),
-        _of_pages(layout, config, linted, models, connection, wanted),
-    ]
-    found = [without_context(*each) for each in databases(config, connection).items() if _is_empty(layout, each[0])]
-    found += [each for findings, _ in parts for each in findings]
-    kept = [each for each in dict.fromkeys(found) if each.code in wanted]
-    if min_coverage is not None and (low := too_low(linted.total.all, min_coverage)):
-        kept.append(low)
-    linted.findings = sorted(kept, key=_place)
-    return linted, [each for _, warnings in parts for each in warnings]
+    warnings: list[ResultWarning] = []
+    project = LintedProject(layout, config, warnings.append, connection, min_coverage)
+    rules = (selection or Selection()).rules()
+    coverage = project.coverage
+    diagnostics = dict.fromkeys(diagnostic for rule in rules for diagnostic in rule.check(project))
+    pages = len(project.pages) if any(rule.group == WIKI for rule in rules) else 0
+    return LintReport(coverage, tuple(sorted(diagnostics, key=_order)), pages), warnings
 
 
-def _of_pages(
-    layout: Layout,
-    config: KtxConfig,
-    linted: Linted,
-    models: Mapping[str, Model],
-    connection: str | None,
-    wanted: Selection,
-) -> tuple[list[Finding], list[ResultWarning]]:
-    """Fill in how many pages there are; return what is wrong with them."""
-    if not wanted.any(_codes(WIKI)):
-        return [], []
-    found, linted.pages, warnings = lint_pages(layout, config, models, connection, wanted)
-    return found, warnings
-
-
-def _codes(group: str) -> list[str]:
-    return [rule.code for rule in RULES if rule.code.startswith(group)]
-
-
-def _is_empty(layout: Layout, connection: str) -> bool:
-    return not shard_files(layout, connection)
-
-
-def _coverage(
-    layout: Layout, config: KtxConfig, linted: Linted, models: Iterable[Model]
-) -> tuple[list[Finding], list[ResultWarning]]:
-    """Fill in the coverage; return what is not described."""
-    found, warnings = [], []
-    try:
-        rows = read_state(layout, _rows) or {}
-    except KtxError as error:
-        rows = {}
-        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
-    for model in models:
-        known, seen = load_manifest(layout, model.connection).tables, rows.get(model.connection, {})
-        layer = Described(model, known, seen, has_describer(config))
-        linted.coverage[model.connection] = coverage_of(layer)
-        found += list(undescribed(layer))
-    return found, warnings
-
-
-def has_describer(config: KtxConfig) -> bool:
-    """Whether a scan asks a model for descriptions."""
-    return config.scan.enrichment.mode == "llm" and bool(bindings(config))
-
-
-def _rows(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
-    """Return connection -> physical name of a table -> its rows, as the last scan on this machine saw them."""
-    found = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
-    return {connection: json.loads(text) for connection, text in found}
-
-
-def _of_layers(
-    layout: Layout, config: KtxConfig, models: Mapping[str, Model], looked: list[str], wanted: Selection
-) -> tuple[list[Finding], list[ResultWarning]]:
-    if not wanted.any(_codes(LAYER)):
-        return [], []
-    joins, warnings = lint_joins(layout, looked) if TO_REVIEW in wanted else ([], [])
-    return lint_layers(layout, config, models, looked) + joins, warnings
-
-
-def _place(finding: Finding) -> tuple[object, ...]:
-    """Return what sorts findings; those of a coverage rule keep their order, the worst first."""
-    place = () if finding.code.startswith(COVERAGE) else (finding.path or "", finding.line, finding.message)
-    return (_ORDER.index(finding.level), finding.code, place)
+def _order(diagnostic: Diagnostic) -> tuple[object, ...]:
+    """Return what sorts diagnostics; those of a coverage rule keep their order, the worst first."""
+    location = diagnostic.location
+    place = (location.path or "", location.line or 1, diagnostic.message)
+    return (-diagnostic.severity.weight, diagnostic.code, () if diagnostic.code.startswith(COVERAGE) else place)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.check.lint.lint import lint_project
-from ktx_cli.jobs.check.lint.registry import Finding, Linted, Selection
+from ktx_cli.core.diagnostics import Diagnostic
+from ktx_cli.jobs.check.lint.lint import LintReport, lint_project
+from ktx_cli.jobs.check.lint.registry import Selection
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 
@@ -84,7 +85,7 @@ class Project:
         )
         return done.stdout
 
-    def lint(self, *select: str, connection: str | None = None, min_coverage: float | None = None) -> Linted:
+    def lint(self, *select: str, connection: str | None = None, min_coverage: float | None = None) -> LintReport:
         config = load_config(self.layout.config).config
         found, self.warnings = lint_project(
             *(self.layout, config),
@@ -94,8 +95,8 @@ class Project:
         )
         return found
 
-    def found(self, *select: str) -> list[Finding]:
-        return self.lint(*select).findings
+    def found(self, *select: str) -> list[Diagnostic]:
+        return list(self.lint(*select).diagnostics)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.check.lint.coverage import _BY_RULES, Described
-from ktx_cli.jobs.check.lint.registry import Share
+from ktx_cli.jobs.check.lint.coverage import _BY_RULES, DescribedLayer, Share
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.semantic.load.load import load_model
@@ -25,7 +24,7 @@ def test_tables_columns_and_measures_are_counted_and_texts_by_rules_are_not(proj
 
 
 def test_what_has_none_is_named_with_its_line(project: Project) -> None:
-    told = {(each.code, each.place): each.message for each in project.found("KTX1")}
+    told = {(each.code, str(each.location)): each.message for each in project.found("KTX1")}
     shard = "semantic-layer/warehouse/_schema/shop.yaml"
     assert told == {
         ("KTX101", f"{shard}:12"): "table `customers` has no description (1 join)",
@@ -64,21 +63,21 @@ def test_queried_tables_come_before_joined_ones_and_large_ones(project: Project)
 @pytest.mark.parametrize(("wanted", "fails"), [(50.0, False), (50.1, True), (0.0, False), (100.0, True)])
 def test_too_little_is_an_error_only_where_more_is_wanted(project: Project, wanted: float, fails: bool) -> None:
     found = project.lint("KTX1", min_coverage=wanted)
-    assert [each.code for each in found.findings if each.level == "error"] == ["KTX106"] * fails
+    assert [each.code for each in found.diagnostics if each.severity == "error"] == ["KTX106"] * fails
     assert (found.error() is not None) is fails
 
 
 def test_a_share_is_rounded_down() -> None:
-    assert Share(1999, 2000).shown == "99.9% (1,999 of 2,000)"
+    assert Share(1999, 2000).text == "99.9% (1,999 of 2,000)"
     assert Share(2000, 2000).percent == 100.0
-    assert Share().shown == "none"
+    assert Share().text == "none"
 
 
 def test_a_database_without_context_is_a_warning(project: Project) -> None:
     project.change("ktx.yaml", "connections:", "connections:\n  other:\n    driver: sqlite\n    path: other.sqlite")
     (found,) = project.found("KTX105")
-    assert (found.level, found.fix, found.connection) == ("warning", "ktx ingest other", "other")
-    assert project.lint("KTX105", connection="warehouse").findings == []
+    assert (found.severity, found.hint, found.location.connection) == ("warning", "ktx ingest other", "other")
+    assert project.lint("KTX105", connection="warehouse").diagnostics == ()
     with pytest.raises(UsageError):
         project.lint(connection="nothing")
 
@@ -105,7 +104,7 @@ def test_a_table_of_many_columns_is_gone_through_once(tmp_path: Path) -> None:
     (folder / "main.yaml").write_bytes(yaml.dump({"tables": {"big": entry}}).encode())
     model = load_model(Layout(tmp_path), "wh", "sqlite")
     columns = Counted(entry["columns"])
-    described = Described(model, {"big": {**entry, "columns": columns}}, {})
+    described = DescribedLayer(model, {"big": {**entry, "columns": columns}}, {})
     source = model.sources["big"]
-    assert [described.has_text(source, column) for column in source.columns.values()] == [False] * len(names)
+    assert [described.is_described(source, column) for column in source.columns.values()] == [False] * len(names)
     assert columns.begun == 1

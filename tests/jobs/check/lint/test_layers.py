@@ -18,7 +18,7 @@ def test_everything_validate_says_is_said(project: Project) -> None:
     wanted = validate_layers(project.layout, config, environ={}, data=False).problems
     found = project.found("KTX3")
     assert len(wanted) > 1
-    assert {(each.message, each.path, each.line, each.level) for each in found} == {
+    assert {(each.message, each.location.path, each.location.line, each.severity) for each in found} == {
         (each.message, each.place.path, each.place.line, each.severity) for _, each in wanted
     }
     assert {"KTX308", "KTX312"} <= {each.code for each in found}
@@ -27,8 +27,8 @@ def test_everything_validate_says_is_said(project: Project) -> None:
 def test_a_layer_without_a_connection_is_a_warning(project: Project) -> None:
     project.write("semantic-layer/old/_schema/a.yaml", "tables: {}\n")
     (found,) = project.found("KTX341")
-    assert (found.connection, found.level) == ("old", "warning")
-    assert found.fix.endswith("git rm -r semantic-layer/old")
+    assert (found.location.connection, found.severity) == ("old", "warning")
+    assert found.hint.endswith("git rm -r semantic-layer/old")
 
 
 def test_the_error_counts_what_is_more_than_information(project: Project) -> None:
@@ -49,9 +49,9 @@ def test_found_joins_that_wait_are_counted(project: Project) -> None:
     record = "raw-sources/warehouse/live-database/relationships.json"
     project.write(record, record_text(Knowledge(edges=edges)).decode())
     (found,) = project.found("KTX340")
-    assert (found.level, found.path) == ("info", record)
+    assert (found.severity, found.location.path) == ("info", record)
     assert found.message == "1 found join of `warehouse` waits for a decision"
-    assert found.fix == "ktx scan relationships warehouse --review"
+    assert found.hint == "ktx scan relationships warehouse --review"
     project.write(record, "{")
     assert project.found("KTX340") == []
     assert [each.code for each in project.warnings] == ["relationships_unreadable"]

@@ -23,9 +23,9 @@ def test_everything_wiki_lint_says_is_said_with_its_place(project: Project) -> N
     config = load_config(project.layout.config).config
     wanted = {(each.path, each.line, each.message) for each in lint_wiki(project.layout, config).findings}
     found = project.found("KTX2")
-    assert {(each.path, each.line, each.message) for each in found} == wanted
+    assert {(each.location.path, each.location.line, each.message) for each in found} == wanted
     assert {each.code for each in found} == {"KTX201", "KTX204", "KTX205", "KTX210"}
-    assert all(each.level == "error" and each.fix for each in found)
+    assert all(each.severity == "error" and each.hint for each in found)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_a_page_that_says_nothing_of_its_own(project: Project, body: str, code: 
     project.write("wiki/global/odd.md", f"---\nsummary: Odd\n---\n{body}")
     project.write("wiki/user/ada/odd.md", "---\nsummary: Own\n---\n\nThe text of another page.\n")
     (found,) = project.found("KTX2")
-    assert (found.code, found.level, found.path) == (code, level, "wiki/global/odd.md")
+    assert (found.code, found.severity, found.location.path) == (code, level, "wiki/global/odd.md")
 
 
 def test_a_page_marked_as_out_of_date_is_information(committed: Project) -> None:
     committed.change("wiki/global/revenue.md", "summary:", "stale_since: '2026-01-02'\nsummary:")
     committed.change(OVERLAY, "sum(amount), desc", "sum(2 * amount), desc")
     (found,) = committed.found("KTX2")
-    assert (found.code, found.level, found.line) == ("KTX232", "info", 2)
+    assert (found.code, found.severity, found.location.line) == ("KTX232", "info", 2)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_what_changed_is_told_with_the_command_that_shows_it(committed: Project)
     committed.change(OVERLAY, "revenue, expr: sum(amount), desc", "revenue, expr: sum(2 * amount), desc")
     (found,) = committed.found("KTX230")
     assert "expr was `sum(amount)`, is `sum(2 * amount)`" in found.message
-    assert found.fix.endswith(f": git diff {first} -- semantic-layer/warehouse")
-    assert found.place == "wiki/global/revenue.md:3"
+    assert found.hint.endswith(f": git diff {first} -- semantic-layer/warehouse")
+    assert str(found.location) == "wiki/global/revenue.md:3"
     assert "+  - {name: revenue, expr: sum(2 * amount)" in committed.git(
         "diff", first, "--", "semantic-layer/warehouse"
     )
@@ -92,7 +92,7 @@ def test_a_page_about_a_source_is_stale_when_a_column_of_it_goes(committed: Proj
     committed.write("wiki/global/orders.md", "---\nsummary: Orders\nsl_refs: [orders]\n---\n\nText.\n")
     committed.commit("page")
     committed.change(SHARD, "      - {name: amount, type: number, descriptions: {ai: What was paid}}\n", "")
-    told = {each.path: each.message for each in committed.found("KTX230")}
+    told = {each.location.path: each.message for each in committed.found("KTX230")}
     assert "column amount is gone" in told["wiki/global/orders.md"]
 
 
@@ -102,7 +102,7 @@ def test_what_is_gone_without_a_trace_is_told_from_history(committed: Project) -
     committed.change(SHARD, "to: orders, on: id = orders.", "to: sales, on: id = sales.")
     committed.change(OVERLAY, "name: orders", "name: sales")
     found = committed.found("KTX2")
-    assert [(each.code, each.line) for each in found] == [("KTX202", 3), ("KTX231", 6)]
+    assert [(each.code, each.location.line) for each in found] == [("KTX202", 3), ("KTX231", 6)]
 
 
 def test_editing_or_committing_the_page_again_settles_it(committed: Project) -> None:
@@ -144,7 +144,7 @@ def test_one_connection_alone_has_the_pages_that_may_refer_to_it(committed: Proj
     committed.write("wiki/global/free.md", "---\nsummary: Free\nrefs: [gone]\n---\n\nText.\n")
     assert [each.code for each in committed.found("KTX2")] == ["KTX201"]
     found = committed.lint("KTX2", connection="warehouse")
-    assert (found.pages, found.findings) == (1, [])
+    assert (found.pages, found.diagnostics) == (1, ())
 
 
 def test_a_project_below_the_top_of_its_repository(committed: Project, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_project_below_the_top_of_its_repository(committed: Project, tmp_path:
     below.commit("all of it")
     assert below.found("KTX2") == []
     below.change(OVERLAY, "revenue, expr: sum(amount), desc", "revenue, expr: sum(2 * amount), desc")
-    assert [(each.code, each.place) for each in below.found("KTX2")] == [("KTX230", "wiki/global/revenue.md:3")]
+    assert [(each.code, str(each.location)) for each in below.found("KTX2")] == [("KTX230", "wiki/global/revenue.md:3")]
 
 
 def test_another_connection_s_change_is_not_told_of_the_one_asked_for(committed: Project) -> None:
@@ -165,8 +165,8 @@ def test_another_connection_s_change_is_not_told_of_the_one_asked_for(committed:
     committed.write("wiki/global/people.md", "---\nsummary: People\n---\n\n`people.age` and `orders.status`.\n")
     committed.commit("other")
     committed.change(other, "type: number", "type: string")
-    assert [each.connection for each in committed.found("KTX23")] == ["other"]
-    assert committed.lint("KTX23", connection="warehouse").findings == []
+    assert [each.location.connection for each in committed.found("KTX23")] == ["other"]
+    assert committed.lint("KTX23", connection="warehouse").diagnostics == ()
 
 
 SALES = """\
@@ -202,5 +202,5 @@ def test_however_a_page_names_it_a_change_is_found(committed: Project, reference
     committed.commit("page")
     assert committed.found("KTX2") == []
     committed.change(SHARD, AMOUNT, AMOUNT.replace("number", "string"))
-    found = [each for each in committed.found("KTX230") if each.path == "wiki/global/page.md"]
+    found = [each for each in committed.found("KTX230") if each.location.path == "wiki/global/page.md"]
     assert sorted(each.message.split("`")[1] for each in found) == stale

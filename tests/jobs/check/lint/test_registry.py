@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli import privacy, wiki
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.check.lint.registry import BY_CODE, LAYER, LAYER_OTHER, PAGE_OTHER, RULES, WIKI, Selection, rule_of
+from ktx_cli.jobs.check.lint.registry import LAYER, WIKI, Selection, all_rules, defined_rules
 from ktx_cli.semantic import check, load
 
 _WORD = re.compile(r"[a-z][a-z_]+")
@@ -49,15 +49,15 @@ def _words(package: ModuleType) -> set[str]:
 def test_every_code_of_a_check_has_a_rule(group: str, packages: tuple[ModuleType, ...], some: set[str]) -> None:
     said = set().union(*map(_words, packages))
     assert some <= said
-    others = {word for word in said if rule_of(group, word).code in (PAGE_OTHER, LAYER_OTHER)}
-    assert others == set()
+    assert said - {rule.alias for rule in all_rules().values() if rule.group == group} == set()
 
 
 def test_codes_and_words_are_there_once() -> None:
-    assert len(BY_CODE) == len(RULES)
-    words = [(rule.code[:4], rule.word) for rule in RULES if rule.word]
-    assert len(set(words)) == len(words)
-    assert [rule.code for rule in RULES] == sorted(BY_CODE)
+    rules = defined_rules()
+    assert len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(all_rules())
+    aliases = [(rule.group, rule.alias) for rule in rules if rule.alias]
+    assert len(set(aliases)) == len(aliases)
+    assert list(all_rules()) == sorted(all_rules())
 
 
 @pytest.mark.parametrize(

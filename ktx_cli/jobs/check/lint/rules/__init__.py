@@ -1,0 +1,1 @@
+"""The rules of `ktx lint`, one module each; `registry.all_rules` finds them."""

@@ -1,0 +1,32 @@
+"""KTX104: a table has no measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktx_cli.core import Diagnostic, Severity
+from ktx_cli.jobs.check.lint.project import LintedProject
+from ktx_cli.jobs.check.lint.registry import Rule
+
+
+def check(project: LintedProject) -> Iterator[Diagnostic]:
+    """Yield the tables without a measure, most important first."""
+    for layer in project.described_layers:
+        for source in layer.sources():
+            if not source.measures:
+                message = f"table `{source.name}` has no measure{layer.facts(source)}"
+                hint = f"add `measures:` in {layer.own_file(source)}"
+                yield RULE.diagnostic(message, layer.location(source, source), hint)
+
+
+RULE = Rule(
+    "KTX104",
+    "no-measures",
+    Severity.INFO,
+    "A table has no measure.",
+    "Without measures, agents write their own aggregates, each a little differently. Define what people count and sum "
+    "in the table's own file or in its overlay.",
+    check,
+    bad={"semantic-layer/warehouse/orders.yaml": "name: orders\n"},
+    good={},
+)

@@ -1,0 +1,40 @@
+"""KTX106: fewer parts have a description than `--min-coverage` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
+from ktx_cli.jobs.check.lint.coverage import Coverage
+from ktx_cli.jobs.check.lint.project import LintedProject
+from ktx_cli.jobs.check.lint.registry import Rule
+
+
+def check(project: LintedProject) -> Iterator[Diagnostic]:
+    """Yield one diagnostic where the coverage of the whole project is too low."""
+    share, wanted = sum(project.coverage.values(), Coverage()).all, project.min_coverage
+    if wanted is not None and share.total and share.described * 100 < wanted * share.total:
+        message = f"{share.text} of tables, columns and measures have a description, {wanted:g}% are wanted"
+        hint = Hint(Command("lint", "--select", "KTX101,KTX102,KTX103", "--limit", "0"))
+        yield RULE.diagnostic(message, Location(), hint)
+
+
+RULE = Rule(
+    "KTX106",
+    "low-coverage",
+    Severity.ERROR,
+    "Fewer tables, columns and measures have a description than `--min-coverage` asks for.",
+    "Missing descriptions alone are information. With `--min-coverage PERCENT` a CI job fails when too few parts are "
+    "described; the option applies whatever `--select` and `--ignore` say.",
+    check,
+    bad={
+        "semantic-layer/warehouse/_schema/shop.yaml": """\
+tables:
+  orders:
+    table: shop.orders
+    columns: [{name: id, type: number, pk: true}]
+"""
+    },
+    good={},
+    on_demand=True,
+)

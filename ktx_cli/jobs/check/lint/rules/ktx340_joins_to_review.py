@@ -1,0 +1,51 @@
+"""KTX340: inferred joins wait for a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Location, ResultWarning, Severity, plural
+from ktx_cli.jobs.check.lint.project import LintedProject
+from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.review.relationships import WorkingFiles
+from ktx_cli.project import DATABASE_SOURCE, Layout
+from ktx_cli.scan import RELATIONSHIPS, Standing, counted, read_review
+from ktx_cli.semantic import ParsedCopies
+
+
+def check(project: LintedProject) -> Iterator[Diagnostic]:
+    """Yield how many inferred joins of each connection wait; a record nobody can read is a warning of the command."""
+    layout = project.layout
+    for connection in project.linted_layers:
+        try:
+            review = read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+        except KtxError as error:
+            project.warn(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
+            continue
+        waiting = 0 if review is None else counted(review.edges).get(Standing.REVIEW, 0)
+        if waiting:
+            verb = "waits" if waiting == 1 else "wait"
+            message = f"{plural(waiting, 'found join')} of `{connection}` {verb} for a decision"
+            location = Location(Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS), 1, connection=connection)
+            hint = Hint(Command("scan", "relationships", connection, "--review"))
+            yield RULE.diagnostic(message, location, hint)
+
+
+RULE = Rule(
+    "KTX340",
+    "joins-to-review",
+    Severity.INFO,
+    "Inferred joins wait for a decision.",
+    "A scan inferred joins that it is not sure enough of to use. Until somebody accepts or rejects them, no query "
+    "follows them.",
+    check,
+    bad={
+        "raw-sources/warehouse/live-database/relationships.json": """\
+{"format": 1, "keys": [], "edges": [
+  {"from": ["shop", "orders"], "columns": ["amount"], "to": ["shop", "customers"], "to_columns": ["id"],
+   "status": "review", "score": 0.6, "reason": "names alike", "relationship": "many_to_one", "sources": []}
+]}
+"""
+    },
+    good={},
+)
