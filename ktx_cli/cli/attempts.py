@@ -144,9 +144,10 @@ def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def declared_of(driver: Any) -> dict[str, Setting]:
     """Return the settings of a driver by dotted key, blocks too; none for a driver there is none of."""
-    from ktx_cli.project import DRIVERS, model_of
+    from ktx_cli.project import find_model
 
-    return _declared(model_of(driver)) if driver in DRIVERS else {}
+    model = find_model(driver)
+    return {} if model is None else _declared(model)
 
 
 def _declared(model: type[Block], above: str = "") -> dict[str, Setting]:

@@ -258,15 +258,16 @@ _EXAMPLES: Final = {"database": "--database sqlite", "source": "--source dbt --s
 
 def _require_driver(driver: str, prefix: str) -> None:
     from ktx_cli.core import did_you_mean
-    from ktx_cli.project import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
+    from ktx_cli.project import SOURCES, WAREHOUSES
 
-    known, other = DATABASE_DRIVERS, "source"
+    kinds, others, other = WAREHOUSES, SOURCES, "source"
     if prefix == "source":
-        known, other = SOURCE_DRIVERS, "database"
-    if driver in known:
+        kinds, others, other = SOURCES, WAREHOUSES, "database"
+    if driver in kinds:
         return
-    if driver in DRIVERS:
+    if driver in others:
         raise UsageError(f"`{driver}` is no {prefix}", hint=f"--{other} {driver}")
+    known = kinds.names()
     near = did_you_mean(driver, known)
     raise UsageError(
         f"`{driver}` is no driver of a {prefix}",

@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from ktx_cli.project.config.checks import errors_of, literal_secrets, values_of
     from ktx_cli.project.config.connections import (
         RESERVED_IDS,
-        SCHEMES,
         Connection,
         Database,
+        Port,
+        Server,
         Source,
+        Ssl,
         driver_of,
         example_connection,
         wrong_scheme,
     )
-    from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of, parse_connection
+    from ktx_cli.project.config.drivers import drivers, find_model, is_driver, model_of, parse_connection
     from ktx_cli.project.config.file import (
         WITHOUT_EFFECT,
         LoadedConfig,
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.project.lock import Lease, current_holder, hold_lease, host_identity, process_start
     from ktx_cli.project.merge import Conflict, TextMerge, merge_file
+    from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question
     from ktx_cli.project.programs import came_along, find_program
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
@@ -127,8 +130,10 @@ _HOMES = {
         "ConnectionContext Embeddings HistoryFilters Privacy QueryHistory RateLimit Relationships Retry Scan Views"
     ),
     "config.checks": "errors_of literal_secrets values_of",
-    "config.connections": "Connection Database RESERVED_IDS SCHEMES Source driver_of example_connection wrong_scheme",
-    "config.drivers": "DATABASE_DRIVERS DRIVERS SOURCE_DRIVERS model_of parse_connection",
+    "config.connections": (
+        "Connection Database Port RESERVED_IDS Server Source Ssl driver_of example_connection wrong_scheme"
+    ),
+    "config.drivers": "drivers find_model is_driver model_of parse_connection",
     "config.file": "LoadedConfig WITHOUT_EFFECT change_config check_connection config_lock load_config",
     "config.issues": "Issue Keys is_literal_secret key_text named placed",
     "config.llm": "PromptCaching ROLES SUPPORTED_BACKENDS",
@@ -146,6 +151,7 @@ _HOMES = {
     ),
     "lock": "Lease current_holder hold_lease host_identity process_start",
     "merge": "Conflict TextMerge merge_file",
+    "plugins": "Kind PluginError Question SOURCES WAREHOUSES",
     "programs": "came_along find_program",
     "repository.commit_plan": "merge_lines",
     "repository.commits": "EDITED_AFTER_KILL EDITED_MEANWHILE held_hint",

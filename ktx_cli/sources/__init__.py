@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.faces import lazy
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ktx_cli.sources.query_history.readers import Place, read_history
     from ktx_cli.sources.query_history.source import QueryHistorySource
     from ktx_cli.sources.query_history.usage import TIER, UsageWritten
+
+BUILT_IN: Final = ("dbt", "metricflow", "lookml", "looker", "metabase", "notion", "confluence", "documents")
+"""The drivers of context sources, in the order of all lists."""
 
 _HOMES = {
     "documents": "documents_left",

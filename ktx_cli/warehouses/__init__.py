@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.faces import lazy
 
@@ -51,16 +51,25 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.privileges import access_gap, reader_role
     from ktx_cli.warehouses.registry import (
         Opener,
+        Signature,
+        Warehouse,
         dialect_of,
         is_installed,
         missing_package,
         open_connection,
         open_database,
+        warehouse_of,
     )
     from ktx_cli.warehouses.sampling.reader import exact_texts, read_sample, why
     from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod, value_of
     from ktx_cli.warehouses.server import TAG, is_local
     from ktx_cli.warehouses.worker.wire import row_memory, row_size
+
+BUILT_IN: Final = (
+    "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
+    "databricks", "trino",
+)  # fmt: skip
+"""The drivers of databases, in the order of all lists; each is a folder of this package."""
 
 _HOMES = {
     "base": (
@@ -81,7 +90,9 @@ _HOMES = {
         "parse_name semantic_type"
     ),
     "privileges": "access_gap reader_role",
-    "registry": "Opener dialect_of is_installed missing_package open_connection open_database",
+    "registry": (
+        "Opener Signature Warehouse dialect_of is_installed missing_package open_connection open_database warehouse_of"
+    ),
     "sampling.reader": "exact_texts read_sample why",
     "sampling.statements": "Sample SampleLimits SampleMethod value_of",
     "server": "TAG is_local",

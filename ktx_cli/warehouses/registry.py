@@ -1,49 +1,54 @@
-"""Which drivers there are, and how one is opened; a driver's library is imported when it is used."""
+"""The kinds of databases, and how one is opened; a driver's library is imported when it is used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple, Protocol, cast
+from typing import Literal, Protocol, cast
 
 from ktx_cli.core import ConfigError, NotSupportedError, did_you_mean, listing, shell_words
-from ktx_cli.project import Database, KtxConfig, connection_of, resolve_options, wrong_scheme
+from ktx_cli.project import WAREHOUSES, Database, Kind, KtxConfig, connection_of, resolve_options, wrong_scheme
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, scope_from_options
 
-__all__ = ["DRIVERS", "connect", "dialect_of", "is_installed", "missing_package", "scope_from_options"]
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The bytes by which a file of a database is known: `head` at `offset`. `name`: what a person calls such a file."""
+
+    head: bytes
+    name: str
+    offset: int = 0
 
 
-class _Driver(NamedTuple):
-    """Where a driver's connector is, the sqlglot dialect it speaks and the package it needs (None: always there)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warehouse(Kind):
+    """A kind of database: what ktx must know of it before it connects.
 
-    module: str
-    connector: str
+    `dialect`: the sqlglot dialect of its SQL. `connector`: the class, as `package.module:Name`, that a
+    `ConnectionSpec` opens. `package`: the module its driver needs and `requirement` what installs it; empty where
+    nothing is needed. `has_history`: its own query history can be read.
+    """
+
     dialect: str
-    package: str | None = None
+    connector: str
+    package: str = ""
+    requirement: str = ""
+    has_history: bool = False
 
-
-_REGISTRY: Mapping[str, _Driver] = MappingProxyType(
-    {
-        "sqlite": _Driver("sqlite", "SqliteConnector", "sqlite"),
-        "duckdb": _Driver("duckdb", "DuckDbConnector", "duckdb"),
-        "files": _Driver("files", "FilesConnector", "duckdb"),
-        "postgres": _Driver("postgres", "PostgresConnector", "postgres", "psycopg"),
-        "mysql": _Driver("mysql", "MySqlConnector", "mysql", "pymysql"),
-        "sqlserver": _Driver("sqlserver", "SqlServerConnector", "tsql", "pymssql"),
-        "clickhouse": _Driver("clickhouse", "ClickHouseConnector", "clickhouse", "clickhouse_connect"),
-        "snowflake": _Driver("snowflake", "SnowflakeConnector", "snowflake", "snowflake.connector"),
-        "bigquery": _Driver("bigquery", "BigQueryConnector", "bigquery", "google.cloud.bigquery"),
-        "redshift": _Driver("redshift", "RedshiftConnector", "redshift", "psycopg"),
-        "databricks": _Driver("databricks", "DatabricksConnector", "databricks", "databricks.sql"),
-        "trino": _Driver("trino", "TrinoConnector", "trino", "trino"),
-    }
-)
-
-DRIVERS: tuple[str, ...] = tuple(_REGISTRY)
-"""The drivers `connect` knows, by their name in `ktx.yaml`."""
+    # What setup asks and detects.
+    location: Literal["server", "file", "folder"] = "server"
+    takes_url: bool = False
+    """One URL may be given in place of the answers to the questions."""
+    signature: Signature | None = None
+    """Of its files, where it is a file."""
+    hosts: tuple[str, ...] = ()
+    """The ends of host names that tell it from other kinds with the same scheme."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The environment variables of its own clients, by setting."""
+    variables_needed: tuple[str, ...] = ()
+    """The settings without which the variables are no offer."""
 
 
 def connect(spec: ConnectionSpec) -> Connector:
@@ -52,29 +57,44 @@ def connect(spec: ConnectionSpec) -> Connector:
     Raises `NotSupportedError` for a driver this version has no code for, `ConfigError` for options that cannot be
     used or a package that is not installed, `SourceError` when the source cannot be reached or read.
     """
-    driver = _driver(spec)
+    warehouse = warehouse_of(spec.driver)
+    if warehouse is None:
+        drivers = WAREHOUSES.names()
+        near = did_you_mean(spec.driver, drivers)
+        raise NotSupportedError(
+            f"connection `{spec.id}`: this version reads no `{spec.driver}` databases",
+            hint=f"did you mean `{near}`?" if near else f"drivers: {listing(drivers, len(drivers))}",
+        )
     _require_scheme(spec)
     command = missing_package(spec.driver)
     if command is not None:
         raise ConfigError(
-            f"driver `{spec.driver}` needs the package {driver.package}",
+            f"driver `{spec.driver}` needs the package {warehouse.package}",
             hint=command,
-            details={"connection": spec.id, "package": driver.package},
+            details={"connection": spec.id, "package": warehouse.package},
         )
-    module = import_module(f"ktx_cli.warehouses.{driver.module}.connector")
-    make = cast(Callable[[ConnectionSpec], Connector], getattr(module, driver.connector))
+    make = cast(Callable[[ConnectionSpec], Connector], WAREHOUSES.refer(spec.driver, "connector"))
     return make(spec)
+
+
+def warehouse_of(driver: str) -> Warehouse | None:
+    """Return the kind of database of a driver, None for an unknown one; `PluginError` where a plug-in is broken."""
+    found: Warehouse | None = WAREHOUSES.find(driver)
+    return found
 
 
 def dialect_of(driver: str) -> str | None:
     """Return the sqlglot dialect of a driver, or None for one this version has no code for."""
-    return _REGISTRY[driver].dialect if driver in _REGISTRY else None
+    warehouse = warehouse_of(driver)
+    return None if warehouse is None else warehouse.dialect
 
 
 def missing_package(driver: str) -> str | None:
     """Return the command that installs the package a driver needs, None where it can be used as it is."""
-    package = _REGISTRY[driver].package if driver in _REGISTRY else None
-    return None if package is None or is_installed(package) else f"pip install 'ktx-cli[{driver}]'"
+    warehouse = warehouse_of(driver)
+    if warehouse is None or not warehouse.package or is_installed(warehouse.package):
+        return None
+    return f"pip install '{warehouse.requirement}'"
 
 
 def is_installed(package: str) -> bool:
@@ -93,16 +113,6 @@ def _require_scheme(spec: ConnectionSpec) -> None:
             raise ConfigError(
                 f"connection `{spec.id}`: `{key}` {found[0]}", hint=found[1], details={"connection": spec.id}
             )
-
-
-def _driver(spec: ConnectionSpec) -> _Driver:
-    if spec.driver not in _REGISTRY:
-        near = did_you_mean(spec.driver, DRIVERS)
-        raise NotSupportedError(
-            f"connection `{spec.id}`: this version reads no `{spec.driver}` databases",
-            hint=f"did you mean `{near}`?" if near else f"drivers: {listing(DRIVERS, len(DRIVERS))}",
-        )
-    return _REGISTRY[spec.driver]
 
 
 class Opener(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ktx_cli.core import ConfigError, SourceError
-from ktx_cli.project import SCHEMES, redact
+from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_reading
 from ktx_cli.warehouses.location import require_known
@@ -356,7 +356,8 @@ def _session_limit(spec: ConnectionSpec) -> int:
 
 
 def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
-    scheme = SCHEMES.get(spec.driver, (spec.driver,))[0]
+    kind = WAREHOUSES.find(spec.driver)
+    scheme = kind.schemes[0] if kind is not None and kind.schemes else spec.driver
     return ConfigError(
         f"connection `{spec.id}`: {what}",
         hint=f"set connections.{spec.id}.url to {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters "

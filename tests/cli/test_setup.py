@@ -298,7 +298,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
 
     from ktx_cli.jobs.setup.answers import ASKED
     from ktx_cli.llm.settings import CHOOSABLE
-    from ktx_cli.project.config.drivers import DATABASE_DRIVERS
+    from ktx_cli.project.plugins import WAREHOUSES
 
     said = ktx("setup", "--help").out
     asked: dict[str, set[str]] = {}
@@ -314,7 +314,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
         assert keys <= set(QUESTIONS[module]), f"{module}: which flag answers these?"
     flags = {flag for keys in QUESTIONS.values() for flag in keys.values()} | {"--source", "--source-connection-id"}
     for driver, words in ASKED.items():
-        prefix = "database" if driver in DATABASE_DRIVERS else "source"
+        prefix = "database" if driver in WAREHOUSES.built_in else "source"
         flags |= {f"--{prefix}-{word.rstrip('!')}" for word in words}
     flags |= {f"--llm-{each.field.replace('_', '-')}" for backend in CHOOSABLE.values() for each in backend.questions}
     assert [

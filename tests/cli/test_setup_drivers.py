@@ -15,7 +15,8 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.jobs.setup.answers import ASKED, BY_ADDRESS, DATABASE_WORDS, SOURCE_WORDS
 from ktx_cli.jobs.setup.answers_file import key_of
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS
+from ktx_cli.project.config.drivers import drivers
+from ktx_cli.project.plugins import WAREHOUSES
 from tests.cli.source_row import World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
 from tests.sources.looker.scripted import SECRET
@@ -115,7 +116,7 @@ def _in_clear(fields: Any) -> Any:
 def flags_of(fields: Mapping[str, Any], *, name: str | None = None) -> list[str]:
     """Return the flags that say the same as the fields: a word's where there is one, --database-set for the rest."""
     driver = fields["driver"]
-    prefix, words = ("database", DATABASE_WORDS) if driver in DATABASE_DRIVERS else ("source", SOURCE_WORDS)
+    prefix, words = ("database", DATABASE_WORDS) if driver in WAREHOUSES.built_in else ("source", SOURCE_WORDS)
     flags = {key_of(word, driver): f"--{prefix}-{word.name}" for word in reversed(words)}
     flags |= {"include": "--include", "exclude": "--exclude"}
     typed = [f"--{prefix}", driver, *([f"--{prefix}-connection-id", name] if name else [])]
@@ -155,8 +156,8 @@ def same_both_ways(ktx: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     """Set a connection up by flags and by a file, each twice; return the answer of the first."""
 
     def run(fields: Fields, *others: str) -> dict[str, Any]:
-        name = "warehouse" if fields["driver"] in DATABASE_DRIVERS else fields["driver"]
-        block = "databases" if fields["driver"] in DATABASE_DRIVERS else "sources"
+        name = "warehouse" if fields["driver"] in WAREHOUSES.built_in else fields["driver"]
+        block = "databases" if fields["driver"] in WAREHOUSES.built_in else "sources"
         (place / "answers.yaml").write_text(yaml.dump({block: {name: fields}}))
         ways = {"flags": flags_of(fields), "answers": ["--answers", "../answers.yaml"]}
         done = {}
@@ -182,7 +183,7 @@ SERVED = {
     "mysql": (_mysql, "mariadb_server"),
     "clickhouse": (_clickhouse, "clickhouse"),
 }
-CONNECTED = [each for each in ROW_TYPES if each.kind in DRIVERS]
+CONNECTED = [each for each in ROW_TYPES if each.kind in drivers()]
 
 
 @pytest.mark.parametrize("driver", LOCAL)
@@ -230,7 +231,7 @@ def test_what_cannot_run_here(driver: str, same_both_ways: Run, place: Path) -> 
 
 def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
     """Return flags for a driver with a secret in clear, with or without what else the driver needs."""
-    prefix, words = ("database", DATABASE_WORDS) if driver in DATABASE_DRIVERS else ("source", SOURCE_WORDS)
+    prefix, words = ("database", DATABASE_WORDS) if driver in WAREHOUSES.built_in else ("source", SOURCE_WORDS)
     asked = {name.rstrip("!") for name in ASKED[driver] if name.endswith("!") and needed}
     value = "postgresql://u:canary-pw@h/d".replace("postgresql", driver) if secret == "url" else "canary-in-clear"
     others = {
@@ -244,8 +245,8 @@ def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
 
 SECRET_WORDS = [
     (driver, word.name)
-    for driver in DRIVERS
-    for word in (DATABASE_WORDS if driver in DATABASE_DRIVERS else SOURCE_WORDS)
+    for driver in drivers()
+    for word in (DATABASE_WORDS if driver in WAREHOUSES.built_in else SOURCE_WORDS)
     if word.secret and key_of(word, driver) is not None and not (word.name == "url" and driver not in BY_ADDRESS)
 ]
 
@@ -267,4 +268,4 @@ def test_no_secret_of_any_driver_gets_out(ktx: Run, work: Path, git: Run) -> Non
 
 
 def test_every_driver_is_here() -> None:
-    assert {*LOCAL, *SERVED, *ELSEWHERE} | {each.kind for each in CONNECTED} == set(DRIVERS)
+    assert {*LOCAL, *SERVED, *ELSEWHERE} | {each.kind for each in CONNECTED} == set(drivers())

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from ktx_cli.cli.app import app
-from ktx_cli.project.config.drivers import DRIVERS, FOREIGN_DRIVERS
+from ktx_cli.project.config.drivers import FOREIGN_DRIVERS, drivers
 from ktx_cli.project.config.settings import driver_entries, root_entries
 
 ROOT: Final = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def test_every_flag_it_is_mapped_to_exists() -> None:
 @pytest.mark.parametrize("setting", ["connections.ID.", "llm.", "scan.", "ingest.", "storage."])
 def test_settings_that_are_the_same_or_without_effect_are_known(setting: str) -> None:
     known = {entry.path for entry in root_entries()}
-    fields = {entry.path for driver in DRIVERS for entry in driver_entries(driver)}
+    fields = {entry.path for driver in drivers() for entry in driver_entries(driver)}
     rows = [left for left, right in table("Settings of `ktx.yaml`") if right.startswith(("the same", "no effect"))]
     found = [name for left in rows for name in re.findall(r"`([\w.]+)", left) if name.startswith(setting)]
     assert found

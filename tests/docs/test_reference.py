@@ -21,7 +21,7 @@ from ktx_cli.jobs.check.lint.registry import all_rules
 from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.mcp.prompts import PROMPTS, TEMPLATES
 from ktx_cli.mcp.tools import TOOLS
-from ktx_cli.project.config.drivers import DRIVERS
+from ktx_cli.project.config.drivers import drivers
 from ktx_cli.project.config.settings import driver_entries, root_entries
 from tests.docs.blocks import ROOT, pages
 
@@ -89,7 +89,7 @@ def test_a_command_or_a_flag_that_is_missing_is_found() -> None:
 def missing_settings(text: str) -> list[str]:
     rows = set(re.findall(r"^\| `([^`]+)` \|", text, re.M))
     wrong = [each.path for each in root_entries() if each.path not in rows]
-    for driver in DRIVERS:
+    for driver in drivers():
         own = section(text, f"### `{driver}`") or ""
         shared = section(text, "### Every database") or ""
         wrong += [f"{driver} {e.path}" for e in driver_entries(driver) if f"| `{e.path}` |" not in own + shared]

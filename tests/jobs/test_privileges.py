@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.config.connections import Database, MysqlConnection, PostgresConnection, SqliteConnection
+from ktx_cli.project.config.connections import Database
+from ktx_cli.project.config.drivers import model_of
 from ktx_cli.warehouses.port import ConnectionTest, TableRef
 from ktx_cli.warehouses.privileges import NAMED_TABLES, access_gap
 
 A, B = TableRef("public", "a"), TableRef("Sales", "b")
 PG = {"driver": "postgres", "url": "env:U"}
 MYSQL = {"driver": "mysql", "url": "env:U"}
-KINDS = {"postgres": PostgresConnection, "mysql": MysqlConnection, "sqlite": SqliteConnection}
+KINDS = {driver: model_of(driver) for driver in ("postgres", "mysql", "sqlite")}
 
 
 def gap(fields: dict[str, Any], tables: int, closed: tuple[TableRef, ...], user: str = "reader") -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import traceback
-from importlib import import_module
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from sqlglot.dialects.dialect import Dialects
 
 from ktx_cli.core.errors import ConfigError, NotSupportedError, SourceError
 from ktx_cli.project.config.connections import wrong_scheme
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, SOURCE_DRIVERS
 from ktx_cli.project.config.file import check_connection, load_config
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 from ktx_cli.warehouses import registry
 from ktx_cli.warehouses.port import ConnectionSpec, Scope
 
@@ -23,25 +22,25 @@ CANARY = "c4n4ry-hunter2"
 
 
 def test_drivers() -> None:
-    assert registry.DRIVERS == DATABASE_DRIVERS
-    assert {driver: registry.dialect_of(driver) for driver in registry.DRIVERS} == {
-        **{driver: driver for driver in DATABASE_DRIVERS},
+    folders = {path.parent.name for path in Path(registry.__file__).parent.glob("*/settings.py")}
+    assert set(WAREHOUSES.built_in) == folders
+    assert {driver: registry.dialect_of(driver) for driver in WAREHOUSES.built_in} == {
+        **{driver: driver for driver in WAREHOUSES.built_in},
         "files": "duckdb",
         "sqlserver": "tsql",
     }
     assert registry.dialect_of("oracle") is None
 
 
-@pytest.mark.parametrize("driver", registry.DRIVERS)
+@pytest.mark.parametrize("driver", WAREHOUSES.built_in)
 def test_the_connector_of_a_driver_speaks_its_dialect(driver: str) -> None:
-    entry = registry._REGISTRY[driver]
-    connector = getattr(import_module(f"ktx_cli.warehouses.{entry.module}.connector"), entry.connector)
-    assert connector.dialect == entry.dialect
-    assert entry.dialect in {dialect.value for dialect in Dialects}
+    connector = WAREHOUSES.refer(driver, "connector")
+    assert connector.dialect == registry.dialect_of(driver)
+    assert connector.dialect in {dialect.value for dialect in Dialects}
     assert all(callable(getattr(connector, name)) for name in ("test", "introspect", "query", "close"))
 
 
-@pytest.mark.parametrize("driver", [name for name in registry.DRIVERS if registry._REGISTRY[name].package])
+@pytest.mark.parametrize("driver", [each.driver for each in WAREHOUSES.all() if each.package])
 def test_a_package_has_an_extra_of_the_drivers_name(driver: str) -> None:
     assert driver in (metadata("ktx-cli").get_all("Provides-Extra") or [])
 
@@ -80,7 +79,7 @@ def test_an_unknown_driver(driver: str, hint: str) -> None:
     assert hint in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("driver", SOURCE_DRIVERS)
+@pytest.mark.parametrize("driver", SOURCES.built_in)
 def test_a_context_source_is_no_database(driver: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
@@ -115,11 +114,10 @@ def test_the_registry_alone_imports_no_database_library() -> None:
 
 
 def test_importing_the_connectors_imports_no_driver() -> None:
-    modules = sorted({entry.module for entry in registry._REGISTRY.values()} - {"duckdb"})
-    packages = sorted({entry.package for entry in registry._REGISTRY.values() if entry.package})
+    packages = sorted({entry.package for entry in WAREHOUSES.all() if entry.package})
     code = (
         f"import sys; from importlib import import_module\n"
-        f"for name in {modules}: import_module(f'ktx_cli.warehouses.{{name}}.connector')\n"
+        f"for name in {WAREHOUSES.built_in}: import_module(f'ktx_cli.warehouses.{{name}}.connector')\n"
         f"print([name for name in {['duckdb', 'sqlalchemy', *packages]} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ktx_cli.core import ConfigError, NotReadyError, UsageError
 from ktx_cli.engine import Target
-from ktx_cli.project import SOURCE_DRIVERS, Connection, KtxConfig, Layout, connection_of
+from ktx_cli.project import SOURCES, Connection, KtxConfig, Layout, connection_of
 
 
 def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
@@ -41,5 +41,5 @@ def broken_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: 
     return {
         Target(connection, entry.driver): entry.error()
         for connection, entry in sorted(config.disabled().items())
-        if not wanted and not entry.is_foreign and not (databases_only and entry.driver in SOURCE_DRIVERS)
+        if not wanted and not entry.is_foreign and not (databases_only and entry.driver in SOURCES)
     }

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.jobs.clients.targets import Scope, Target
+from ktx_cli.project import WAREHOUSES, Question
 
 
 class Step(StrEnum):
@@ -194,41 +195,37 @@ SOURCE_WORDS: Final = (
 )
 """Facts about a context source, in the order in which they are asked."""
 
-ASKED: Final[Mapping[str, tuple[str, ...]]] = {
-    "sqlite": ("path!",),
-    "duckdb": ("path!",),
-    "files": ("path!",),
-    "postgres": ("host!", "port", "name!", "user!", "password"),
-    "mysql": ("host!", "port", "name!", "user!", "password"),
-    "sqlserver": ("host!", "port", "name!", "user!", "password"),
-    "clickhouse": ("host!", "port", "name", "user", "password"),
-    "redshift": ("host!", "port", "name!", "user!", "password"),
-    "trino": ("host!", "port", "catalog!", "user!", "password"),
-    "databricks": ("host!", "http-path!", "token!", "catalog"),
-    "snowflake": ("account!", "warehouse!", "name!", "user!", "auth-method", "password", "private-key", "role"),
-    "bigquery": ("project!", "schema!", "location", "credentials"),
-    "dbt": ("dir!",),
-    "lookml": ("repo!", "branch", "folder"),
-    "metricflow": ("repo!", "branch", "folder"),
-    "documents": ("dir!",),
-    "metabase": ("url!", "token!"),
-    "looker": ("url!", "user!", "token!"),
-    "notion": ("token!", "crawl-mode", "root"),
-    "confluence": ("url!", "user", "token!", "space"),
+_QUESTIONS_OF_SOURCES: Final[Mapping[str, tuple[Question, ...]]] = {
+    "dbt": (Question("dir", required=True),),
+    "lookml": (Question("repo", required=True), Question("branch"), Question("folder")),
+    "metricflow": (Question("repo", required=True), Question("branch"), Question("folder")),
+    "documents": (Question("dir", required=True),),
+    "metabase": (Question("url", required=True), Question("token", required=True)),
+    "looker": (Question("url", required=True), Question("user", required=True), Question("token", required=True)),
+    "notion": (
+        Question("token", required=True),
+        Question("crawl-mode", default="all_accessible"),
+        Question("root"),
+    ),
+    "confluence": (
+        Question("url", required=True),
+        Question("user"),
+        Question("token", required=True),
+        Question("space"),
+    ),
 }
-"""The words a person is asked for, by driver; `!`: an empty answer is none."""
 
-BY_ADDRESS: Final = ("postgres", "mysql", "sqlserver", "clickhouse", "redshift")
-"""Drivers that take one URL in place of the parts."""
 
-DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "postgres": {"host": "localhost", "port": "5432"},
-    "mysql": {"host": "localhost", "port": "3306"},
-    "sqlserver": {"host": "localhost", "port": "1433"},
-    "clickhouse": {"host": "localhost", "port": "8123"},
-    "redshift": {"port": "5439"},
-    "trino": {"host": "localhost", "port": "8080"},
-    "snowflake": {"auth-method": "password"},
-    "notion": {"crawl-mode": "all_accessible"},
-}
-"""What is proposed, by driver and word."""
+def questions_of(driver: str) -> tuple[Question, ...]:
+    """Return what a person is asked about a connection of this driver."""
+    if driver in _QUESTIONS_OF_SOURCES:
+        return _QUESTIONS_OF_SOURCES[driver]
+    kind = WAREHOUSES.find(driver)
+    return () if kind is None else kind.questions
+
+
+def words_of(driver: str, shared: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words about a connection of this driver: those all drivers share, then the driver's own."""
+    known = {word.name for word in shared}
+    own = (each for each in questions_of(driver) if each.word not in known)
+    return (*shared, *(Word(each.word, (each.key,), each.text, secret=each.secret) for each in own))

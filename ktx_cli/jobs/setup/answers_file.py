@@ -23,16 +23,16 @@ from ktx_cli.jobs.setup.answers import (
     Keeping,
     ModelAnswer,
     Word,
+    words_of,
 )
 from ktx_cli.project import (
-    DATABASE_DRIVERS,
-    DRIVERS,
     MASK,
-    SOURCE_DRIVERS,
+    SOURCES,
+    WAREHOUSES,
     Block,
     Setting,
     errors_of,
-    model_of,
+    find_model,
     read_bytes,
     settings_of,
 )
@@ -121,8 +121,8 @@ def _answers(form: _File, path: Path) -> Answers:
         llm = ModelAnswer(form.llm.backend, models, provider, form.llm.descriptions)
     agents = None if form.agents is None else AgentsAnswer(tuple(form.agents.targets), form.agents.scope)
     embeddings = None if form.embeddings is None else EmbeddingAnswer(**form.embeddings.model_dump())
-    databases = tuple(_connections(form.databases, DATABASE_DRIVERS, "databases", path))
-    sources = tuple(_connections(form.sources, SOURCE_DRIVERS, "sources", path))
+    databases = tuple(_connections(form.databases, WAREHOUSES.names(), "databases", path))
+    sources = tuple(_connections(form.sources, SOURCES.names(), "sources", path))
     return Answers(llm, embeddings, databases, sources, form.build, agents, form.secrets)
 
 
@@ -161,7 +161,7 @@ def _refused(path: Path, error: ValidationError) -> ConfigError:
 
 def declared(driver: str, dotted: str) -> Setting | None:
     """Return the setting a dotted key of a driver names, None where it has none."""
-    block: type[Block] | None = model_of(driver)
+    block: type[Block] | None = find_model(driver)
     found: Setting | None = None
     for key in dotted.split("."):
         found = None if block is None else settings_of(block).get(key)
@@ -202,11 +202,12 @@ def ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
     What is not asked for comes behind, as the driver's settings have it, and unknown keys as they were given.
     """
     driver = fields["driver"]
-    if driver not in DRIVERS:
+    model = find_model(driver)
+    if model is None:
         return dict(fields)
-    words = DATABASE_WORDS if driver in DATABASE_DRIVERS else SOURCE_WORDS
+    words = words_of(driver, DATABASE_WORDS if driver in WAREHOUSES else SOURCE_WORDS)
     asked = ["driver", *(key for word in words if (key := key_of(word, driver)) is not None)]
-    return _ordered(model_of(driver), fields, asked)
+    return _ordered(model, fields, asked)
 
 
 def _ordered(
@@ -241,7 +242,7 @@ def put(fields: dict[str, Any], dotted: str, value: Any) -> None:
 
 def read_value(driver: str, dotted: str, text: str, *, where: str) -> Any:
     """Return the value of KEY=VALUE: a secret is the text as it stands, everything else YAML; raises `ConfigError`."""
-    setting = declared(driver, dotted) if driver in DRIVERS else None
+    setting = declared(driver, dotted)
     return text if setting is not None and setting.secret else yaml.load(text, where=where)
 
 

@@ -18,16 +18,15 @@ from ktx_cli.jobs.setup.secrets import literal_places
 from ktx_cli.llm import NO_BACKEND, PROVIDER_KEYS, parse_model_ref
 from ktx_cli.project import (
     CONFIG_NAME,
-    DATABASE_DRIVERS,
-    DRIVERS,
     ROLES,
+    WAREHOUSES,
     KtxConfig,
     connection_of,
     edit,
+    find_model,
     has_password,
     is_reference,
     load_config,
-    model_of,
     parse_cli_value,
     redact_url,
 )
@@ -131,7 +130,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
         plan.text = config_with_connection(plan.text, connection, fields)
         return
     if existing.driver != answer.driver:
-        kind = "database" if answer.driver in DATABASE_DRIVERS else "source"
+        kind = "database" if answer.driver in WAREHOUSES else "source"
         raise UsageError(
             f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`",
             hint=f"--{kind}-connection-id names another",
@@ -158,7 +157,7 @@ def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.e
         shown = entry.model_dump(by_alias=True)
         if entry.driver == fields["driver"] and all(_is_same(shown.get(key), fields.get(key), same) for key in telling):
             return name
-    first = "warehouse" if fields["driver"] in DATABASE_DRIVERS else str(fields["driver"])
+    first = "warehouse" if fields["driver"] in WAREHOUSES else str(fields["driver"])
     return free_id(first, config.connections)
 
 
@@ -193,10 +192,11 @@ def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
 
 
 def _without_literals(answer: ConnectionAnswer, keep: Keep, connection: str) -> ConnectionAnswer:
-    if answer.driver not in DRIVERS:
+    model = find_model(answer.driver)
+    if model is None:
         return answer
     fields = _copied(answer.fields)
-    for keys in literal_places(model_of(answer.driver), fields):
+    for keys in literal_places(model, fields):
         holder: Any = functools.reduce(operator.getitem, keys[:-1], fields)
         holder[keys[-1]] = keep(f"{connection}-{keys[-1].replace('_', '-')}", holder[keys[-1]])
     return ConnectionAnswer(fields, connection)

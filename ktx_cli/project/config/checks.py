@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ktx_cli.core import did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.drivers import find_model
 from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.model import KtxConfig
@@ -24,9 +24,9 @@ def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
     connections = raw.get("connections")
     for connection, entry in connections.items() if isinstance(connections, dict) else ():
         driver = entry.get("driver") if isinstance(entry, dict) else None
-        if driver not in DRIVERS:
-            continue  # the model says what is wrong
-        yield from _block_warnings(model_of(driver), entry, ("connections", connection))
+        model = find_model(driver)
+        if model is not None:  # else parsing the entry says what is wrong
+            yield from _block_warnings(model, entry, ("connections", connection))
     yield from _role_warnings(raw)
 
 
@@ -215,7 +215,7 @@ def _connection_model(connection: str, raw: Mapping[str, Any]) -> type[Block] | 
     connections = raw.get("connections")
     entry = connections.get(connection) if isinstance(connections, dict) else None
     driver = entry.get("driver") if isinstance(entry, dict) else None
-    return model_of(driver) if isinstance(driver, str) and driver in DRIVERS else None
+    return find_model(driver)
 
 
 def example_at(keys: Keys, raw: Mapping[str, Any], *below: str) -> str | None:

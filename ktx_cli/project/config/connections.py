@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
@@ -12,6 +12,7 @@ from ktx_cli.core import ConfigError, is_device_name, listing
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.blocks import ConnectionContext
 from ktx_cli.project.config.issues import Issue
+from ktx_cli.project.plugins import WAREHOUSES
 from ktx_cli.project.secrets import is_reference
 
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"
@@ -99,6 +100,9 @@ Ssl = Annotated[
 class Connection(Block):
     """One entry of `connections`."""
 
+    needs_one_of: ClassVar[tuple[str, ...]] = ()
+    """Settings of which at least one must be given."""
+
     _id: str = PrivateAttr("")
 
     driver: str = setting(REQUIRED, "What kind of connection it is.")
@@ -108,11 +112,12 @@ class Connection(Block):
         """Return the connection's id; empty for one that is in no configuration."""
         return self._id
 
-    def needs_one_of(self, *keys: str) -> None:
-        """Raise unless one of these settings is given and not empty."""
-        if not any(getattr(self, key) for key in keys):
-            words = " or ".join(f"`{key}`" for key in keys)
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Connection:
+        if self.needs_one_of and not any(getattr(self, key) for key in self.needs_one_of):
+            words = " or ".join(f"`{key}`" for key in self.needs_one_of)
             raise wrong(f"needs {words}", hint=f"add {words} to the connection")
+        return self
 
 
 class DisabledConnection(Connection):
@@ -203,44 +208,6 @@ class Source(Connection):
     """A connection to something that explains tables."""
 
 
-class SqliteConnection(Database):
-    """A SQLite file."""
-
-    driver: Literal["sqlite"] = setting(REQUIRED, "SQLite.")
-    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.sqlite")
-    url: str | None = setting(
-        None, "The same as `sqlite:///PATH` or a `file:` URI.", path=True, example="sqlite:///data/shop.sqlite"
-    )
-
-    @model_validator(mode="after")
-    def _has_file(self) -> SqliteConnection:
-        self.needs_one_of("path", "url")
-        return self
-
-
-class DuckDbConnection(Database):
-    """A DuckDB file."""
-
-    driver: Literal["duckdb"] = setting(REQUIRED, "DuckDB.")
-    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.duckdb")
-    url: str | None = setting(None, "The same as `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["main"])
-
-    @model_validator(mode="after")
-    def _has_file(self) -> DuckDbConnection:
-        self.needs_one_of("path", "url")
-        return self
-
-
-class FilesConnection(Database):
-    """A folder of CSV, TSV, Parquet and JSON files; each file is a table."""
-
-    driver: Literal["files"] = setting(REQUIRED, "A folder of data files.")
-    path: str = setting(
-        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="data/exports", min_length=1
-    )
-
-
 class Server(Database):
     """A database server, reached by `url` or by its parts."""
 
@@ -256,73 +223,6 @@ class Server(Database):
     password: str | None = setting(None, "Password.", secret=True, example="env:WAREHOUSE_PASSWORD")
 
 
-class PostgresConnection(Server):
-    """A PostgreSQL server."""
-
-    driver: Literal["postgres"] = setting(REQUIRED, "PostgreSQL.")
-    port: Port | None = setting(None, "Port. Without it: 5432.", example=5432)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
-    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
-    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
-        None,
-        "TLS, as libpq names it; `no-verify` as `require`. Without it: the server's and libpq's choice.",
-        example="verify-full",
-    )
-    ssl: bool | None = setting(None, "TLS on or off, where `sslmode` says nothing.", example=True)
-    reject_unauthorized: bool | None = setting(
-        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
-    )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
-
-    @model_validator(mode="after")
-    def _has_address(self) -> PostgresConnection:
-        self.needs_one_of("url", "host")
-        return self
-
-
-class MysqlConnection(Server):
-    """A MySQL or MariaDB server."""
-
-    driver: Literal["mysql"] = setting(REQUIRED, "MySQL or MariaDB.")
-    port: Port | None = setting(None, "Port. Without it: 3306.", example=3306)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
-    schemas: list[str] | None = setting(
-        None, "Databases of the server to read. Without it: `database` alone.", example=["shop"]
-    )
-    schema_: str | None = setting(None, "One database of the server to read.", alias="schema", example="shop")
-    ssl: Ssl | None = setting(
-        None,
-        "TLS on or off, or a mapping with the files `ca`, `cert`, `key` and with `rejectUnauthorized`.",
-        path=True,
-        example=True,
-    )
-    reject_unauthorized: bool | None = setting(
-        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
-    )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
-
-    @model_validator(mode="after")
-    def _has_address(self) -> MysqlConnection:
-        self.needs_one_of("url", "host")
-        return self
-
-
-SCHEMES: Final = {
-    "postgres": ("postgresql", "postgres"),
-    "mysql": ("mysql", "mariadb"),
-    "sqlite": ("sqlite", "file"),
-    "duckdb": ("duckdb", "file"),
-    "files": ("file",),
-    "sqlserver": ("mssql", "sqlserver"),
-    "clickhouse": ("https", "http", "clickhouse", "clickhouses"),
-    "redshift": ("redshift", "postgresql", "postgres"),
-    "snowflake": ("snowflake",),
-    "bigquery": ("bigquery",),
-    "trino": ("trino", "https", "http"),
-}
-"""The schemes of each driver whose URLs name one of its own; the first is the usual one."""
-
 _ANYBODYS: Final = ("http", "https")
 """Schemes that say nothing of the driver."""
 
@@ -335,13 +235,13 @@ def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
     The sentence continues "`the.setting` ..." and shows of the URL nothing but its scheme. A dialect's driver behind
     a plus sign (`mysql+pymysql`) does not matter. A text without a scheme is no matter of this.
     """
-    taken = SCHEMES.get(driver)
+    kind = WAREHOUSES.find(driver)
+    taken: tuple[str, ...] = () if kind is None else kind.schemes
     found = _SCHEME.match(url.strip())
-    if taken is None or found is None:
+    if not taken or found is None:
         return None
     scheme = found[1].lower().partition("+")[0]
-    known = {name for names in SCHEMES.values() for name in names}
-    if scheme in taken or not (found[2] or scheme in known):
+    if scheme in taken or not (found[2] or any(scheme in each.schemes for each in WAREHOUSES.all())):
         return None
     message = f"is a `{scheme}:` URL, and the driver `{driver}` takes {listing([f'`{each}:`' for each in taken])}"
     other = driver_of(scheme)
@@ -351,4 +251,6 @@ def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
 
 def driver_of(scheme: str) -> str | None:
     """Return the driver whose URLs have this scheme, None for one that says nothing of a driver."""
-    return next((name for name, schemes in SCHEMES.items() if scheme in schemes and scheme not in _ANYBODYS), None)
+    if scheme in _ANYBODYS:
+        return None
+    return next((kind.driver for kind in WAREHOUSES.all() if scheme in kind.schemes), None)

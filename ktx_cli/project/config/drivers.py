@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import Any, Final
 
 from ktx_cli.core import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError, imported
 
-_DATABASES: Final = {
-    "sqlite": "connections.SqliteConnection",
-    "duckdb": "connections.DuckDbConnection",
-    "files": "connections.FilesConnection",
-    "postgres": "connections.PostgresConnection",
-    "mysql": "connections.MysqlConnection",
-    "sqlserver": "warehouses.SqlServerConnection",
-    "clickhouse": "warehouses.ClickHouseConnection",
-    "snowflake": "warehouses.SnowflakeConnection",
-    "bigquery": "warehouses.BigQueryConnection",
-    "redshift": "warehouses.RedshiftConnection",
-    "databricks": "warehouses.DatabricksConnection",
-    "trino": "warehouses.TrinoConnection",
+_SOURCE_MODELS: Final = {
+    "dbt": "ktx_cli.project.config.sources:DbtSource",
+    "metricflow": "ktx_cli.project.config.sources:MetricFlowSource",
+    "lookml": "ktx_cli.project.config.sources:LookMlSource",
+    "looker": "ktx_cli.project.config.sources:LookerSource",
+    "metabase": "ktx_cli.project.config.sources:MetabaseSource",
+    "notion": "ktx_cli.project.config.sources:NotionSource",
+    "confluence": "ktx_cli.project.config.sources:ConfluenceSource",
+    "documents": "ktx_cli.project.config.sources:DocumentsSource",
 }
-_SOURCES: Final = {
-    "dbt": "sources.DbtSource",
-    "metricflow": "sources.MetricFlowSource",
-    "lookml": "sources.LookMlSource",
-    "looker": "sources.LookerSource",
-    "metabase": "sources.MetabaseSource",
-    "notion": "sources.NotionSource",
-    "confluence": "sources.ConfluenceSource",
-    "documents": "sources.DocumentsSource",
-}
-_MODELS: Final = {**_DATABASES, **_SOURCES}
-
-DATABASE_DRIVERS: Final = tuple(_DATABASES)
-SOURCE_DRIVERS: Final = tuple(_SOURCES)
-DRIVERS: Final = DATABASE_DRIVERS + SOURCE_DRIVERS
 
 FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
 """Drivers of the TypeScript ktx that this program does not have; a connection of one is disabled with a warning."""
 
 
-@functools.cache
+def drivers() -> tuple[str, ...]:
+    """Return the names of all drivers, those of databases first."""
+    return (*WAREHOUSES.names(), *SOURCES.names())
+
+
+def is_driver(name: str) -> bool:
+    """Say whether there is a driver of this name."""
+    return name in WAREHOUSES or name in SOURCES
+
+
+def models() -> dict[str, type[Connection]]:
+    """Return the settings models of all drivers that can be used, in the order of `drivers`."""
+    names = (*(kind.driver for kind in WAREHOUSES.all()), *SOURCES.names())
+    return {name: model for name in names if (model := find_model(name)) is not None}
+
+
 def model_of(driver: str) -> type[Connection]:
-    """Return the model of one of `DRIVERS`; its module is imported when it is first asked for."""
-    module, _, name = _MODELS[driver].partition(".")
-    model: type[Connection] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    """Return the settings model of one of `drivers`; `PluginError` where a plug-in cannot be used."""
+    reference = _SOURCE_MODELS.get(driver)
+    model: type[Connection] = imported(reference) if reference else WAREHOUSES.refer(driver, "settings")
     return model
+
+
+def find_model(driver: object) -> type[Connection] | None:
+    """Return the settings model of a driver, None for one that is unknown or cannot be used."""
+    try:
+        return model_of(driver) if isinstance(driver, str) and is_driver(driver) else None
+    except PluginError:
+        return None
 
 
 def parse_connection(value: Any) -> Connection:
@@ -64,21 +67,24 @@ def parse_connection(value: Any) -> Connection:
         raise wrong("must be a mapping with a `driver`")
     driver = value.get("driver")
     if driver is None:
-        raise wrong("has no `driver`", hint=f"add `driver:` with one of {', '.join(DRIVERS)}")
+        raise wrong("has no `driver`", hint=f"add `driver:` with one of {', '.join(drivers())}")
     if not isinstance(driver, str):
-        raise wrong("must be the name of a driver", hint=f"one of {', '.join(DRIVERS)}", key="driver")
+        raise wrong("must be the name of a driver", hint=f"one of {', '.join(drivers())}", key="driver")
+    if is_driver(driver):
+        try:
+            return model_of(driver).model_validate(value)
+        except PluginError as error:
+            raise wrong(f"cannot be used: {error.message}", hint=error.hint, key="driver") from None
     if driver in FOREIGN_DRIVERS:
         raise wrong(
             f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support",
             hint="nothing here reads the connection; it may stay in ktx.yaml for the TypeScript ktx",
             key="driver",
         )
-    if driver not in DRIVERS:
-        near = did_you_mean(driver, DRIVERS)
-        known = f"known: {', '.join(DRIVERS)}"
-        raise wrong(
-            f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows",
-            hint=f"did you mean `{near}`? {known}" if near else known,
-            key="driver",
-        )
-    return model_of(driver).model_validate(value)
+    near = did_you_mean(driver, drivers())
+    known = f"known: {', '.join(drivers())}"
+    raise wrong(
+        f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows",
+        hint=f"did you mean `{near}`? {known}" if near else known,
+        key="driver",
+    )

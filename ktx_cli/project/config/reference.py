@@ -13,8 +13,8 @@ from pydantic.json_schema import models_json_schema
 
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import STATUS_KEY, Block, Setting, settings_of
-from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
+from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database, Source
+from ktx_cli.project.config.drivers import model_of, models
 from ktx_cli.project.config.llm import ROLES, Llm
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
@@ -44,15 +44,15 @@ def settings_table() -> str:
     ]
     lines += ["two ids differ in more than case. `driver` is required.", ""]
     lines += ["### Every database", "", *_table(_shared()), ""]
-    for heading, drivers in (("Databases", DATABASE_DRIVERS), ("Context sources", SOURCE_DRIVERS)):
+    for heading, kind in (("Databases", Database), ("Context sources", Source)):
         lines += [f"## {heading}", ""]
-        for driver in drivers:
-            lines += _driver_section(driver)
+        for driver, model in models().items():
+            lines += _driver_section(driver) if issubclass(model, kind) else []
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _driver_section(driver: str) -> list[str]:
-    shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
+    shared = settings_of(Database) if issubclass(model_of(driver), Database) else {}
     own = (entry for entry in driver_entries(driver) if entry.keys[0] == "driver" or entry.keys[0] not in shared)
     return [f"### `{driver}`", "", model_of(driver).__doc__ or "", "", *_table(own), ""]
 
@@ -170,14 +170,14 @@ class _Example:
     def _connections(self, declared: Setting) -> None:
         self._comment(declared.description, 0)
         self._lines.append("connections:")
-        for driver in DRIVERS:
+        for driver in models():
             self._connection(driver)
             self._lines.append("")
 
     def _connection(self, driver: str) -> None:
         """Write one connection; what every database takes stands in the first alone."""
         model = model_of(driver)
-        shared = settings_of(Database) if driver in DATABASE_DRIVERS else {}
+        shared = settings_of(Database) if issubclass(model, Database) else {}
         is_first = Database not in self._shown
         self._comment(model.__doc__ or "", 2)
         self._lines += [f"  my-{driver}:", f"    driver: {driver}"]
@@ -231,18 +231,6 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LATER: Final = "Later"
 """Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
 
-NEEDS_ONE_OF: Final = {
-    "sqlite": ("path", "url"),
-    "duckdb": ("path", "url"),
-    "postgres": ("url", "host"),
-    "mysql": ("url", "host"),
-    "sqlserver": ("url", "host"),
-    "clickhouse": ("url", "host"),
-    "redshift": ("url", "host"),
-    "dbt": ("source_dir", "repo_url"),
-}
-"""The rule of `Connection.needs_one_of` by driver, as JSON Schema has to say it."""
-
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
@@ -253,11 +241,12 @@ def json_schema() -> dict[str, Any]:
 
 
 def _definitions() -> dict[str, Any]:
-    models: list[type[Block]] = [KtxConfig, *map(model_of, DRIVERS)]
-    _, schema = models_json_schema([(model, "validation") for model in models])
+    blocks: list[type[Block]] = [KtxConfig, *models().values()]
+    _, schema = models_json_schema([(block, "validation") for block in blocks])
     definitions: dict[str, Any] = schema["$defs"]
-    for driver, keys in NEEDS_ONE_OF.items():
-        definitions[model_of(driver).__name__]["anyOf"] = [_given(key) for key in keys]
+    for model in models().values():
+        if model.needs_one_of:
+            definitions[model.__name__]["anyOf"] = [_given(key) for key in model.needs_one_of]
     for definition in [*definitions.values()]:
         for item in definition["properties"].values():
             if item.get(STATUS_KEY) == "later":
@@ -272,9 +261,9 @@ def _connections() -> dict[str, Any]:
     cases = [
         {
             "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
-            "then": {"$ref": f"#/$defs/{model_of(driver).__name__}"},
+            "then": {"$ref": f"#/$defs/{model.__name__}"},
         }
-        for driver in DRIVERS
+        for driver, model in models().items()
     ]
     return {
         "propertyNames": {
@@ -284,7 +273,7 @@ def _connections() -> dict[str, Any]:
         "additionalProperties": {
             "type": "object",
             "required": ["driver"],
-            "properties": {"driver": {"enum": list(DRIVERS), "description": "What kind of connection it is."}},
+            "properties": {"driver": {"enum": list(models()), "description": "What kind of connection it is."}},
             "allOf": cases,
         },
     }

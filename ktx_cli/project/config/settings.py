@@ -14,7 +14,7 @@ from ktx_cli.project import secrets
 from ktx_cli.project.config.base import Block, Setting, Status, settings_of
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
 from ktx_cli.project.config.connections import Connection
-from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.drivers import find_model, model_of, models
 from ktx_cli.project.config.file import LoadedConfig, half_characters
 from ktx_cli.project.config.issues import Issue, shown
 from ktx_cli.project.config.llm import ROLES
@@ -127,7 +127,8 @@ def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
         return _find([KtxConfig], keys, 0)
     if len(keys) < 3:
         raise UsageError(f"`{dotted}` is a block of settings", hint="set one of its own, as connections.ID.KEY")
-    return _find([model_of(name) for name in ([driver] if driver in DRIVERS else DRIVERS)], keys, 2)
+    model = find_model(driver)
+    return _find([*models().values()] if model is None else [model], keys, 2)
 
 
 def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> tuple[list[Setting], str]:

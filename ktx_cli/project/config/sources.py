@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, checked, setting, wrong
 from ktx_cli.project.config.connections import Source
@@ -138,6 +138,8 @@ class LookMlSource(Source):
 class DbtSource(Source):
     """A dbt project: a folder, or a repository."""
 
+    needs_one_of = ("source_dir", "repo_url")
+
     driver: Literal["dbt"] = setting(REQUIRED, "dbt.")
     source_dir: str | None = setting(None, "Folder of the dbt project.", path=True, example="dbt")
     repo_url: str | None = setting(
@@ -160,11 +162,6 @@ class DbtSource(Source):
     project_name: str | None = setting(
         None, "Name of the project, where it is not that of `dbt_project.yml`.", example="shop"
     )
-
-    @model_validator(mode="after")
-    def _has_project(self) -> DbtSource:
-        self.needs_one_of("source_dir", "repo_url")
-        return self
 
 
 class MetricFlowRepository(Block):

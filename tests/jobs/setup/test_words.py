@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.jobs.setup.answers import ASKED, BY_ADDRESS, DATABASE_WORDS, DEFAULTS, SOURCE_WORDS, Word
+from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Word, questions_of
 from ktx_cli.jobs.setup.answers_file import declared, fields_of, key_of, ordered, put, read_value, typed
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS
+from ktx_cli.project.config.drivers import drivers
 from ktx_cli.project.config.file import check_connection
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 
-KINDS = ((DATABASE_WORDS, DATABASE_DRIVERS), (SOURCE_WORDS, SOURCE_DRIVERS))
+KINDS = ((DATABASE_WORDS, WAREHOUSES.built_in), (SOURCE_WORDS, SOURCES.built_in))
 
 
 def _words(driver: str) -> dict[str, Word]:
@@ -20,31 +21,30 @@ def _words(driver: str) -> dict[str, Word]:
 
 
 def test_every_driver_is_asked_for_something() -> None:
-    assert set(ASKED) == set(DRIVERS)
-    assert set(DEFAULTS) <= set(ASKED) and set(BY_ADDRESS) <= set(DATABASE_DRIVERS)
+    assert all(questions_of(driver) for driver in drivers())
 
 
-@pytest.mark.table("driver", list(ASKED))
+@pytest.mark.table("driver", drivers())
 def test_every_word_is_a_setting(driver: str) -> None:
     words = _words(driver)
-    for name in ASKED[driver]:
-        word = words[name.rstrip("!")]
+    for question in questions_of(driver):
+        word = words[question.word]
         key = key_of(word, driver)
-        assert key is not None, name
+        assert key is not None, question
         setting = declared(driver, key)
         assert setting is not None and setting.block is None
-        assert word.secret == setting.secret, f"{name}: typed unseen, or not"
-    asked = {name.rstrip("!") for name in ASKED[driver]}
-    assert set(DEFAULTS.get(driver, {})) <= asked
-    assert driver not in BY_ADDRESS or key_of(words["url"], driver) == "url"
+        assert word.secret == setting.secret, f"{question}: typed unseen, or not"
+    warehouse = WAREHOUSES.find(driver)
+    assert warehouse is None or not warehouse.takes_url or key_of(words["url"], driver) == "url"
 
 
-@pytest.mark.table("driver", list(ASKED))
+@pytest.mark.table("driver", drivers())
 def test_what_is_needed_is_enough(driver: str) -> None:
     words = _words(driver)
-    needed = {name.rstrip("!"): "data" for name in ASKED[driver] if name.endswith("!")}
+    needed = {question.word: "data" for question in questions_of(driver) if question.required}
     needed |= {"url": "https://bi.example.com"} if "url" in needed else {}
-    given: dict[str, Any] = {**DEFAULTS.get(driver, {}), **needed}
+    defaults = {question.word: question.default for question in questions_of(driver) if question.default}
+    given: dict[str, Any] = {**defaults, **needed}
     given |= {name: [value] for name, value in given.items() if words[name].several}
     fields = fields_of(driver, given, tuple(words.values()), flag="--x-")
     check_connection("warehouse", fields)

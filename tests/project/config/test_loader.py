@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError, NoProjectError
-from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
 from ktx_cli.project.config.settings import driver_entries, root_entries
 
@@ -347,7 +347,7 @@ def _tree(flat: dict[tuple[str, ...], Any]) -> dict[str, Any]:
     return root
 
 
-CONNECTIONS = st.sampled_from(DRIVERS).flatmap(
+CONNECTIONS = st.sampled_from(drivers()).flatmap(
     lambda driver: _nested(list(driver_entries(driver))).map(lambda entry: {**entry, "driver": driver})
 )
 FILES = st.tuples(

@@ -8,13 +8,14 @@ import pytest
 
 from ktx_cli.project.config.base import Block
 from ktx_cli.project.config.connections import RESERVED_IDS, Database, Source
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
+from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 
 ENTRIES: dict[str, Entry] = {entry.path: entry for entry in root_entries()} | {
-    f"connections.{driver}.{entry.path}": entry for driver in DRIVERS for entry in driver_entries(driver)
+    f"connections.{driver}.{entry.path}": entry for driver in drivers() for entry in driver_entries(driver)
 }
 
 DEFAULTS: dict[str, Any] = {
@@ -123,7 +124,7 @@ def test_every_block_is_described() -> None:
 
         return {model}.union(*(blocks(s.block) for s in settings_of(model).values() if s.block is not None))
 
-    for model in blocks(KtxConfig).union(*(blocks(model_of(driver)) for driver in DRIVERS)):
+    for model in blocks(KtxConfig).union(*(blocks(model_of(driver)) for driver in drivers())):
         assert model.__doc__ != Block.__doc__, model
         assert model.model_config["extra"] == "allow"
 
@@ -152,7 +153,7 @@ def test_what_this_version_reads() -> None:
     assert unread == {path for path in ENTRIES if path.startswith("scan.enrichment.embeddings.")} != set()
     assert all(entry.status == "used" for path, entry in ENTRIES.items() if path.startswith(blocks))
     connections = {path: entry.status for path, entry in ENTRIES.items() if path.startswith("connections.")}
-    assert {path.split(".")[1] for path, status in connections.items() if status == "used"} == set(DRIVERS)
+    assert {path.split(".")[1] for path, status in connections.items() if status == "used"} == set(drivers())
     assert "later" not in connections.values()
 
 
@@ -181,18 +182,18 @@ def test_secrets_are_marked(path: str) -> None:
 
 
 def test_every_driver_has_a_minimal_form() -> None:
-    assert set(MINIMAL) == set(DRIVERS)
-    assert set(DRIVERS) == {*DATABASE_DRIVERS, *SOURCE_DRIVERS}
+    assert set(MINIMAL) == set(drivers())
+    assert set(drivers()) == {*WAREHOUSES.built_in, *SOURCES.built_in}
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_minimal_form_of_a_driver(driver: str) -> None:
     loaded = config({"connections": {"wh": {"driver": driver, **MINIMAL[driver]}}})
     entry = loaded.connections["wh"]
     assert entry.driver == driver
     assert entry.id == "wh"
-    assert isinstance(entry, Database) == (driver in DATABASE_DRIVERS)
-    assert isinstance(entry, Source) == (driver in SOURCE_DRIVERS)
+    assert isinstance(entry, Database) == (driver in WAREHOUSES.built_in)
+    assert isinstance(entry, Source) == (driver in SOURCES.built_in)
 
 
 def test_databases_and_sources_keep_the_order_of_the_file() -> None:

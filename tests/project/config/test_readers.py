@@ -22,9 +22,10 @@ import pytest
 import ktx_cli
 from ktx_cli.project.config.base import Block, settings_of
 from ktx_cli.project.config.blocks import ConnectionContext
-from ktx_cli.project.config.drivers import DATABASE_DRIVERS, DRIVERS, SOURCE_DRIVERS, model_of
+from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import driver_entries
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 
 PACKAGE = Path(ktx_cli.__file__).parent
 ROOT_NAMES = ("config",)
@@ -39,7 +40,7 @@ OTHER_NAMES = {
 }
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
 
-READERS = dict.fromkeys(DATABASE_DRIVERS, ("warehouses",))
+READERS = dict.fromkeys(WAREHOUSES.built_in, ("warehouses",))
 """Driver of a database -> folders of the package that read a connection's fields by key."""
 
 ENTRY_NAMES = ("entry", "_entry")
@@ -60,7 +61,8 @@ SOURCE_READERS = {
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    files = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "project" / "config" not in path.parents]
+    declaring = {PACKAGE / "project" / "config", *PACKAGE.glob("warehouses/*/settings.py")}
+    files = [path for path in PACKAGE.rglob("*.py") if not declaring & {path, *path.parents}]
     return {path.relative_to(PACKAGE): ast.parse(path.read_text("utf-8")) for path in files}
 
 
@@ -222,7 +224,7 @@ def test_the_search_finds_what_is_there() -> None:
     assert not is_read_from_source("notion", "entry", "space_keys")
     assert ("query_policy", "query_policy") not in UNUSED_FIELDS
     assert ("query_history", "window_days") in HISTORY_PAIRS
-    assert (set(READERS), set(SOURCE_READERS)) == (set(DATABASE_DRIVERS), set(SOURCE_DRIVERS))
+    assert (set(READERS), set(SOURCE_READERS)) == (set(WAREHOUSES.built_in), set(SOURCES.built_in))
     for place in {place for places in SOURCE_READERS.values() for place in places}:
         assert attribute_pairs(place), f"{place} is gone"
-    assert all(model_of(driver) for driver in DRIVERS)
+    assert all(model_of(driver) for driver in drivers())

@@ -14,7 +14,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.config.connections import RESERVED_IDS
-from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.reference import DIALECT, example_yaml, json_schema, settings_table
 from ktx_cli.project.config.settings import driver_entries, root_entries
@@ -56,7 +56,7 @@ def test_every_reference_in_it_resolves() -> None:
         assert part.split('"')[0] in SCHEMA["$defs"]
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: str) -> None:
     for entry in driver_entries(driver):
         item = SCHEMA["$defs"][entry.model.__name__]["properties"][entry.setting.key]
@@ -190,7 +190,7 @@ def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
         assert accepts(data) == loads(data), data
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_it_agrees_with_loading_on_every_field(driver: str) -> None:
     minimal = {"driver": driver, **REQUIRED_OF.get(driver, {})}
     for entry in driver_entries(driver):
@@ -203,10 +203,10 @@ def test_the_example_loads_and_is_valid() -> None:
     loaded = load_config(Path("ktx.example.yaml"), data=EXAMPLE.encode())
     assert {issue.code for issue in loaded.issues} <= {"not_yet"}
     VALIDATOR.validate(loaded.raw)
-    assert {entry.driver for entry in loaded.config.connections.values()} == set(DRIVERS)
+    assert {entry.driver for entry in loaded.config.connections.values()} == set(drivers())
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_each_connection_of_the_example_is_a_valid_file_of_its_own(driver: str) -> None:
     block = yaml.load(EXAMPLE, where="example")["connections"][f"my-{driver}"]
     data = {"connections": {"wh": block}}
@@ -234,11 +234,11 @@ def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
         return hasattr(model, "model_fields") and key in settings_of(model)
 
     collect(type(load_config(Path("k"), data=b"").config), {k: v for k, v in data.items() if k != "connections"})
-    for driver in DRIVERS:
+    for driver in drivers():
         collect(model_of(driver), data["connections"][f"my-{driver}"])
     wanted = {
         (next(c for c in reversed(entry.model.__mro__) if key_of(c, entry.setting.key)).__name__, entry.setting.key)
-        for entry in [*root_entries(), *(e for d in DRIVERS for e in driver_entries(d))]
+        for entry in [*root_entries(), *(e for d in drivers() for e in driver_entries(d))]
         if entry.status != "dead"
     }
     assert set(found) == wanted
@@ -255,7 +255,7 @@ def test_every_setting_is_in_the_reference(entry: Any) -> None:
     assert row.endswith({"used": "| used |", "later": "| later |", "dead": "| no effect |"}[entry.status])
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_every_driver_is_in_the_reference(driver: str) -> None:
     section = TABLE.split(f"\n### `{driver}`\n")[1].split("\n##")[0]
     shared = TABLE.split("\n### Every database\n")[1].split("\n##")[0]

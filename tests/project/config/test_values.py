@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import KtxError, UsageError
-from ktx_cli.project.config.drivers import DRIVERS
+from ktx_cli.project.config.drivers import drivers
 from ktx_cli.project.config.file import LoadedConfig, load_config
 from ktx_cli.project.config.reference import example_yaml
 from ktx_cli.project.config.settings import get_value, parse_cli_value, shown_config
@@ -201,7 +201,7 @@ def test_the_driver_decides_which_keys_there_are() -> None:
         parse_cli_value("connections.wh.ssl", "{ca: x}", driver="postgres")
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", drivers())
 def test_every_value_of_the_example_comes_back_from_its_text(driver: str) -> None:
     block = yaml.load(example_yaml(), where="example")["connections"][f"my-{driver}"]
     for key, value in block.items():

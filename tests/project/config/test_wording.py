@@ -14,7 +14,7 @@ from pydantic_core.core_schema import ErrorType
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.checks import WORDS, errors_of
-from ktx_cli.project.config.drivers import DRIVERS, model_of
+from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import parse_cli_value
@@ -60,7 +60,7 @@ def models(model: type[Block]) -> Iterator[type[Block]]:
             yield from models(declared.block)
 
 
-ROOTS: list[tuple[str | None, type[Block]]] = [(None, KtxConfig), *((driver, model_of(driver)) for driver in DRIVERS)]
+ROOTS: list[tuple[str | None, type[Block]]] = [(None, KtxConfig), *((driver, model_of(driver)) for driver in drivers())]
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:

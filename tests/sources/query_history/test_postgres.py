@@ -11,7 +11,6 @@ import pytest
 
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.documents.raw import Changes
-from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.port import FetchContext, ProjectContext
@@ -27,6 +26,7 @@ from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.servers import PostgresServer, RecordingPostgresServer
 from ktx_cli.warehouses.port import ConnectionSpec, Scope
 from ktx_cli.warehouses.postgres.connector import PostgresConnector
+from ktx_cli.warehouses.postgres.settings import PostgresConnection
 from ktx_cli.warehouses.registry import connect
 
 pytestmark = pytest.mark.postgres

@@ -11,10 +11,17 @@ from urllib.parse import urlsplit
 
 from ktx_cli.core import KtxError, one_line
 from ktx_cli.jobs.setup.detect.files import Found, file_databases, free_id
-from ktx_cli.project import Connection, Database, KtxConfig, driver_of, parse_connection, redact_url, resolve_options
-from ktx_cli.warehouses import ConnectionSpec, source_path
-
-_OF_FILES = ("sqlite", "duckdb", "files")
+from ktx_cli.project import (
+    WAREHOUSES,
+    Connection,
+    Database,
+    KtxConfig,
+    driver_of,
+    parse_connection,
+    redact_url,
+    resolve_options,
+)
+from ktx_cli.warehouses import ConnectionSpec, source_path, warehouse_of
 
 _Place = tuple[str, ...]
 """What tells two databases apart, however their settings are written."""
@@ -67,7 +74,8 @@ def _place(entry: Connection, folder: Path, environ: Mapping[str, str]) -> _Plac
         return None
     try:
         options = resolve_options(entry, project_dir=folder, environ=environ, kinds=("env",))
-        if entry.driver in _OF_FILES:
+        warehouse = warehouse_of(entry.driver)
+        if warehouse is not None and warehouse.location != "server":
             spec = ConnectionSpec(entry.id, entry.driver, {**options, "project_dir": str(folder)})
             return ("file", str(source_path(spec).resolve()))
     except (KtxError, OSError, RuntimeError):
@@ -83,34 +91,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S")
 _SHOWABLE: Final = re.compile(r"[\w./-]*")
 _PURPOSE: Final = re.compile(r"(.+?)_?(?:DATABASE|DB|DWH)?_?(?:URL|URI|DSN|CONN|CONNECTION|CONNECTION_STRING)", re.I)
-_PLAIN: Final = (
-    "database", "db", "postgres", "postgresql", "pg", "mysql", "mariadb", "mssql", "sqlserver", "sqlite", "duckdb",
-    "clickhouse", "snowflake", "redshift", "bigquery", "trino", "sqlalchemy",
-)  # fmt: skip
-"""First words of variables that say nothing of what is in the database."""
-
-_REDSHIFT: Final = (".redshift.amazonaws.com", ".redshift-serverless.amazonaws.com")
-
-_PARTS: Final[tuple[tuple[str, Mapping[str, str], tuple[str, ...]], ...]] = (
-    (
-        "postgres",
-        {"host": "PGHOST", "port": "PGPORT", "database": "PGDATABASE", "username": "PGUSER", "password": "PGPASSWORD",
-         "sslmode": "PGSSLMODE"},
-        ("host",),
-    ),
-    (
-        "snowflake",
-        {"account": "SNOWFLAKE_ACCOUNT", "username": "SNOWFLAKE_USER", "password": "SNOWFLAKE_PASSWORD",
-         "database": "SNOWFLAKE_DATABASE", "warehouse": "SNOWFLAKE_WAREHOUSE", "role": "SNOWFLAKE_ROLE"},
-        ("account", "username", "password"),
-    ),
-    (
-        "databricks",
-        {"host": "DATABRICKS_SERVER_HOSTNAME", "http_path": "DATABRICKS_HTTP_PATH", "token": "DATABRICKS_TOKEN"},
-        ("host", "http_path", "token"),
-    ),
-)  # fmt: skip
-"""Driver, the variables of its own clients by field, and the fields without which there is nothing to offer."""
+_GENERIC: Final = frozenset({"database", "db", "pg", "sqlalchemy"})
+"""First words of variables that say nothing of what is in the database; neither do drivers and their schemes."""
 
 _SECRETS: Final = ("password", "token")
 
@@ -142,7 +124,7 @@ def _by_url(environ: Mapping[str, str]) -> Iterator[Found]:
         driver = driver_of(scheme)
         if driver is None or scheme == "file":
             continue
-        driver = "redshift" if driver == "postgres" and host.endswith(_REDSHIFT) else driver
+        driver = _by_host(scheme, host) or driver
         if value.count("@") > 1 or not _SHOWABLE.fullmatch(host + database):
             host = database = ""  # what is taken for them may be a part of the password
         place = one_line("/".join(filter(None, (host, database))), 80)
@@ -150,10 +132,17 @@ def _by_url(environ: Mapping[str, str]) -> Iterator[Found]:
         yield Found(driver, label, {"url": f"env:{name}"}, _purpose(name) or _stem(host, database) or driver)
 
 
+def _by_host(scheme: str, host: str) -> str | None:
+    """Return the driver that takes this scheme and is known by the name of the host."""
+    named = (each for each in WAREHOUSES.all() if scheme in each.schemes and each.hosts and host.endswith(each.hosts))
+    return next((warehouse.driver for warehouse in named), None)
+
+
 def _by_parts(environ: Mapping[str, str]) -> Iterator[Found]:
-    for driver, variables, needed in _PARTS:
-        given = {key: name for key, name in variables.items() if environ.get(name, "").strip()}
-        if not all(key in given for key in needed):
+    for warehouse in WAREHOUSES.all():
+        driver, needed = warehouse.driver, warehouse.variables_needed
+        given = {key: name for key, name in warehouse.variables.items() if environ.get(name, "").strip()}
+        if not needed or not all(key in given for key in needed):
             continue
         fields = {key: f"env:{name}" if key in _SECRETS else environ[name].strip() for key, name in given.items()}
         place = one_line("/".join(filter(None, (fields[needed[0]], fields.get("database")))), 80)
@@ -179,4 +168,5 @@ def _purpose(name: str) -> str | None:
     """Return what a variable says its database is for: `ANALYTICS_DATABASE_URL` is for analytics."""
     found = _PURPOSE.fullmatch(name)
     word = found[1].lower() if found else ""
-    return None if word in _PLAIN else word or None
+    generic = _GENERIC.union(*((each.driver, *each.schemes) for each in WAREHOUSES.all()))
+    return None if word in generic else word or None

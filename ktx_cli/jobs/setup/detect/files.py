@@ -14,7 +14,7 @@ from typing import Any, Final
 from ktx_cli.core import KtxError, is_device_name, monotonic
 from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, found_program
 from ktx_cli.jobs.clients.uninstall import INSTALLED, list_clients
-from ktx_cli.project import CONFIG_NAME, RAW_NAME, RESERVED_IDS, SEMANTIC_NAME, WIKI_NAME
+from ktx_cli.project import CONFIG_NAME, RAW_NAME, RESERVED_IDS, SEMANTIC_NAME, WAREHOUSES, WIKI_NAME
 from ktx_cli.sources import LEFT_OUT
 from ktx_cli.warehouses import READERS
 
@@ -90,9 +90,8 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
     return sorted(files), sorted(folders)
 
 
-SQLITE: Final = b"SQLite format 3\0"
-DUCKDB: Final = b"DUCK"
-DUCKDB_AT: Final = 8
+HEAD_BYTES: Final = 64
+"""How much of a file is read to see which database it is."""
 MOST_FILES: Final = 20
 """How many databases are offered: a folder with more of them is a cache of some program."""
 
@@ -129,12 +128,14 @@ def _kind(path: Path) -> tuple[str, str] | None:
     """Return driver and name of what a file is by its first bytes."""
     try:
         with path.open("rb") as stream:
-            head = stream.read(len(SQLITE))
+            head = stream.read(HEAD_BYTES)
     except OSError:
         return None
-    if head == SQLITE:
-        return "sqlite", "SQLite"
-    return ("duckdb", "DuckDB") if head[DUCKDB_AT:].startswith(DUCKDB) else None
+    for warehouse in WAREHOUSES.all():
+        signature = warehouse.signature
+        if signature is not None and head[signature.offset :].startswith(signature.head):
+            return warehouse.driver, signature.name
+    return None
 
 
 def _of_data_files(root: Path, folders: list[Folder]) -> Iterator[Found]:

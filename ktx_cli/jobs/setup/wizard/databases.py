@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
@@ -11,14 +11,13 @@ from ktx_cli.core import KtxError, listing, plural
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.health.connection_checks import UNREADABLE
 from ktx_cli.jobs.setup.answers import (
-    ASKED,
-    BY_ADDRESS,
     DATABASE_WORDS,
-    DEFAULTS,
     SOURCE_WORDS,
     Answers,
     ConnectionAnswer,
     Word,
+    questions_of,
+    words_of,
 )
 from ktx_cli.jobs.setup.answers_file import fields_of
 from ktx_cli.jobs.setup.detect.databases import database_offers
@@ -27,22 +26,22 @@ from ktx_cli.jobs.setup.wizard.dialog import anything, something
 from ktx_cli.jobs.setup.wizard.prompter import Check, Choice, capital
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
 from ktx_cli.project import (
-    DATABASE_DRIVERS,
-    SOURCE_DRIVERS,
+    SOURCES,
+    WAREHOUSES,
     Database,
+    Question,
     check_connection,
+    find_model,
     is_reference,
     load_config,
-    model_of,
     read_bytes,
 )
-from ktx_cli.warehouses import access_gap, missing_package, open_database
+from ktx_cli.warehouses import access_gap, missing_package, open_database, warehouse_of
 
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""
 MOST_OFFERS: Final = 12
 """How many databases are offered at most: a menu fits a screen."""
-_WITH_HISTORY: Final = ("postgres", "snowflake", "bigquery")
 
 
 def databases_step(work: Work) -> None:
@@ -128,7 +127,8 @@ def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> Connecti
 
 def _with_history(work: Work, answer: ConnectionAnswer) -> ConnectionAnswer:
     """Ask for the query history of an engine that keeps one."""
-    if answer.driver not in _WITH_HISTORY:
+    warehouse = warehouse_of(answer.driver)
+    if warehouse is None or not warehouse.has_history:
         return answer
     says = "Read what people ask this database, too?"
     if not work.dialog.confirm("history", says, False):
@@ -165,22 +165,22 @@ class Offer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Group:
     """What is asked for: databases or context sources."""
 
     noun: str
-    drivers: tuple[str, ...]
+    drivers: Callable[[], tuple[str, ...]]
     words: tuple[Word, ...]
     flag: str
     first_id: str = ""
 
 
-DATABASE: Final = Kind("database", DATABASE_DRIVERS, DATABASE_WORDS, "--database-", "warehouse")
-SOURCE: Final = Kind("context source", SOURCE_DRIVERS, SOURCE_WORDS, "--source-")
+DATABASE: Final = Group("database", WAREHOUSES.names, DATABASE_WORDS, "--database-", "warehouse")
+SOURCE: Final = Group("context source", SOURCES.names, SOURCE_WORDS, "--source-")
 
 
 def ask_connection(
-    work: Work, kind: Kind, offers: Sequence[Offer], *, question: str, none: str, more: bool
+    work: Work, kind: Group, offers: Sequence[Offer], *, question: str, none: str, more: bool
 ) -> ConnectionAnswer:
     """Ask for a connection, for one `more` or the first; raises `LeftOutError` where none is wanted."""
     choices = [Choice(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
@@ -197,7 +197,7 @@ def ask_connection(
     driver = _ask_driver(work, kind)
     connection = _ask_id(work, kind, kind.first_id or driver)
     given = _ask_words(work, kind, driver, connection)
-    return ConnectionAnswer(fields_of(driver, given, kind.words, flag=kind.flag), connection)
+    return ConnectionAnswer(fields_of(driver, given, words_of(driver, kind.words), flag=kind.flag), connection)
 
 
 def asks_for_more(work: Work) -> bool:
@@ -210,10 +210,13 @@ def ask_for_another(work: Work) -> NoReturn:
     work.begin_again(propose=False)
 
 
-def _ask_driver(work: Work, kind: Kind) -> str:
+def _ask_driver(work: Work, kind: Group) -> str:
     choices = []
-    for driver in kind.drivers:
-        label = (model_of(driver).__doc__ or driver).rstrip(".")
+    for driver in kind.drivers():
+        model = find_model(driver)
+        if model is None:
+            continue
+        label = (model.__doc__ or driver).rstrip(".")
         choices.append(Choice(driver, f"{driver}: {label}", "needs a package" if missing_package(driver) else ""))
     driver = work.dialog.select("driver", f"Which kind of {kind.noun}?", choices)
     _require_package(work, driver)
@@ -240,7 +243,7 @@ def _require_package(work: Work, driver: str) -> None:
     raise AgainError
 
 
-def _ask_id(work: Work, kind: Kind, wanted: str) -> str:
+def _ask_id(work: Work, kind: Group, wanted: str) -> str:
     taken = work.config.connections
 
     def check(text: str) -> str | None:
@@ -260,19 +263,19 @@ def _wrong_id(text: str) -> str | None:
     return None
 
 
-def _ask_words(work: Work, kind: Kind, driver: str, connection: str) -> dict[str, Any]:
+def _ask_words(work: Work, kind: Group, driver: str, connection: str) -> dict[str, Any]:
     """Ask for what a driver needs, by word."""
-    words = {word.name: word for word in kind.words}
-    if driver in BY_ADDRESS and _by_address(work):
-        return {"url": _ask_word(work, words["url"], driver, connection, needed=True)}
+    words = {word.name: word for word in words_of(driver, kind.words)}
+    warehouse = warehouse_of(driver)
+    if warehouse is not None and warehouse.takes_url and _by_address(work):
+        return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
     given: dict[str, Any] = {}
-    for name in ASKED[driver]:
-        word = words[name.rstrip("!")]
-        if not _is_due(word.name, given):
+    for question in questions_of(driver):
+        if not _is_due(question.word, given):
             continue
-        value = _ask_word(work, word, driver, connection, needed=name.endswith("!"))
+        value = _ask_word(work, words[question.word], question, connection, driver)
         if value:
-            given[word.name] = value
+            given[question.word] = value
     return given
 
 
@@ -290,19 +293,18 @@ def _is_due(name: str, given: Mapping[str, Any]) -> bool:
     return not (name == "password" and method == "rsa") and not (name == "private-key" and method != "rsa")
 
 
-def _ask_word(work: Work, word: Word, driver: str, connection: str, *, needed: bool) -> Any:
-    check: Check = something if needed else anything
+def _ask_word(work: Work, word: Word, question: Question, connection: str, driver: str) -> Any:
+    check: Check = something if question.required else anything
     if word.secret:
         keep = work.keeper(f"{connection}-{word.name}")
         return work.dialog.secret(word.name, word.question, keep, check)
-    question = word.question if needed else f"{word.question} (may be empty)"
-    default = DEFAULTS.get(driver, {}).get(word.name, "")
+    text = word.question if question.required else f"{word.question} (may be empty)"
     if word.name in ("path", "dir"):
         check = _path_check(work.root, driver)
     elif word.name == "port":
         check = _port_check
-    text = work.dialog.text(word.name, question, default, check)
-    return [part.strip() for part in text.split(",") if part.strip()] if word.several else text
+    typed = work.dialog.text(word.name, text, question.default, check)
+    return [part.strip() for part in typed.split(",") if part.strip()] if word.several else typed
 
 
 def _port_check(text: str) -> str | None:
@@ -321,7 +323,8 @@ def _path_check(root: Path, driver: str) -> Check:
             path = root / Path(text.strip()).expanduser()
         except RuntimeError:
             return "`~` cannot be resolved: there is no home folder"
-        wanted = "file" if driver in ("sqlite", "duckdb") else "folder"
+        warehouse = warehouse_of(driver)
+        wanted = "file" if warehouse is not None and warehouse.location == "file" else "folder"
         if not path.exists():
             return f"there is no {wanted} {path}"
         return None if path.is_dir() == (wanted == "folder") else f"{path} is no {wanted}"

@@ -21,8 +21,8 @@ from ktx_cli.warehouses.registry import missing_package
 
 Put = Callable[..., Path]
 
-SQLITE = files.SQLITE + b"rest"
-DUCKDB = b"checksum" + files.DUCKDB + b"rest"
+SQLITE = b"SQLite format 3\0rest"
+DUCKDB = b"checksumDUCKrest"
 
 
 def config(**connections: Any) -> KtxConfig:

@@ -1,0 +1,250 @@
+"""Kinds of connections by name: the warehouses and sources ktx has itself, and those that installed packages add.
+
+A kind is one folder with one object that says everything ktx must know of it before it connects:
+`ktx_cli/warehouses/postgres/__init__.py` has `WAREHOUSE = Warehouse("postgres", ...)`. The package above the folders
+lists its own kinds in `BUILT_IN`. An installed distribution adds one with an entry point:
+
+    [project.entry-points."ktx.warehouses"]
+    quackbase = "ktx_warehouse_example:WAREHOUSE"
+
+`WAREHOUSES` and `SOURCES` find both by name. What an object refers to (settings, connector) is a text
+`package.module:Name`, imported by `imported` when it is used: a lower package reaches the settings model of a driver
+this way without importing upwards, and a command imports only the kinds that `ktx.yaml` uses.
+
+Entry points are read once in a process, and only when a name is not built in or all kinds are listed: reading them
+costs about 20 ms. A plug-in that cannot be loaded raises `PluginError` when it is used and is left out of lists; one
+that takes the name of a built-in kind is never used. `Registry.problems` lists both.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from ktx_cli.core import ConfigError, ResultWarning, listing, one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+NAME_PATTERN: Final = r"[a-z][a-z0-9_-]{0,39}"
+"""The names a plug-in may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A setting that `ktx setup` asks for.
+
+    `word`: the name of the question, and of its flag where ktx has one (`host` for `--database-host`). A question ktx
+    does not know brings its own `key` (the dotted key in `ktx.yaml`), `text` and, for a value that is typed unseen
+    and kept out of `ktx.yaml`, `secret`.
+    """
+
+    word: str
+    required: bool = False
+    default: str = ""
+    key: str = ""
+    text: str = ""
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What every kind of connection says: its `driver` in `ktx.yaml`, its settings model, and what setup asks.
+
+    `settings`: the pydantic model as `package.module:Name`. `schemes`: those of its URLs, the usual one first.
+    """
+
+    driver: str
+    settings: str
+    schemes: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+
+KindT = TypeVar("KindT", bound=Kind)
+
+
+class PluginError(ConfigError):
+    """An installed plug-in cannot be used; the message names its distribution."""
+
+
+def imported(reference: str) -> Any:
+    """Return the object that `package.module:Name` refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+class Registry(Generic[KindT]):
+    """The kinds of one group, by driver.
+
+    `group`: the group of entry points. `package`: the package with `BUILT_IN` and one folder a kind. `attribute`: the
+    name of the kind in its folder. `base` and `model`: the classes of kinds and of their settings.
+    """
+
+    def __init__(self, group: str, *, package: str, attribute: str, base: str, model: str) -> None:
+        self.group = group
+        self._package = package
+        self._attribute = attribute
+        self._base = base
+        self._model = model
+        self._loaded: dict[str, KindT | PluginError] = {}
+
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """Return the names of the kinds ktx has itself, in the order of all lists."""
+        return cast(tuple[str, ...], import_module(self._package).BUILT_IN)
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names: the built-in ones, then those of plug-ins, sorted."""
+        return (*self.built_in, *sorted(self._plugins()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in if _is_built_in(name) else name in self._plugins()
+
+    def find(self, name: str) -> KindT | None:
+        """Return the kind with this name, None for an unknown one; `PluginError` for a plug-in that cannot be used."""
+        if name not in self._loaded and name in self:
+            self._loaded[name] = self._load(name)
+        found = self._loaded.get(name)
+        if isinstance(found, PluginError):
+            raise found
+        return found
+
+    def all(self) -> tuple[KindT, ...]:
+        """Return all kinds that can be used, in the order of `names`."""
+        return tuple(kind for name in self.names() if (kind := self._usable(name)) is not None)
+
+    def refer(self, name: str, field: str) -> Any:
+        """Return what a reference of one of `names` leads to: `refer("postgres", "settings")` is its settings model.
+
+        Raises `PluginError` where it cannot be imported from a plug-in.
+        """
+        reference = getattr(self.find(name), field)
+        try:
+            return imported(reference)
+        except Exception as error:
+            if name in self.built_in:
+                raise
+            raise _broken(self._plugins()[name][0], f"`{field}` refers to {reference}: {_why(error)}") from error
+
+    def problems(self) -> list[ResultWarning]:
+        """Return why installed plug-ins are not used: names that are taken, and packages that cannot be loaded."""
+        found = [
+            ResultWarning("plugin", message, hint=_remove(entry))
+            for entry in self._entries()
+            if (message := _refusal(entry)) is not None
+        ]
+        for name in sorted(self._plugins()):
+            if self._usable(name) is None:
+                error = cast(PluginError, self._loaded[name])
+                found.append(ResultWarning("plugin", error.message, hint=error.hint))
+        return found
+
+    def _usable(self, name: str) -> KindT | None:
+        try:
+            return self.find(name)
+        except PluginError:
+            return None
+
+    def _load(self, name: str) -> KindT | PluginError:
+        if name in self.built_in:
+            return cast(KindT, imported(f"{self._package}.{name}:{self._attribute}"))
+        first, *others = self._plugins()[name]
+        if others:
+            packages = listing([f"`{_distribution(entry)}`" for entry in (first, *others)])
+            return PluginError(f"more than one package adds the driver `{name}`: {packages}", hint=_remove(others[0]))
+        try:
+            kind = first.load()
+            model = imported(kind.settings) if isinstance(kind, Kind) else None
+        except Exception as error:  # noqa: BLE001 - whatever a third party's module raises costs its driver alone
+            return _broken(first, _why(error))
+        if not isinstance(kind, imported(self._base)):
+            return _broken(first, f"{first.value} is a {type(kind).__name__}, not a {self._base.replace(':', '.')}")
+        if kind.driver != name:
+            return _broken(first, f"{first.value} has the driver `{kind.driver}`")
+        if not (isinstance(model, type) and issubclass(model, imported(self._model))):
+            return _broken(first, f"{kind.settings} is not a subclass of {self._model.replace(':', '.')}")
+        return cast(KindT, kind)
+
+    def _entries(self) -> Iterator[EntryPoint]:
+        yield from (entry for entry in _entry_points() if entry.group == self.group)
+
+    def _plugins(self) -> dict[str, list[EntryPoint]]:
+        """Return the entry points that may be used, by name."""
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in self._entries():
+            if _refusal(entry) is None:
+                found.setdefault(entry.name, []).append(entry)
+        return found
+
+
+def _is_built_in(name: object) -> bool:
+    return any(name in registry.built_in for registry in (WAREHOUSES, SOURCES))
+
+
+def _refusal(entry: EntryPoint) -> str | None:
+    """Return why the name of a plug-in cannot be used, whatever its code is."""
+    owner = f"the package `{_distribution(entry)}` adds a driver `{one_line(entry.name, 60)}`"
+    if _is_built_in(entry.name):
+        return f"{owner}, which is a driver of ktx itself; ktx uses its own"
+    if re.fullmatch(NAME_PATTERN, entry.name) is None:
+        return f"{owner}, which is not a name for a driver (lowercase letters, digits, `_` and `-`); ktx ignores it"
+    return None
+
+
+@functools.cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """Return the entry points of both groups, sorted, read once in a process."""
+    from importlib.metadata import entry_points
+
+    found = entry_points()
+    entries = [*found.select(group=WAREHOUSES.group), *found.select(group=SOURCES.group)]
+    return tuple(sorted(entries, key=lambda entry: (entry.group, entry.name, _distribution(entry))))
+
+
+def forget_plugins() -> None:
+    """Read the entry points anew with the next question; for a process in which a package was installed."""
+    _entry_points.cache_clear()
+    for registry in (WAREHOUSES, SOURCES):
+        registry._loaded.clear()
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+def _remove(entry: EntryPoint) -> str:
+    return f"pip uninstall {entry.dist.name if entry.dist is not None else entry.value}"
+
+
+def _broken(entry: EntryPoint, why: str) -> PluginError:
+    return PluginError(
+        f"the driver `{entry.name}` of the package `{_distribution(entry)}` cannot be loaded: {why}",
+        hint=f"update the package, or remove it: {_remove(entry)}",
+    )
+
+
+def _why(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(str(error), 200)}".removesuffix(": ")
+
+
+WAREHOUSES: Final[Registry[Any]] = Registry(
+    "ktx.warehouses",
+    package="ktx_cli.warehouses",
+    attribute="WAREHOUSE",
+    base="ktx_cli.warehouses:Warehouse",
+    model="ktx_cli.project:Database",
+)
+"""Databases and folders of data files, each a `ktx_cli.warehouses.Warehouse`."""
+
+SOURCES: Final[Registry[Any]] = Registry(
+    "ktx.sources",
+    package="ktx_cli.sources",
+    attribute="SOURCE",
+    base="ktx_cli.sources:SourceKind",
+    model="ktx_cli.project:Source",
+)
+"""Context sources, each a `ktx_cli.sources.SourceKind`."""

@@ -1,0 +1,18 @@
+"""The settings of a connection to duckdb."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Database, setting
+
+
+class DuckDbConnection(Database):
+    """A DuckDB file."""
+
+    needs_one_of = ("path", "url")
+
+    driver: Literal["duckdb"] = setting(REQUIRED, "DuckDB.")
+    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.duckdb")
+    url: str | None = setting(None, "The same as `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["main"])

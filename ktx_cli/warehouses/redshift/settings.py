@@ -1,0 +1,25 @@
+"""The settings of a connection to redshift."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Port, Server, setting
+
+
+class RedshiftConnection(Server):
+    """An Amazon Redshift cluster or workgroup."""
+
+    needs_one_of = ("url", "host")
+
+    driver: Literal["redshift"] = setting(REQUIRED, "Amazon Redshift.")
+    port: Port | None = setting(None, "Port. Without it: 5439.", example=5439)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.",
+        example="verify-full",
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
