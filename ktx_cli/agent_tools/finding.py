@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -42,6 +43,10 @@ class Layers:
         """Return the semantic layer of a connection as the tree has it."""
         return self._model(tree, self._key(tree, connection))
 
+    def models(self, tree: Tree) -> Mapping[str, Model]:
+        """Return the semantic layers of all connections, each loaded when it is first asked for, by any thread."""
+        return _Models(self, tree)
+
     def problems(self, tree: Tree, connection: str) -> tuple[Problem, ...]:
         """Return everything that is wrong in a connection's files: as they were read, then as they were checked."""
         key = self._key(tree, connection)
@@ -61,6 +66,25 @@ class Layers:
             key,
             lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured),
         )
+
+
+class _Models(Mapping[str, Model]):
+    def __init__(self, layers: Layers, tree: Tree) -> None:
+        self._layers, self._tree = layers, tree
+        self._loaded: dict[str, Model] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, connection: str) -> Model:
+        with self._lock:
+            if connection not in self._loaded:
+                self._loaded[connection] = self._layers.model(self._tree, connection)
+            return self._loaded[connection]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers.dialects)
+
+    def __len__(self) -> int:
+        return len(self._layers.dialects)
 
 
 @functools.lru_cache(maxsize=1_024)

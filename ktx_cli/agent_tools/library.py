@@ -157,7 +157,8 @@ def _is_of_documents(entry: Any, kind: str) -> bool:
 def _loader(
     layout: Layout, config: KtxConfig, source: str, files: Mapping[str, str]
 ) -> Callable[[str], Iterable[SearchPassage]]:
-    store, folders = RawStore(layout.raw_store), list(_folders(layout, config.sources()[source]))
+    entry = config.sources()[source]
+    store, folders = RawStore(layout.raw_store), source_for(entry.driver).folders(entry, layout.root)
 
     def load(path: str) -> Iterator[SearchPassage]:
         raw = store.find(path, files[path]) or _on_disk(folders, path, files[path])
@@ -165,13 +166,6 @@ def _loader(
             yield from Library({source: {path: raw}}).to_search(Place(source, path))
 
     return load
-
-
-def _folders(layout: Layout, entry: Any) -> Iterator[Path]:
-    """Yield the folder of a source whose files are not copied: they are on this disk."""
-    if entry.driver == "documents":
-        base = Path(getattr(entry, "repo_url", None) or "").expanduser()
-        yield layout.root / base / Path(entry.path).expanduser()
 
 
 def _on_disk(folders: Iterable[Path], path: str, sha256: str) -> RawFile | None:

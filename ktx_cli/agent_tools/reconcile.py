@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from ktx_cli.agent_tools.fence import wrapped
 from ktx_cli.agent_tools.session import (
@@ -13,8 +13,8 @@ from ktx_cli.agent_tools.session import (
     EvictionDecision,
     Input,
     Parts,
-    QueryEvidence,
     Resolution,
+    SourceEvidence,
     StagedUnit,
     Tool,
     ToolSession,
@@ -25,7 +25,7 @@ from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import secrets
 from ktx_cli.protection import Refused
-from ktx_cli.sources import QueryPattern, TableUsage, problems
+from ktx_cli.sources import EvidenceForm
 from ktx_cli.wiki import GLOBAL, page_path
 
 _ARTIFACT: Final = "`wiki:<key>` or `sl:<connection>/<source>`, as stage_list shows it."
@@ -220,41 +220,33 @@ RECONCILING_TOOLS: Final = (
 )
 
 
-class EmitEvidence(Input):
-    """What is said of a raw file."""
-
-    raw_path: str = Field(description="The raw file of this task it is about.")
-    evidence: TableUsage | QueryPattern = Field(
-        discriminator="kind", description="`table_usage` for a file of a table, `pattern` for a file of patterns."
+def evidence_tool(form: EvidenceForm) -> Tool:
+    """Return the tool that takes the evidence agents give of the files of a source."""
+    arguments = create_model(
+        "EmitEvidence",
+        __base__=Input,
+        __doc__="The evidence a raw file gives.",
+        raw_path=(str, Field(description="The raw file of this task it is about.")),
+        evidence=(form.shape, Field(description=form.about)),
     )
 
+    def emit(session: ToolSession, value: Any) -> ToolOutput:
+        path, files = value.raw_path, session.files
+        if path not in files:
+            raise Refused(f"`{path}` is no file of this task; they are: {listing(files, 20) or 'none'}")
+        made = SourceEvidence(path, value.evidence.model_dump(mode="json"))
+        wrong = list(form.problems(value.evidence, path, session.raw[path].read()))
+        wrong += missing_references(made.evidence.get("sl_refs", ()), session.models())
+        texts = (each for each in made.evidence.values() if isinstance(each, str))
+        wrong += [f"the text holds {spot.message}" for text in texts for spot in secrets(text)]
+        if wrong:
+            raise Refused("\n".join(wrong[:20]))
+        session.records.evidence = [each for each in session.records.evidence if each.subject != made.subject]
+        session.records.evidence.append(made)
+        return ToolOutput(f"Noted: {made.subject}.", {"success": True, "subject": made.subject})
 
-def _emit(session: ToolSession, value: EmitEvidence) -> ToolOutput:
-    if value.raw_path not in session.files:
-        raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(session.files, 20) or 'none'}")
-    found = list(problems(value.evidence, value.raw_path, session.raw[value.raw_path].read()))
-    if isinstance(value.evidence, QueryPattern):
-        found += missing_references(value.evidence.sl_refs, session.models())
-    found += [f"the text holds {each.message}" for each in secrets(value.evidence.narrative)]
-    if found:
-        raise Refused("\n".join(found[:20]))
-    made = QueryEvidence(value.raw_path, value.evidence.model_dump(mode="json"))
-    session.records.evidence = [each for each in session.records.evidence if each.subject != made.subject]
-    session.records.evidence.append(made)
-    return ToolOutput(f"Noted: {made.subject}.", {"success": True, "subject": made.subject})
+    return Tool(form.tool, form.description, arguments, emit, target=_evidence_target, reads=False)
 
 
-def _target(session: ToolSession, value: EmitEvidence) -> str:
+def _evidence_target(session: ToolSession, value: Any) -> str:
     return f"evidence:{value.raw_path}"
-
-
-EVIDENCE_TOOLS: Final = (
-    Tool(
-        "emit_historic_sql_evidence",
-        "Say what a table is used for, or which question statements of a file ask. Pages are written from it later.",
-        EmitEvidence,
-        _emit,
-        target=_target,
-        reads=False,
-    ),
-)

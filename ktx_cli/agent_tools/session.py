@@ -24,6 +24,7 @@ from ktx_cli.prompts import Skill
 from ktx_cli.protection import Need, Refused, _table_entries, source_id, sources_of
 from ktx_cli.search import Hit, Scope, Shown
 from ktx_cli.semantic import CalendarSettings, Model, Problem, Source, table_parts
+from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
 from ktx_cli.wiki import GLOBAL
 
@@ -178,8 +179,8 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryEvidence:
-    """What an agent said of a raw file of a query history; `evidence`: a `TableUsage` or `QueryPattern` as JSON."""
+class SourceEvidence:
+    """What an agent says of a raw file, as JSON of the shape its source asks for (`EvidenceForm`)."""
 
     raw_path: str
     evidence: Mapping[str, Any]
@@ -187,8 +188,8 @@ class QueryEvidence:
     @property
     def subject(self) -> str:
         """What it is about: said again, it replaces what was said before."""
-        name = self.evidence.get("slug") or self.evidence.get("table")
-        return f"{self.evidence['kind']} {name} of {self.raw_path}"
+        name = self.evidence.get("slug") or self.evidence.get("table") or ""
+        return " ".join(filter(None, (self.evidence.get("kind", "evidence"), name, "of", self.raw_path)))
 
 
 @dataclass(slots=True)
@@ -199,7 +200,7 @@ class Records:
     conflicts: list[Conflict] = field(default_factory=list)
     evictions: list[EvictionDecision] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
-    evidence: list[QueryEvidence] = field(default_factory=list)
+    evidence: list[SourceEvidence] = field(default_factory=list)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
         """Return all of them as plain values."""
@@ -216,7 +217,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "conflicts": Conflict,
     "evictions": EvictionDecision,
     "resolutions": Resolution,
-    "evidence": QueryEvidence,
+    "evidence": SourceEvidence,
 }
 
 
@@ -345,8 +346,8 @@ class ToolSession:
     `connections`: ids of the databases it may read and write the semantic layer of -> their dialects.
     `configured`: those of all in `ktx.yaml`, None where there are no others. `raw`: the raw files that may be read, by
     path; `files`: those of them that are to be worked through, which a write may name as where it comes from. `origin`:
-    what people call their source. `semantic` False: wiki pages alone, for `why_not`. `history`: the files are of a
-    query history, of which evidence is given and nothing written. `run_sql` None: there is no database to ask.
+    what people call their source. `semantic` False: wiki pages alone, for `why_not`. `evidence`: what is
+    given of the files, None where pages and definitions are written. `run_sql` None: there is no database to ask.
     `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads the whole overlay.
     `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents for example.
     `written`: path of each file a tool wrote -> the artifact it is. `scope`: whose pages are written, and seen before
@@ -361,7 +362,7 @@ class ToolSession:
     origin: str = "this project"
     semantic: bool = True
     why_not: str = ""
-    history: bool = False
+    evidence: EvidenceForm | None = None
     calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
     run_sql: RunSql | None = None

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ktx_cli.agent_tools import accepted, discovery, layer_reading, layer_writing, reconcile, sql, wiki
+from ktx_cli.agent_tools.reconcile import evidence_tool
 from ktx_cli.agent_tools.session import Failure, Input, Tool, ToolSession, shortened
 from ktx_cli.core import listing
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput, check_tools
@@ -17,7 +18,6 @@ from ktx_cli.protection import Refused
 Stage = Literal["unit", "reconcile", "curate", "memory"]
 
 LONGEST_SKILL: Final = 23_000
-_OF_HISTORY: Final = frozenset(tool.name for tool in reconcile.EVIDENCE_TOOLS)
 _NOTES: Final = frozenset(tool.name for tool in discovery.FALLBACK_TOOLS)
 _SEMANTIC_WRITERS: Final = frozenset({"sl_write_source", "sl_edit_source", "sl_rollback"})
 
@@ -51,12 +51,12 @@ _SPAN: Final = tuple(tool for tool in discovery.RAW_TOOLS if tool.name == "read_
 _WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *reconcile.RECONCILING_TOOLS)
 
 BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
-    "unit": (*_SHARED, *discovery.RAW_TOOLS, *discovery.FALLBACK_TOOLS, *reconcile.EVIDENCE_TOOLS),
+    "unit": (*_SHARED, *discovery.RAW_TOOLS, *discovery.FALLBACK_TOOLS),
     "reconcile": (*_SHARED, *_WHOLE_RUN),
     "curate": (*_SHARED, *_WHOLE_RUN),
     "memory": (*_SHARED, *accepted.TOOLS),
 }
-"""The tools of each stage, besides `load_skill` and those of documents, which a session brings as `extra`."""
+"""The tools of each stage, besides `load_skill` and those a session brings (`evidence`, `extra`)."""
 
 WRITERS: Final = frozenset(tool.name for tools in BY_STAGE.values() for tool in tools if tool.target is not None)
 """Tools whose failures count until a later success makes them good."""
@@ -69,18 +69,20 @@ def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
     Raises `ValueError` where `extra` has a tool of a name that is taken.
     """
     chosen = [tool for tool in (*BY_STAGE[stage], _skill_tool(stage)) if _is_for(session, tool.name)]
+    chosen += [] if session.evidence is None else [evidence_tool(session.evidence)]
     return list(check_tools([*(tool.on(session) for tool in chosen), *session.extra]).values())
 
 
 def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocation] = ()) -> tuple[Failure, ...]:
     """Return the tool failures that nothing made good; `invocations`: all calls of the loop."""
-    writers = frozenset(name for name in WRITERS if _is_for(session, name))
-    return session.pending.unresolved(writers, invocations)
+    writers = {name for name in WRITERS if _is_for(session, name)}
+    writers |= set() if session.evidence is None else {session.evidence.tool}
+    return session.pending.unresolved(frozenset(writers), invocations)
 
 
 def _is_for(session: ToolSession, name: str) -> bool:
-    if name in _OF_HISTORY or (session.history and name in WRITERS | _NOTES):
-        return session.history and name in _OF_HISTORY
+    if session.evidence is not None and name in WRITERS | _NOTES:
+        return False
     if name == accepted.NAME:
         return session.accepted is not None
     if name in _SEMANTIC_WRITERS:

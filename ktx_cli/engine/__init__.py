@@ -37,10 +37,19 @@ if TYPE_CHECKING:
     )
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Enrich, IngestReport
     from ktx_cli.engine.scan import Keep, ScanContext, scan_target
-    from ktx_cli.engine.source_fetch import Fetches, load_fetches, read_sources, write_manifests
-    from ktx_cli.engine.source_work import choose_sources, take_told, tell
+    from ktx_cli.engine.source_phase import (
+        FetchStates,
+        choose_sources,
+        conclude,
+        ignored_manifests,
+        load_fetches,
+        read_sources,
+        source_warnings,
+        take_conclusions,
+        write_manifests,
+    )
     from ktx_cli.engine.task import Loops, Opener, Piece, Samples, Stop, agents_needed, dialects
-    from ktx_cli.engine.work import Reconciled, SourceWork, Tellings, UnitOutcome, UnitStatus
+    from ktx_cli.engine.work import Conclusions, Reconciled, SourceWork, UnitOutcome, UnitStatus
 
 _HOMES = {
     "agents": "run_agents",
@@ -56,10 +65,12 @@ _HOMES = {
     "publication": "begin_workspace commit remember remember_sources report_files write_report",
     "report": "ConnectionReport Enrich FAILED IngestReport PLANNED",
     "scan": "Keep ScanContext scan_target",
-    "source_fetch": "Fetches load_fetches read_sources write_manifests",
-    "source_work": "choose_sources take_told tell",
+    "source_phase": (
+        "FetchStates choose_sources conclude ignored_manifests load_fetches read_sources source_warnings "
+        "take_conclusions write_manifests"
+    ),
     "task": "Loops Opener Piece Samples Stop agents_needed dialects",
-    "work": "Reconciled SourceWork Tellings UnitOutcome UnitStatus",
+    "work": "Conclusions Reconciled SourceWork UnitOutcome UnitStatus",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -29,9 +29,9 @@ from ktx_cli.engine.gates import Gates, MetricGate, page_warnings
 from ktx_cli.engine.integration import Merger, Reconciler, Settled, decided, settle, stage_of
 from ktx_cli.engine.journal import UnitStore
 from ktx_cli.engine.models import ENDING_NOTICE, Models
-from ktx_cli.engine.source_work import take_told, tell
+from ktx_cli.engine.source_phase import conclude, take_conclusions
 from ktx_cli.engine.task import Loops, Opener, Piece, Samples, Stop, evicted, run_units
-from ktx_cli.engine.work import Reconciled, Tellings, UnitOutcome, UnitStatus, wrote
+from ktx_cli.engine.work import Conclusions, Reconciled, UnitOutcome, UnitStatus, wrote
 from ktx_cli.llm import LlmRuntime, create_embedder, model_for
 from ktx_cli.project import StateEnrichmentStore, Workspace, merge_lines
 from ktx_cli.prompts import Prompt, Skill, load_skills
@@ -74,7 +74,7 @@ def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
         work.outcomes = tuple(own)
         work.evicted, undecided = decided(work, settled.reconciled, settled.workspace)
         run.warnings.extend(undecided)
-    take_told(run, settled.told)
+    take_conclusions(run, settled.conclusions)
     run.report.reconciled = settled.reconciled
     run.report.repaired = settled.repaired
 
@@ -147,10 +147,10 @@ class _Phase:
             found = await reconciler.run(workspace, stage_of(everything, self.evictions), everything)
             return replace(found, curated=curated)
 
-        return await settle(self.base, outcomes, merger, reconcile, self._tell)
+        return await settle(self.base, outcomes, merger, reconcile, self._conclude)
 
-    def _tell(self, workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Tellings:
-        return tell(self.run.works, workspace, self.run.layers, outcomes)
+    def _conclude(self, workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:
+        return conclude(self.run.works, workspace, self.run.layers, outcomes)
 
     def _sorter(self, runtime: LlmRuntime) -> Sorter:
         run, settings = self.run, self.run.config.ingest.work_units

@@ -14,10 +14,10 @@ from ktx_cli.engine.gates import Gates, folder
 from ktx_cli.engine.journal import RECONCILE, UnitJournal, UnitStore, store_key
 from ktx_cli.engine.task import Stop, evicted
 from ktx_cli.engine.work import (
+    Conclusions,
     FileChange,
     Reconciled,
     SourceWork,
-    Tellings,
     UnitOutcome,
     UnitStatus,
     absorb,
@@ -119,25 +119,25 @@ def _put(workspace: Workspace, path: str, content: bytes | None) -> None:
 
 
 Reconcile = Callable[[Workspace, Sequence[UnitOutcome]], Awaitable[Reconciled]]
-Tell = Callable[[Workspace, Sequence[UnitOutcome]], Tellings]
+Conclude = Callable[[Workspace, Sequence[UnitOutcome]], Conclusions]
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The agents' part of a run as it lands. `repaired`: what the last gates found and the model set right.
 
-    `told`: what was written of query histories from what their units said.
+    `conclusions`: what the sources wrote after their units had landed.
     """
 
     workspace: Workspace
     outcomes: list[UnitOutcome]
     reconciled: Reconciled
     repaired: tuple[str, ...] = ()
-    told: Tellings = field(default_factory=dict)
+    conclusions: Conclusions = field(default_factory=dict)
 
 
 async def settle(
-    base: Workspace, outcomes: Sequence[UnitOutcome], merger: Merger, reconcile: Reconcile, tell: Tell
+    base: Workspace, outcomes: Sequence[UnitOutcome], merger: Merger, reconcile: Reconcile, conclude: Conclude
 ) -> Settled:
     """Merge, reconcile and check; a unit whose work leads nowhere is quarantined, and the rest is put together anew.
 
@@ -147,15 +147,15 @@ async def settle(
     while True:
         workspace = base.child()
         merged = await merger.merge(workspace, left)
-        told = tell(workspace, merged)
+        conclusions = conclude(workspace, merged)
         reconciled = await reconcile(workspace, merged)
         touched = frozenset(workspace.changes())
         found = merger.gates.everything(workspace, touched)
         nobody = not reconciled.curated and all(each.status is not UnitStatus.DONE for each in merged)
         if not found or nobody or await _repaired(workspace, merger, found, touched):
             said = tuple(str(each) for each in found)
-            return Settled(workspace, merged, reconciled, said, told)
-        blamed = _blame(merged, found, told)
+            return Settled(workspace, merged, reconciled, said, conclusions)
+        blamed = _blame(merged, found, conclusions)
         if not blamed and reconciled.problem:  # nobody who is left wrote it: nothing of the agents lands
             blamed = {each.unit.key: str(found[0]) for each in merged}
         elif not blamed:  # the reconciling loop alone brought it: the run lands without that loop
@@ -178,14 +178,16 @@ async def _repaired(workspace: Workspace, merger: Merger, found: Sequence[Findin
     return not await merger.tried(workspace, merger.gate_prompt, task, allowed, wrong, GATE_STEPS)
 
 
-def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Finding], told: Tellings) -> dict[str, str]:
+def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Finding], conclusions: Conclusions) -> dict[str, str]:
     """Return the units that wrote what is wrong -> the finding.
 
     Where none wrote it: those that changed the semantic layer of its connection, else those that removed anything.
     """
     landed = [each for each in outcomes if each.status is UnitStatus.DONE]
     blamed = {each.unit.key: str(finding) for finding in found for each in landed if finding.path in each.changes}
-    blamed |= {unit: str(each) for each in found for said in told.values() for unit in said.units.get(each.path, ())}
+    blamed |= {
+        unit: str(each) for each in found for made in conclusions.values() for unit in made.units.get(each.path, ())
+    }
     blamed |= {} if blamed else _neighbours(landed, found)
     if blamed:
         return blamed

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.core import KtxError, RunStopped
 from ktx_cli.engine.base import Run
-from ktx_cli.engine.source_work import sources_to_read
 from ktx_cli.llm import (
     LlmError,
     LlmRuntime,
@@ -36,6 +35,7 @@ from ktx_cli.llm import (
     to_probe,
 )
 from ktx_cli.project import translated
+from ktx_cli.sources import sources_of
 
 GRACE_SECONDS: Final = 10.0
 """How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
@@ -216,7 +216,8 @@ def roles_of(run: Run) -> frozenset[str]:
     if run.works:
         sources = [work.source for work in run.works if work.units or work.changes.deleted]
     else:
-        sources = [source for _, _, source in sources_to_read(run.config, run.targets)]
+        entries = run.config.connections
+        sources = [source for target in run.targets for source in sources_of(entries[target.connection])]
     roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
     return frozenset(roles)
 

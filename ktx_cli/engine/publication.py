@@ -10,7 +10,7 @@ from ktx_cli.core import ResultWarning, StepFinished, StepStarted, StorageError,
 from ktx_cli.engine import base as ledger
 from ktx_cli.engine.base import ProjectBase, Run
 from ktx_cli.engine.report import UNCHANGED, FileChanges, IngestReport
-from ktx_cli.engine.source_fetch import manifests_without, save_fetches
+from ktx_cli.engine.source_phase import manifests_without, save_fetches
 from ktx_cli.project import (
     EDITED_MEANWHILE,
     CommitResult,

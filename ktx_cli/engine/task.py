@@ -33,7 +33,6 @@ from ktx_cli.prompts import Skill
 from ktx_cli.scan import ColumnValues, load_lists
 from ktx_cli.search import is_of
 from ktx_cli.semantic import CalendarSettings, Guard, Source, calendar_of
-from ktx_cli.sources import QUERY_HISTORY
 from ktx_cli.warehouses import QueryResult, dialect_of
 
 ENDING: Final = frozenset({"auth", "billing", "isolation", "no_backend", "rate_limit", "budget"})
@@ -303,7 +302,7 @@ class Opener:
             origin=piece.work.name,
             semantic=unit.semantic,
             why_not=unit.why_not,
-            history=piece.work.kind == QUERY_HISTORY,
+            evidence=piece.work.source.evidence,
         )
         if piece.work.source.documents:
             session.extra = evidence_tools(session, self.library)

@@ -1,4 +1,4 @@
-"""What was written of a query history from what agents said of it."""
+"""The work of a run: sources with their changes, units with their outcomes, and how they are reported."""
 
 from __future__ import annotations
 
@@ -10,39 +10,28 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from ktx_cli.agent_tools import Action
-from ktx_cli.core import KtxError, ResultWarning, plural
+from ktx_cli.core import KtxError, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.engine.documents.candidates import Candidate
 from ktx_cli.engine.documents.curation import CurationReport
-from ktx_cli.project import SEMANTIC_NAME, Conflict, TextMerge, Tree, Workspace
+from ktx_cli.project import Conflict, TextMerge, Tree, Workspace
 from ktx_cli.semantic import Fidelity
-from ktx_cli.sources import FileStatus, Manifest, Projection, Source, documents_left, manifest_path
+from ktx_cli.sources import (
+    Conclusion,
+    FileStatus,
+    Manifest,
+    Projection,
+    Source,
+    UnitEvidence,
+    documents_left,
+    manifest_path,
+)
 
+SourceKey = tuple[str, str]
+"""Connection and kind of a source."""
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What was written of one history.
-
-    `owned`: what of project files is the source's, None: as before. `pages`: key -> `created`, `updated`, `stale`, ....
-    `artifacts`: artifact -> the raw files it comes from. `units`: path of a file -> the units whose words are in it.
-    """
-
-    owned: Mapping[str, Mapping[str, str]] | None = None
-    pages: Mapping[str, str] = field(default_factory=dict)
-    artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warnings: tuple[ResultWarning, ...] = ()
-
-    @property
-    def result(self) -> str:
-        """What a person reads of it; empty where nothing was written."""
-        pages = f"{plural(len(self.pages), 'page')} of questions" if self.pages else ""
-        said = sum(path.startswith(f"{SEMANTIC_NAME}/") for path in self.units)
-        return ", ".join(each for each in (pages, "narratives of tables" if said else "") if each)
-
-
-Tellings = Mapping[tuple[str, str], Told]
-"""(connection, kind) -> what was written of it."""
+Conclusions = Mapping[SourceKey, Conclusion]
+"""What each source wrote after its units had landed."""
 
 
 _CHANGES: Final[Mapping[str, str]] = {
@@ -61,7 +50,7 @@ class SourceWork:
 
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
     this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
-    `planned`: nothing is written, this is a dry run. `told`: what agents said of a query history, as it was written.
+    `planned`: nothing is written, this is a dry run. `conclusion`: what the source wrote after its units had landed.
     `worthless`: files that are not worth work -> why.
     """
 
@@ -78,7 +67,7 @@ class SourceWork:
     worthless: Mapping[str, str] = field(default_factory=dict)
     evicted: frozenset[str] = frozenset()
     planned: bool = False
-    told: Told = field(default_factory=Told)
+    conclusion: Conclusion = field(default_factory=Conclusion)
     seconds: float = 0.0
     error: KtxError | None = None
 
@@ -86,6 +75,11 @@ class SourceWork:
     def kind(self) -> str:
         """The kind of the source."""
         return self.source.kind
+
+    @property
+    def key(self) -> SourceKey:
+        """What tells it from the other sources of a run."""
+        return self.connection, self.kind
 
     @property
     def name(self) -> str:
@@ -104,7 +98,7 @@ class SourceWork:
 
     def produced(self) -> Mapping[str, tuple[str, ...]]:
         """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by units of this run."""
-        found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.told.artifacts.items()}
+        found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.conclusion.artifacts.items()}
         for outcome in self.landed():
             for artifact, paths in outcome.produced().items():
                 found.setdefault(artifact, set()).update(paths)
@@ -115,14 +109,16 @@ class SourceWork:
         return [outcome for outcome in self.outcomes if outcome.status is UnitStatus.DONE]
 
     def unfinished(self) -> frozenset[str]:
-        """Return the raw files whose units did not land."""
-        return frozenset(p for each in self.outcomes if each.status is not UnitStatus.DONE for p in each.unit.files)
+        """Return the raw files whose units did not land, or whose evidence came to nothing."""
+        lost = () if self.conclusion.error is None else (each for each in self.landed() if evidence_of(each))
+        missing = (each for each in self.outcomes if each.status is not UnitStatus.DONE)
+        return frozenset(path for each in (*missing, *lost) for path in each.unit.files)
 
     def touched_paths(self) -> frozenset[str]:
         """Return the files of the project that this run writes for the source."""
         projected = () if self.projection is None else self.projection.artifacts
         by_units = (path for outcome in self.landed() for path in outcome.changes)
-        return frozenset((*projected, *self.told.units, *by_units))
+        return frozenset((*projected, *self.conclusion.units, *by_units))
 
     @property
     def left_for_a_model(self) -> tuple[str, ...]:
@@ -141,6 +137,8 @@ class SourceWork:
     def left_out(self) -> list[str]:
         """What of the source was not done, though it was read: what the next run may read, and units."""
         unread = [f"{each.what}: {each.reason}" for each in self.snapshot.skipped if each.retry]
+        error = self.conclusion.error
+        unread += [] if error is None else [f"the evidence of its units: {error.message}"]
         return unread + [
             f"unit `{each.unit.key}` {each.status.value}: {each.reason}"
             for each in self.outcomes
@@ -152,7 +150,7 @@ class SourceWork:
         """`failed`, `unchanged`, `planned` (a dry run), `left` (no unit was worked through), `partial` or `done`."""
         if self.error is not None:
             return "failed"
-        if not (self.changes.touched or self.changes.deleted or self.told.units) and self.projection is None:
+        if not (self.changes.touched or self.changes.deleted or self.conclusion.units) and self.projection is None:
             return "unchanged"
         if self.planned:
             return "planned"
@@ -170,7 +168,7 @@ class SourceWork:
         said = Counter(item.kind.value for item in self.fidelity)
         parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
         parts += [", ".join(f"{count} {kind}" for kind, count in sorted(said.items()))] if said else []
-        parts += [self.told.result] if self.told.result else []
+        parts += [self.conclusion.summary] if self.conclusion.summary else []
         units = Counter(outcome.status.value for outcome in self.outcomes)
         parts += (
             [f"units: {', '.join(f'{count} {status}' for status, count in sorted(units.items()))}"] if units else []
@@ -195,7 +193,7 @@ class SourceWork:
             "skipped": [each.to_json() for each in self.snapshot.skipped],
             "units": [outcome.to_json() for outcome in self.outcomes],
             "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
-            "pages": dict(self.told.pages),
+            "pages": dict(self.conclusion.pages),
             "produced": {artifact: list(raw) for artifact, raw in self.produced().items()},
             "planned_units": len(self.units),
             "fidelity": [item.to_json() for item in self.fidelity],
@@ -245,6 +243,11 @@ class UnitOutcome:
     budget_used: bool = False
     replayed: bool = False
     kept_as: str = ""
+
+    @property
+    def source(self) -> SourceKey:
+        """The source it is a unit of."""
+        return self.connection, self.kind
 
     @property
     def actions(self) -> list[Mapping[str, Any]]:
@@ -309,6 +312,12 @@ class UnitOutcome:
             "actions": self.actions,
             "records": {name: found for name in REPORTED if (found := self.session.get("records", {}).get(name))},
         }
+
+
+def evidence_of(outcome: UnitOutcome) -> list[UnitEvidence]:
+    """Return the evidence a unit gave, in its order."""
+    records = outcome.session.get("records", {}).get("evidence", ())
+    return [UnitEvidence(outcome.unit.key, each["raw_path"], each["evidence"]) for each in records]
 
 
 def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:

@@ -24,7 +24,7 @@ from ktx_cli.project import (
     parse_cli_value,
     read_bytes,
 )
-from ktx_cli.sources import FetchContext, RawStore, checked_source
+from ktx_cli.sources import FetchContext, RawStore, source_for
 from ktx_cli.warehouses import ConnectionTest, open_connection
 
 
@@ -51,7 +51,7 @@ def check_source(config: KtxConfig, connection: str, *, project_dir: Path, envir
     context = FetchContext(connection, layout, environ, RawStore(layout.raw_store))
     entry = connection_of(config, connection)
     started = monotonic()
-    origin = checked_source(entry.driver).check(entry, context)
+    origin = source_for(entry.driver).check(entry, context)
     return SourceCheck(origin, (monotonic() - started) * 1000)
 
 

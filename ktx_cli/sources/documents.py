@@ -22,13 +22,13 @@ from ktx_cli.documents import (
     read_document,
 )
 from ktx_cli.sources.folder import MAX_FILE_BYTES, Found, Unread, read_folder
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, Projection, Source
 
 if TYPE_CHECKING:
     from ktx_cli.sources.git import Origin
 
 
-class FilesSource:
+class FilesSource(Source):
     """The driver `documents`. Raises `SourceError` where the folder is not there, `GitError` for its repository."""
 
     kind: ClassVar[str] = "files"
@@ -44,25 +44,21 @@ class FilesSource:
         return _snapshot(found, entry.path, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         if getattr(entry, "repo_url", None):
             from ktx_cli.sources.git import check_files
 
             return check_files(_origin(entry, context), context)
         return f"folder {_local(entry.path, context)}"
 
-    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write nothing: what a document says takes a model to find out."""
-        return Projection(left=documents_left(len(snapshot.files)))
-
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit a file, small files of one folder together."""
         return document_units(snapshot, changes, NEIGHBOURS, lambda raw: _folder_of(raw.path))
 
-
-def documents_left(count: int) -> tuple[str, ...]:
-    """Return what a model would add to a source of documents, in words."""
-    return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
+    def folders(self, entry: Any, root: Path) -> Iterable[Path]:
+        """Return the folder itself."""
+        base = Path(getattr(entry, "repo_url", None) or "").expanduser()
+        return (root / base / Path(entry.path).expanduser(),)
 
 
 def _from_repository(entry: Any, context: FetchContext) -> Snapshot:

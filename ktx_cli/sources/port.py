@@ -1,18 +1,22 @@
-"""What every context source offers: fetch, projection without a model, units of work."""
+"""The port of context sources: check, fetch, project, cut into units, and conclude once the units have landed."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, cast
 
-from ktx_cli.core import Emit, NotSupportedError, ResultWarning, did_you_mean, ignore_events
+from ktx_cli.core import Emit, KtxError, NotSupportedError, ResultWarning, did_you_mean, ignore_events, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import Layout, Workspace
+from ktx_cli.project import Connection, Database, Layout, Workspace
 from ktx_cli.semantic import Fidelity, Model
 from ktx_cli.sources.manifest import RawStore
+
+Owned = Mapping[str, Mapping[str, str]]
+"""Path of a file of the project -> what in it is the source's own, see `ktx_cli.sources.ownership`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +26,8 @@ class FetchContext:
     `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty: fetch everything.
     `cursor`: what that fetch left to go on from. `stopped`: whether the run has been asked to end; a fetch of many
     requests looks at it between two of them and raises `CancelledError`. `cache`: where copies of repositories are;
-    None: in the project's own, a dry run has another. `models`: the semantic layers of databases whose history is read,
-    as the run has them.
+    None: in the project's own, a dry run has another. `models`: the semantic layers of the databases, as the run has
+    them.
     """
 
     connection: str
@@ -50,12 +54,12 @@ class ProjectContext:
     connection: str
     workspace: Workspace
     models: Mapping[str, Model]
-    owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    owned: Owned = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What was said without a model.
+    """What a source wrote without a model.
 
     `artifacts`: path of a file written -> raw files it comes from. `owned`: what of those files is the source's, see
     `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw
@@ -63,43 +67,114 @@ class Projection:
     """
 
     artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    owned: Owned = field(default_factory=dict)
     report: tuple[Fidelity, ...] = ()
     handled: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
 
 
-class Checked(Protocol):
-    """A source that has a connection of its own, and can say without reading it that it could be read."""
+@dataclass(frozen=True, slots=True)
+class EvidenceForm:
+    """The evidence that agents give of a source's files, where its units write nothing themselves.
 
-    def check(self, entry: Any, context: FetchContext) -> str:
-        """Return in one line what is there, after one request or a look; raises `KtxError` as a fetch would."""
-        ...
+    `tool`, `description`: of the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models
+    told apart by `kind`; `about` describes it to the agent. `problems`: takes a piece, the raw file it is about and
+    the file's content, and returns what is wrong with it, in words for the agent.
+    """
+
+    tool: str
+    description: str
+    shape: Any
+    about: str
+    problems: Callable[[Any, str, bytes], Iterable[str]]
 
 
-class Source(Protocol):
+@dataclass(frozen=True, slots=True)
+class UnitEvidence:
+    """A piece of evidence as JSON, the raw file it is about, and the key of the unit that gave it."""
+
+    unit: str
+    raw_path: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What a source wrote after its units had landed.
+
+    `owned`: what of project files is the source's, None: as the projection left it. `pages`: key of a wiki page ->
+    what became of it, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files it comes
+    from. `units`: path of a file written -> the units whose evidence is in it. `summary`: for people, in a few words.
+    `error`: why the step failed; then it wrote nothing, and the units that gave evidence are worked through again.
+    """
+
+    owned: Owned | None = None
+    pages: Mapping[str, str] = field(default_factory=dict)
+    artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    summary: str = ""
+    warnings: tuple[ResultWarning, ...] = ()
+    error: KtxError | None = None
+
+
+class Source(ABC):
     """One kind of context source; `entry` is its connection in `ktx.yaml`.
 
     `kind` names its folder among the raw sources. `documents`: its files are texts of people, which are triaged and
-    kept as evidence. `skills`: packaged skills its agents load.
+    kept as evidence. `skills`: packaged skills its agents load. `evidence`: what its agents give, where they write
+    neither pages nor definitions.
     """
 
     kind: ClassVar[str]
-    documents: ClassVar[bool]
-    skills: ClassVar[tuple[str, ...]]
+    documents: ClassVar[bool] = False
+    skills: ClassVar[tuple[str, ...]] = ()
+    evidence: ClassVar[EvidenceForm | None] = None
 
+    def check(self, entry: Any, context: FetchContext) -> str:
+        """Return in one line what is there; raises `KtxError` as a fetch would.
+
+        A source that can say it after one request overrides this: here the source is fetched.
+        """
+        snapshot = self.fetch(entry, context)
+        return f"{snapshot.origin or self.kind}, with {plural(len(snapshot.files), 'file')}"
+
+    @abstractmethod
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the source; raises `KtxError` when it cannot be read at all: then nothing of it changes."""
-        ...
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write what needs no model into the overlay: always from the whole snapshot, the same for the same input."""
-        ...
+        """Write what needs no model into the overlay: always from the whole snapshot, the same for the same input.
 
+        Here: nothing, since what a document says takes a model to find out.
+        """
+        return Projection(left=documents_left(len(snapshot.files)) if self.documents else ())
+
+    @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return the work the changes make, in a stable order."""
-        ...
+
+    def after_units(
+        self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
+    ) -> Conclusion:
+        """Write what follows from the evidence of the units that landed into the overlay. Here: nothing.
+
+        Called in every run that could read the source, with or without a model, before the overlay is checked;
+        `context.owned` is as the projection left it.
+        """
+        return Conclusion()
+
+    def folders(self, entry: Any, root: Path) -> Iterable[Path]:
+        """Return the folders on this disk whose files are read where they are, and not copied to the raw store.
+
+        `root`: the project's folder.
+        """
+        return ()
+
+
+def documents_left(count: int) -> tuple[str, ...]:
+    """Return what a model would add to a source of documents, in words."""
+    return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
 
 
 _PACKAGE: Final = "ktx_cli.sources"
@@ -116,24 +191,29 @@ _SOURCES: Final = {
 DRIVERS: Final = tuple(_SOURCES)
 """The drivers of context sources."""
 
-QUERY_HISTORY: Final = "query-history"
-"""The source a database has of its own: what people asked it. No driver: it belongs to the database's connection."""
-
-_ALL: Final = {**_SOURCES, QUERY_HISTORY: f"{_PACKAGE}.query_history.source:QueryHistorySource"}
-
-
-def checked_source(driver: str) -> Checked:
-    """Return the source of a driver for a check; raises as `source_for`."""
-    return cast(Checked, source_for(driver))
+_OF_DATABASES: Final = {"query-history": f"{_PACKAGE}.query_history.source:QueryHistorySource"}
 
 
 def source_for(driver: str) -> Source:
-    """Return the source of a driver, or of the query history; raises `NotSupportedError` for one that has no code."""
-    place = _ALL.get(driver)
+    """Return the source of a driver; raises `NotSupportedError` for one that has no code."""
+    place = _SOURCES.get(driver)
     if place is None:
         near = did_you_mean(driver, DRIVERS)
         raise NotSupportedError(
             f"`{driver}` is no context source this version reads", hint=f"use {near or ', '.join(DRIVERS)}"
         )
+    return _made(place)
+
+
+def sources_of(entry: Connection) -> tuple[Source, ...]:
+    """Return the sources of a connection: that of its driver, or those its database has."""
+    if not isinstance(entry, Database):
+        return (source_for(entry.driver),)
+    context = getattr(entry, "context", None)
+    enabled = context is not None and context.query_history.enabled
+    return tuple(map(_made, _OF_DATABASES.values())) if enabled else ()
+
+
+def _made(place: str) -> Source:
     module, _, name = place.partition(":")
     return cast(Source, getattr(importlib.import_module(module), name)())

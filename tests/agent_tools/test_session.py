@@ -12,6 +12,7 @@ from ktx_cli.agent_tools.session import Failures, PageBudget
 from ktx_cli.agent_tools.toolset import BY_STAGE, WRITERS, tools_for, unresolved_failures
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.llm.tools import RuntimeTool, ToolOutput
+from ktx_cli.sources.query_history.evidence import EVIDENCE
 
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
 FALLBACK = {"raw_path": "docs/a.md", "reason": "no_physical_table", "fallback": "wiki_only"}
@@ -188,7 +189,7 @@ def test_each_stage_has_its_tools(shop: Callable[..., Any]) -> None:
         tool.name for tool in tools_for(session, "unit")
     )
     writers = {"wiki_write", "wiki_remove", "sl_write_source", "sl_edit_source", "sl_rollback"}
-    assert writers | {"emit_historic_sql_evidence"} == WRITERS
+    assert writers == WRITERS
     for tools in BY_STAGE.values():
         assert all(not tool.reads for tool in tools if tool.target is not None)
 
@@ -221,7 +222,7 @@ PATTERN = {"kind": "pattern", "slug": "by-day", "title": "By day?", "narrative":
 def history(shop: Callable[..., Any]) -> Any:
     contents = {"tables/orders.json": TABLE, "patterns/1.json": PATTERNS}
     raw = {path: RawFile(path, "0" * 64, len(data), lambda data=data: data) for path, data in contents.items()}
-    return shop(raw=raw, history=True, semantic=False)
+    return shop(raw=raw, evidence=EVIDENCE, semantic=False)
 
 
 @pytest.mark.table(

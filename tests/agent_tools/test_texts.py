@@ -20,6 +20,7 @@ from ktx_cli.agent_tools.prompts import (
     reconcile_prompt,
     unit_prompt,
 )
+from ktx_cli.agent_tools.reconcile import evidence_tool
 from ktx_cli.agent_tools.session import REASONS
 from ktx_cli.agent_tools.toolset import BY_STAGE
 from ktx_cli.core import yaml
@@ -27,24 +28,30 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.documents.raw import WorkUnit
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.prompts.prompts import STAGES, Prompt, load_skills, packaged
+from ktx_cli.prompts.prompts import Prompt, load_skills, packaged
 from ktx_cli.semantic.check.check import check_model
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.manifest import FileState
+from ktx_cli.sources.query_history.evidence import EVIDENCE
 
 SKILLS = {
     "ingest_triage", "wiki_capture", "sl_capture", "sl", "dbt_ingest", "metricflow_ingest", "lookml_ingest",
     "looker_ingest", "metabase_ingest", "notion_synthesize", "historic_sql_table_digest", "historic_sql_patterns",
     "documents_ingest", "memory_capture",
 }  # fmt: skip
-TOOLS = {tool.name for tools in BY_STAGE.values() for tool in tools} | {"load_skill"}
+UNIT_TOOLS = (*BY_STAGE["unit"], evidence_tool(EVIDENCE))
+STAGE_TOOLS = {**BY_STAGE, "unit": UNIT_TOOLS}
+TOOLS = {tool.name for tools in STAGE_TOOLS.values() for tool in tools} | {"load_skill"}
 REPAIR = {"read_repair_file", "write_repair_file", "delete_repair_file"}
 CODE = re.compile(r"`([a-z_]+)`")
 LIKE_A_TOOL = re.compile(
     r"(?:read_raw|wiki|sl|emit|stage|eviction|discover|entity|load|context|memory|record|\w+_repair)_\w+|sql_exec\w*"
 )
 ARGUMENTS = {
-    name for tools in BY_STAGE.values() for tool in tools for name in tool.input_model.model_json_schema()["properties"]
+    name
+    for tools in STAGE_TOOLS.values()
+    for tool in tools
+    for name in tool.input_model.model_json_schema()["properties"]
 }
 UNIT = WorkUnit("docs:a", "Handbook", ("docs/a.md",), ("docs/b.md",), tuple(f"p{n}.md" for n in range(150)), "Note.")
 
@@ -70,7 +77,7 @@ def test_skills_and_prompts_name_only_tools_that_exist() -> None:
 def test_a_skill_names_only_tools_its_stages_have() -> None:
     for skill in load_skills().values():
         for tool in named_tools(skill.text):
-            having = {stage for stage in STAGES if stage in BY_STAGE for each in BY_STAGE[stage] if each.name == tool}
+            having = {stage for stage, tools in STAGE_TOOLS.items() for each in tools if each.name == tool}
             assert having & set(skill.stages), (skill.name, tool)
 
 

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from ktx_cli.engine.source_fetch import digest
-from ktx_cli.engine.source_work import tables
+from ktx_cli.engine.source_phase import digest, tables
 from ktx_cli.engine.work import SourceWork
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.documents import FilesSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.engine.source_work import suspicious_texts
+from ktx_cli.engine.source_phase import suspicious_texts
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
 

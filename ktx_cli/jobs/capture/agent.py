@@ -28,6 +28,7 @@ from ktx_cli.core import Notice, UnitsPlanned, file_stem, listing
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine import (
     ENDING_NOTICE,
+    Conclusions,
     Gates,
     Loops,
     Merger,
@@ -41,7 +42,6 @@ from ktx_cli.engine import (
     Settled,
     SourceWork,
     Stop,
-    Tellings,
     UnitOutcome,
     UnitStatus,
     UnitStore,
@@ -58,8 +58,8 @@ from ktx_cli.sources import (
     FileState,
     FileStatus,
     Manifest,
-    ProjectContext,
     Projection,
+    Source,
     manifest_path,
     parse_manifest,
 )
@@ -180,7 +180,7 @@ class Phase:
             return Settled(self.base.child(), [outcome], Reconciled())
         repairs = self.prompts["conflict_repair"], self.prompts["gate_repair"]
         merger = Merger(self.gates, merge_lines, runtime, *repairs, self.stop)
-        return await settle(self.base, [outcome], merger, _nothing_to_reconcile, _nothing_to_tell)
+        return await settle(self.base, [outcome], merger, _nothing_to_reconcile, _nothing_to_conclude)
 
     def landed(self, settled: Settled) -> Landed:
         """Put what was settled into the overlay of the run, unless it would change what is accepted."""
@@ -231,7 +231,7 @@ async def _nothing_to_reconcile(workspace: Workspace, outcomes: Sequence[UnitOut
     return Reconciled()
 
 
-def _nothing_to_tell(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Tellings:
+def _nothing_to_conclude(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:
     return {}
 
 
@@ -257,20 +257,15 @@ MANIFEST: Final = manifest_path(CONNECTION, KIND)
 _OF_A_USER: Final = "what one user wants remembered is no definition for everybody"
 
 
-class MemorySource:
+class MemorySource(Source):
     """A source that is nowhere but in the request."""
 
     kind: ClassVar[str] = KIND
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("memory_capture",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Return nothing: what there is came with the request."""
         return Snapshot({})
-
-    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Return nothing: a text says nothing without a model."""
-        return Projection()
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return nothing: see `work_of`."""

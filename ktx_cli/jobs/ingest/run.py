@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktx_cli.core import KtxError, ResultWarning, RunFinished, StepProgress, monotonic, new_run_id
+from ktx_cli.core import KtxError, Notice, ResultWarning, RunFinished, StepProgress, monotonic, new_run_id
 from ktx_cli.engine import (
     FAILED,
     ConnectionReport,
     Enrich,
-    Fetches,
+    FetchStates,
     IngestReport,
     IngestRequest,
     Keep,
@@ -30,9 +30,11 @@ from ktx_cli.engine import (
     begin_workspace,
     choose_depth,
     commit,
+    conclude,
     enriched,
     foretold,
     forget_units,
+    ignored_manifests,
     load_fetches,
     needs_model,
     not_enriched,
@@ -41,6 +43,8 @@ from ktx_cli.engine import (
     remember_sources,
     report_files,
     scan_target,
+    source_warnings,
+    take_conclusions,
     write_manifests,
 )
 from ktx_cli.engine import base as ledger
@@ -60,7 +64,6 @@ from ktx_cli.project import (
     translated,
 )
 from ktx_cli.scan import PreviousScan, folders
-from ktx_cli.sources import QUERY_HISTORY
 
 if TYPE_CHECKING:
     from ktx_cli.engine import Answers
@@ -110,13 +113,13 @@ def _dry_run(run: Run) -> None:
     repository = Repository.discover(run.layout.root)
     commit = None if repository is None else repository.head().commit
     ids = [target.connection for target in run.targets]
-    previous, answers, (fetches, projected) = _state_or_none(run, ids)
+    previous, answers, fetches = _state_or_none(run, ids)
     base = ProjectBase(run.layout, repository, commit)
     _scan(run, base, previous, foretold(run, answers), lambda _: None)
     begin_workspace(run, base)
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
-        read_sources(run, base, fetches, projected, scratch=Path(folder))
-        _tell_histories(run)
+        _read_sources(run, base, fetches, scratch=Path(folder))
+        _conclude(run)
     for work in run.works:
         work.planned = True
     write_manifests(run.works, run.workspace)
@@ -128,7 +131,7 @@ def _dry_run(run: Run) -> None:
     run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
 
 
-def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, Fetches]:
+def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, FetchStates]:
     """Return what earlier runs left; a state database that cannot be read is named and counts as none."""
     from ktx_cli.engine import kept_answers
 
@@ -144,7 +147,7 @@ def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, P
     except KtxError as error:
         run.warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
         found = None
-    return found or ({}, {}, ({}, {}))
+    return found or ({}, {}, {})
 
 
 def _work(run: Run, preflight: Preflight) -> None:
@@ -176,11 +179,11 @@ def _scan_and_commit(
     base = ProjectBase(run.layout, repository, head.commit)
     with translated(run.layout.state):
         previous = ledger.previous_scans(database, [target.connection for target in run.targets])
-        fetches, projected = load_fetches(database)
+        fetches = load_fetches(database)
     with Models(run, database, preflight) as models:
         _scan(run, base, previous, enriched(run, models, database), lambda id_: _keeper(run, database, id_))
         begin_workspace(run, base)
-        read_sources(run, base, fetches, projected)
+        _read_sources(run, base, fetches)
         _work_through(run, models, database)
     _name_absent(run, repository, base)
     write_manifests(run.works, run.workspace)
@@ -195,6 +198,16 @@ def _scan_and_commit(
     refresh_search(run)
 
 
+def _read_sources(run: Run, base: ProjectBase, fetches: FetchStates, *, scratch: Path | None = None) -> None:
+    """Read the sources, and take over what they warn of."""
+    works = read_sources(run, base, fetches, scratch=scratch)
+    run.works.extend(works)
+    run.warnings.extend(source_warnings(works))
+    for warning in ignored_manifests(run.layout.root, works):
+        run.warn(warning)
+        run.request.emit(Notice(warning.message))
+
+
 def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> None:
     """Let agents work through what the sources have for them."""
     if run.asks_model and agents_needed(run.works, database):
@@ -203,15 +216,12 @@ def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> Non
 
         run_agents(run, models, database)
     else:
-        _tell_histories(run)
+        _conclude(run)
 
 
-def _tell_histories(run: Run) -> None:
-    """Mark the pages of questions that nobody asks any more."""
-    if any(work.kind == QUERY_HISTORY for work in run.works):
-        from ktx_cli.engine import take_told, tell
-
-        take_told(run, tell(run.works, run.workspace, run.layers))
+def _conclude(run: Run) -> None:
+    """Let the sources write what follows without agents, such as that nobody asks a question any more."""
+    take_conclusions(run, conclude(run.works, run.workspace, run.layers))
 
 
 def _keeper(run: Run, database: sqlite3.Connection, connection: str) -> ValueKeeper:

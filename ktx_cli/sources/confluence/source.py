@@ -24,16 +24,16 @@ from ktx_cli.documents import (
     with_front_matter,
 )
 from ktx_cli.project import secrets
-from ktx_cli.sources.documents import PAGES, document_units, documents_left
+from ktx_cli.sources.documents import PAGES, document_units
 from ktx_cli.sources.fetch import Pages
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, Projection, Source
 
 _PARENT: Final = re.compile(rb"^parent: \"?([A-Za-z0-9]{1,40})\"?$", re.MULTILINE)
 _HEAD_BYTES: Final = 4_000
 
 
-class ConfluenceSource:
+class ConfluenceSource(Source):
     """The driver `confluence`. `sleep` can be replaced in tests."""
 
     kind: ClassVar[str] = "confluence"
@@ -50,7 +50,7 @@ class ConfluenceSource:
             return _read(ConfluenceApi(client), entry, Pages(context, site.base_url, entry.max_pages))
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         site = _site(entry, context)
         with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
             space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
@@ -60,10 +60,6 @@ class ConfluenceSource:
                 f"Confluence shows no space {what}to this account", hint="check the keys, and what the account may read"
             )
         return f"Confluence at {site.base_url}, with the space {space.get('key')}"
-
-    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write nothing: what a page says takes a model to find out."""
-        return Projection(left=documents_left(len(snapshot.files)))
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit a page, small pages below one parent together."""

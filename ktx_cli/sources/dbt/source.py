@@ -27,7 +27,7 @@ from ktx_cli.sources.dbt.project import (
     read_project,
 )
 from ktx_cli.sources.git import Origin, check_files, fetch_files
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.semantic_files import Wanted, write
 from ktx_cli.sources.table_texts import Name, Table, Tables, manifest_models
 
@@ -37,11 +37,10 @@ _Missed = tuple[Place, str, str]
 """Where something without a table stands, what it is, and why."""
 
 
-class DbtSource:
+class DbtSource(Source):
     """A dbt project: a folder, or a repository."""
 
     kind: ClassVar[str] = "dbt"
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
@@ -57,7 +56,7 @@ class DbtSource:
         return _with_reduced(snapshot, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         origin = self._origin(entry, context)
         return check_files(origin, context, functools.partial(self._lack, entry, origin))
 

@@ -16,7 +16,7 @@ from ktx_cli.sources.looker import fetch as fetching
 from ktx_cli.sources.looker import proposal as projection
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path, queries_of
 from ktx_cli.sources.looker.fetch import Lane, Looker, Usage
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 
 Open = Callable[[Site, FetchContext], HttpClient]
 
@@ -26,11 +26,10 @@ def open_http(site: Site, context: FetchContext) -> HttpClient:
     return HttpClient(site, stopped=context.stopped, emit=context.emit)
 
 
-class LookerSource:
+class LookerSource(Source):
     """A Looker instance. `open_client` can be replaced in tests."""
 
     kind: ClassVar[str] = "looker"
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("looker_ingest",)
 
     def __init__(self, open_client: Open = open_http) -> None:
@@ -42,7 +41,7 @@ class LookerSource:
             return fetching.fetch(entry, context, api, api.site.base_url)
 
     def check(self, entry: Entry, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         with self._api(entry, context) as api:
             api.login()
             return f"Looker at {api.site.base_url}"

@@ -25,7 +25,7 @@ from ktx_cli.semantic import (
     table_parts,
 )
 from ktx_cli.sources.git import MAX_BYTES, Origin, check_files, fetch_files
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.semantic_files import Wanted, best_of, leave_broken, model_without_ours, want_files, write
 from ktx_cli.sources.table_texts import Name, Tables, manifest_models
 
@@ -50,11 +50,10 @@ def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | Non
     )
 
 
-class LookMlSource:
+class LookMlSource(Source):
     """A repository of LookML."""
 
     kind: ClassVar[str] = "lookml"
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
@@ -67,7 +66,7 @@ class LookMlSource:
         return snapshot
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         origin = _origin(entry, context)
         return check_files(origin, context, functools.partial(_lack, origin))
 

@@ -16,7 +16,7 @@ from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
 from ktx_cli.sources.metabase import fetch as fetching
 from ktx_cli.sources.metabase.documents import card_path, collection_path, database_path
 from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.table_texts import TableText, write_texts
 
 Open = Callable[[Site, RetryPolicy, FetchContext], HttpClient]
@@ -27,11 +27,10 @@ def open_http(site: Site, policy: RetryPolicy, context: FetchContext) -> HttpCli
     return HttpClient(site, policy=policy, stopped=context.stopped, emit=context.emit)
 
 
-class MetabaseSource:
+class MetabaseSource(Source):
     """Metabase. `open_client` can be replaced in tests."""
 
     kind: ClassVar[str] = "metabase"
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("metabase_ingest",)
 
     def __init__(self, open_client: Open = open_http) -> None:
@@ -48,7 +47,7 @@ class MetabaseSource:
             return fetching.fetch(entry, context, Metabase(patient, brief), site.base_url.rstrip("/"))
 
     def check(self, entry: Entry, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         site = _site(entry, context)
         with self._open(site, CHECKING, context) as client:
             found = Metabase(client, client).databases()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, ResultWarning, SecretError, SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import secrets
-from ktx_cli.sources.documents import PAGES, document_units, documents_left
+from ktx_cli.sources.documents import PAGES, document_units
 from ktx_cli.sources.fetch import Pages
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.notion.pages import (
@@ -27,10 +27,10 @@ from ktx_cli.sources.notion.pages import (
     plain_id,
     read_tree,
 )
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import FetchContext, Projection, Source
 
 
-class NotionSource:
+class NotionSource(Source):
     """The driver `notion`. `sleep` and `clock` (Unix seconds) can be replaced in tests."""
 
     kind: ClassVar[str] = "notion"
@@ -56,14 +56,10 @@ class NotionSource:
             return Crawl(NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Checked`."""
+        """See `Source`."""
         site = self._site(entry, context)
         with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
             return f"Notion, as {NotionApi(client).account()}"
-
-    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write nothing: what a page says takes a model to find out."""
-        return Projection(left=documents_left(len(snapshot.files)))
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit a page, small pages below one parent together."""

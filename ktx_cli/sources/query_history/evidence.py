@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from ktx_cli.semantic import Model, quoted
+from ktx_cli.sources.port import EvidenceForm
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.raw_files import parsed
 
@@ -87,6 +88,15 @@ def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> 
         return (f"{path} is about one table: give `table_usage` evidence",)
     known = {each["id"] for each in document["patterns"]}
     return tuple(f"{path} has no statement {each}" for each in evidence.fingerprints if each not in known)
+
+
+EVIDENCE: Final = EvidenceForm(
+    "emit_historic_sql_evidence",
+    "Say what a table is used for, or which question statements of a file ask. Pages are written from it later.",
+    Evidence,
+    "`table_usage` for a file of a table, `pattern` for a file of patterns.",
+    problems,
+)
 
 
 def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from ktx_cli.core import CancelledError, now
+from ktx_cli.core import CancelledError, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import QueryHistory
 from ktx_cli.semantic import Fidelity, Kind, Model, Place, load_model
-from ktx_cli.sources.port import FetchContext, ProjectContext, Projection
+from ktx_cli.sources.port import (
+    Conclusion,
+    EvidenceForm,
+    FetchContext,
+    ProjectContext,
+    Projection,
+    Source,
+    UnitEvidence,
+)
 from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.evidence import (
+    EVIDENCE,
     QueryPattern,
     TableUsage,
     missing_joins,
@@ -22,14 +31,14 @@ from ktx_cli.sources.query_history.evidence import (
     table_documents,
 )
 from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
-from ktx_cli.sources.query_history.pages import PageChange, pattern_pages
+from ktx_cli.sources.query_history.pages import PREFIX, PageChange, pattern_pages
 from ktx_cli.sources.query_history.raw_files import MANIFEST, parsed, stage
 from ktx_cli.sources.query_history.redaction import Redactor
 from ktx_cli.sources.query_history.statements import Tables
 from ktx_cli.sources.query_history.templates import Gathering, Readings, basis_of
 from ktx_cli.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
 from ktx_cli.warehouses import Connector, dialect_of, open_database
-from ktx_cli.wiki import Page
+from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
 
 TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
 PATTERN_NOTES = (
@@ -39,7 +48,7 @@ PATTERN_NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class QueryHistorySource:
+class QueryHistorySource(Source):
     """What people ask a database, without what they ask for.
 
     It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`:
@@ -52,8 +61,8 @@ class QueryHistorySource:
     clock: Callable[[], datetime] = now
 
     kind: ClassVar[str] = KIND
-    documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ("historic_sql_table_digest", "historic_sql_patterns")
+    evidence: ClassVar[EvidenceForm | None] = EVIDENCE
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the history and stage it; what a statement holds besides its structure is never kept."""
@@ -114,29 +123,60 @@ class QueryHistorySource:
         touched = sorted(changes.touched & snapshot.files.keys() - projection.handled)
         return tuple(_unit(snapshot.files[path], touched) for path in touched)
 
-    def narrate(self, snapshot: Snapshot, context: ProjectContext, evidence: Iterable[TableUsage]) -> UsageWritten:
-        """Write what agents said of tables into the manifest; `context.owned` as the projection left it."""
-        texts = narratives(evidence, table_documents(contents_of(snapshot)))
-        return write_narratives(context.workspace, context.models[context.connection], texts, context.owned)
+    def after_units(
+        self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
+    ) -> Conclusion:
+        """Write the narratives of tables and the pages of questions; mark the pages of questions nobody asks now."""
+        usages = [each for each in evidence if each.evidence["kind"] == "table_usage"]
+        patterns = [each for each in evidence if each.evidence["kind"] == "pattern"]
+        written = UsageWritten(owned=context.owned)
+        if usages:
+            given = [TableUsage.model_validate(each.evidence) for each in usages]
+            texts = narratives(given, table_documents(contents_of(snapshot)))
+            written = write_narratives(context.workspace, context.models[context.connection], texts, context.owned)
+        changes = self._pages(entry, snapshot, context, patterns)
+        for change in changes:
+            context.workspace.write(change.page.path, render(change.page))
+        sources = {change.page.key: _evidence_of(change, patterns) for change in changes}
+        narrators = tuple(dict.fromkeys(each.unit for each in usages))
+        units = {change.page.path: tuple(dict.fromkeys(p.unit for p in sources[change.page.key])) for change in changes}
+        return Conclusion(
+            written.owned,
+            {change.page.key: change.reason for change in changes},
+            {f"wiki:{key}": tuple(sorted({each.raw_path for each in given})) for key, given in sources.items()},
+            {**dict.fromkeys(sorted(written.changed), narrators), **units},
+            _summary(len(changes), bool(written.changed)),
+            written.warnings(context.connection),
+        )
 
-    def pages(
-        self,
-        entry: Any,
-        snapshot: Snapshot,
-        connection: str,
-        pages: Iterable[Page],
-        evidence: Sequence[QueryPattern],
+    def _pages(
+        self, entry: Any, snapshot: Snapshot, context: ProjectContext, patterns: Sequence[UnitEvidence]
     ) -> tuple[PageChange, ...]:
-        """Return the wiki's pages of patterns that change; see `pattern_pages`. Call it without evidence too."""
+        """Return the wiki's pages of patterns that change. Without evidence only pages of query histories matter."""
+        wiki = Wiki()
+        wiki.refresh(context.workspace, context.workspace.paths(f"{FOLDER}{GLOBAL}/{'' if patterns else PREFIX}"))
+        if not (wiki.pages or patterns):
+            return ()
         return pattern_pages(
-            pages,
-            evidence,
+            wiki.pages.values(),
+            [QueryPattern.model_validate(each.evidence) for each in patterns],
             pattern_facts(contents_of(snapshot)),
-            connection=connection,
+            connection=context.connection,
             today=self.clock().date(),
             archive_after_days=entry.context.query_history.stale_archive_after_days,
             complete=snapshot.complete,
         )
+
+
+def _evidence_of(change: PageChange, patterns: Iterable[UnitEvidence]) -> list[UnitEvidence]:
+    """Return the evidence a page was written from: that of its statements."""
+    statements = set(change.page.texts("fingerprints"))
+    return [each for each in patterns if statements.intersection(each.evidence["fingerprints"])]
+
+
+def _summary(pages: int, has_narratives: bool) -> str:
+    parts = (f"{plural(pages, 'page')} of questions" if pages else "", "narratives of tables" if has_narratives else "")
+    return ", ".join(filter(None, parts))
 
 
 def _gathering(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> Gathering:

@@ -15,10 +15,11 @@ from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
-from ktx_cli.sources.port import FetchContext, ProjectContext, Source
+from ktx_cli.sources.port import Conclusion, FetchContext, ProjectContext, Source, UnitEvidence
 from ktx_cli.sources.query_history.evidence import QueryPattern, TableUsage, pattern_facts, table_documents
 from ktx_cli.sources.query_history.raw_files import MANIFEST
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of, coverage_of
+from ktx_cli.wiki import GLOBAL, Page, parse
 
 SQL = """\
 -- user: ada executions: 40
@@ -27,6 +28,7 @@ SELECT r.label, sum(o.total) FROM orders o JOIN regions r ON r.region_id = o.reg
 SELECT name FROM customers WHERE country = 'DE';
 """
 SHARD = "semantic-layer/shop/_schema/public.yaml"
+PAGE = "wiki/global/historic-sql-by-region.md"
 Context = Callable[..., FetchContext]
 
 
@@ -109,16 +111,25 @@ def test_evidence_becomes_a_narrative_and_a_page(fetch_context: Context, model: 
     history = source(model)
     projection = history.project(entry(), snapshot, ProjectContext("shop", workspace, {"shop": model}))
     context = ProjectContext("shop", workspace, {"shop": model}, projection.owned)
-    told = history.narrate(snapshot, context, [TableUsage(table="public.orders", narrative="Sales by region.")])
-    assert told.changed == {SHARD}
-    assert "narrative: Sales by region." in (workspace.read_text(SHARD) or "")
     (known,) = pattern_facts(contents_of(snapshot))
+    usage = TableUsage(table="public.orders", narrative="Sales by region.")
     pattern = QueryPattern(slug="by-region", title="Sales by region", narrative="Summed.", fingerprints=(known,))
-    (change,) = history.pages(entry(), snapshot, "shop", [], [pattern])
-    assert change.page.fields["representative_sql"] == (
+    evidence = [
+        UnitEvidence("table-orders", "tables/orders.json", usage.model_dump(mode="json")),
+        UnitEvidence("patterns-1", "patterns/1.json", pattern.model_dump(mode="json")),
+    ]
+    conclusion = history.after_units(entry(), snapshot, context, evidence)
+    assert conclusion.units == {SHARD: ("table-orders",), PAGE: ("patterns-1",)}
+    assert conclusion.artifacts == {"wiki:historic-sql-by-region": ("patterns/1.json",)}
+    assert conclusion.summary == "1 page of questions, narratives of tables"
+    assert "narrative: Sales by region." in (workspace.read_text(SHARD) or "")
+    page = parse(GLOBAL, "historic-sql-by-region", workspace.read(PAGE) or b"")
+    assert isinstance(page, Page)
+    assert page.fields["representative_sql"] == (
         "SELECT r.label, SUM(o.total) FROM orders AS o JOIN regions AS r ON r.region_id = o.region_id GROUP BY ?"
     )
-    assert history.pages(entry(), snapshot, "shop", [change.page], []) == ()
+    assert history.after_units(entry(), snapshot, context, []) == Conclusion(context.owned)
     empty = fetched(fetch_context(connection="shop"), model, "SELECT total FROM orders;")
-    (stale,) = history.pages(entry(), empty, "shop", [change.page], [])
-    assert (stale.reason, stale.page.fields["stale_since"]) == ("stale", "2026-05-04")
+    assert history.after_units(entry(), empty, context, []).pages == {page.key: "stale"}
+    assert "stale_since: " in (workspace.read_text(PAGE) or "")
+    assert "2026-05-04" in (workspace.read_text(PAGE) or "")

@@ -1,0 +1,453 @@
+"""The sources of a run: fetch each, compare with its manifest, project without a model, cut the rest into units.
+
+A source that fails in any of these steps costs only itself. After the agents, `conclude` lets each source write what
+follows from its units; the manifests then say what of each source was worked through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ktx_cli.agent_tools import Layers
+from ktx_cli.core import (
+    CancelledError,
+    Emit,
+    KtxError,
+    ResultWarning,
+    StepFinished,
+    StepStarted,
+    isoformat,
+    listing,
+    monotonic,
+    now,
+    plural,
+)
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine.base import Run
+from ktx_cli.engine.gates import Gates
+from ktx_cli.engine.plan import Target
+from ktx_cli.engine.work import Conclusions, SourceKey, SourceWork, UnitOutcome, UnitStatus, actions_of, evidence_of
+from ktx_cli.privacy import secrets
+from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, KtxConfig, Repository, Tree, Workspace, transaction
+from ktx_cli.sources import (
+    Conclusion,
+    FetchContext,
+    FileState,
+    FileStatus,
+    Manifest,
+    ProjectContext,
+    Projection,
+    RawStore,
+    compare,
+    parse_manifest,
+    render_manifest,
+    sources_of,
+)
+from ktx_cli.wiki import hidden_characters
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 4
+"""Sources that are fetched at the same time: each waits for its own server."""
+
+FORMAT: Final = "1"
+"""Raised when projections of the same input become others."""
+
+_GRACE_SECONDS: Final = 1.0
+"""How long an interrupted run waits for fetches to end: one may hang in an answer that does not come."""
+
+_IGNORED_HINT: Final = (
+    f"add the lines `!/{RAW_NAME}/` and `!/{RAW_NAME}/**` to the end of .gitignore in the project's folder"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchState:
+    """Where the last fetch that ended in a commit stopped, and path -> sha256 of the files it had.
+
+    `projected`: the digest of what the last projection read.
+    """
+
+    cursor: str | None = None
+    files: Mapping[str, str] | None = None
+    projected: str = ""
+
+
+FetchStates = Mapping[SourceKey, FetchState]
+"""(connection, kind) -> what its last fetch left."""
+
+
+def read_sources(run: Run, base: Tree, last: FetchStates, *, scratch: Path | None = None) -> list[SourceWork]:
+    """Return the sources of a run with their changes and units; what needs no model is in the overlay of the run.
+
+    `last`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where nothing of the project
+    may change.
+    """
+    works = choose_sources(run.config, run.targets, base, model=run.asks_model)
+    readable = [work for work in works if work.error is None]
+    raw, models = RawStore(scratch or run.layout.raw_store), run.layers.models(run.workspace)
+    emit, environ = run.request.emit, run.request.environ
+
+    def fetch(work: SourceWork, stopped: Callable[[], bool]) -> None:
+        known = last.get(work.key, FetchState())
+        cache = None if scratch is None else scratch / "cache"
+        previous = known.files or {}
+        context = FetchContext(
+            work.connection, run.layout, environ, raw, known.cursor, previous, cache, models, emit, stopped
+        )
+        work.seconds = _attempt(work, "fetch", emit, lambda: _fetch(work, context))
+
+    _side_by_side(readable, fetch)
+    for work in readable:
+        if work.error is None:
+            _project(run, work, last.get(work.key, FetchState()).projected)
+    return works
+
+
+def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
+    """Yield what the sources that were read warn of."""
+    for work in works:
+        yield from work.snapshot.warnings
+        yield from () if work.projection is None else work.projection.warnings
+
+
+def choose_sources(config: KtxConfig, targets: Iterable[Target], base: Tree, *, model: bool) -> list[SourceWork]:
+    """Return the sources of the targets with their committed manifests, by connection; `model`: agents work too."""
+    entries = ((target.connection, config.connections[target.connection]) for target in targets)
+    works = [SourceWork(id_, entry, source, asked=model) for id_, entry in entries for source in sources_of(entry)]
+    for work in works:
+        with _blamed(work):
+            work.manifest = parse_manifest(base.read(work.manifest_path), work.manifest_path)
+    return works
+
+
+def as_error(work: SourceWork, problem: Exception) -> KtxError:
+    """Return an exception as the error of a source."""
+    if isinstance(problem, KtxError):
+        return problem
+    log.debug("%s failed", work.name, exc_info=problem)
+    return KtxError(
+        f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
+        code="internal",
+        hint=f"ktx ingest {work.connection} --debug",
+    )
+
+
+@contextlib.contextmanager
+def _blamed(work: SourceWork) -> Iterator[None]:
+    """Make whatever goes wrong the error of one source, so that the others go on."""
+    try:
+        yield
+    except Exception as problem:  # noqa: BLE001 - it is reported at the source
+        work.error = as_error(work, problem)
+
+
+def _attempt(work: SourceWork, step: str, emit: Emit, action: Callable[[], int]) -> float:
+    """Do a step of one source, and return the seconds it took. `action` returns how many files it was about."""
+    name = f"{step} {work.kind}"
+    emit(StepStarted(name, work.connection))
+    started = monotonic()
+    summary = "failed"
+    with _blamed(work):
+        summary = plural(action(), "file")
+    seconds = monotonic() - started
+    stopped = isinstance(work.error, CancelledError)
+    emit(StepFinished(name, "stopped" if stopped else summary, seconds, work.connection))
+    return seconds
+
+
+def _side_by_side(works: Sequence[SourceWork], fetch: Callable[[SourceWork, Callable[[], bool]], None]) -> None:
+    """Fetch every work, several at a time; an interrupt stops all, and no thread keeps the process from its end."""
+    halt = threading.Event()
+    waiting: queue.SimpleQueue[SourceWork] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[SourceWork] = queue.SimpleQueue()
+    for work in works:
+        waiting.put(work)
+
+    def run() -> None:
+        with contextlib.suppress(queue.Empty):
+            while not halt.is_set():
+                work = waiting.get_nowait()
+                try:
+                    fetch(work, halt.is_set)
+                finally:
+                    ended.put(work)
+
+    threads = [
+        threading.Thread(target=run, name=f"ktx-fetch-{number}", daemon=True)
+        for number in range(min(AT_ONCE, len(works)))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in works:
+            ended.get()
+    except BaseException:
+        halt.set()
+        deadline = monotonic() + _GRACE_SECONDS
+        while any(thread.is_alive() for thread in threads) and monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                ended.get(timeout=0.05)
+        raise
+
+
+def _fetch(work: SourceWork, context: FetchContext) -> int:
+    work.snapshot = work.source.fetch(work.entry, context)
+    work.changes = compare(work.manifest, work.snapshot, model=work.asked)
+    return len(work.snapshot.files)
+
+
+def _project(run: Run, work: SourceWork, projected: str) -> None:
+    """Project a source on what those before it wrote, and cut what is left into units.
+
+    One whose files, settings and tables are as at its last projection is left as it is; `projected`: the digest of a
+    later look that changed nothing.
+    """
+    if digest(work, run.workspace) in {work.manifest.projected, projected}:
+        with _blamed(work):
+            work.units = _units(work, Projection())
+        return
+
+    def project() -> int:
+        trial = run.workspace.child()
+        models = run.layers.models(run.workspace)
+        context = ProjectContext(work.connection, trial, models, work.manifest.owned)
+        projection = work.source.project(work.entry, work.snapshot, context)
+        units = _units(work, projection)
+        _check(work, Gates(run.workspace, run.layers), trial)
+        suspicious = suspicious_texts(work.name, work.connection, run.workspace, trial)
+        conflicts = run.workspace.absorb(trial)
+        if conflicts:  # nothing else writes to the overlay meanwhile
+            raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
+        work.projection = replace(projection, warnings=(*projection.warnings, *suspicious))
+        work.units = units
+        return len(projection.artifacts)
+
+    _attempt(work, "project", run.request.emit, project)
+
+
+def _units(work: SourceWork, projection: Projection) -> tuple[WorkUnit, ...]:
+    return work.source.units(work.entry, work.snapshot, work.changes, projection) if work.asked else ()
+
+
+def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
+    wrong = gates.definitions(trial, trial.changes())
+    if wrong:
+        raise KtxError(
+            f"what {work.name} says cannot be taken over: {wrong[0]}",
+            code="wrong_definitions",
+            hint=wrong[0].hint or "correct it in the source, then run the command again",
+            details={"findings": [str(each) for each in wrong]},
+        )
+
+
+def digest(work: SourceWork, workspace: Workspace) -> str:
+    """Return what tells everything a projection reads from what it read before: settings, raw files, tables."""
+    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{work.entry!r}\n".encode())
+    found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
+    found.update(tables(workspace))
+    return found.hexdigest()
+
+
+_State = Mapping[str, bytes | None]
+_MADE: Final[WeakKeyDictionary[Tree, tuple[_State, bytes]]] = WeakKeyDictionary()
+"""The tree at the bottom of overlays -> what stood above it when the bytes were made, and the bytes."""
+
+
+def tables(workspace: Workspace) -> bytes:
+    """Return a line for each file of the manifest in an overlay, with its sha256."""
+    state = {path: content for path, content in workspace.overlaid().items() if _is_table(path)}
+    made = _MADE.get(workspace.origin)
+    if made is None or made[0] != state:
+        paths = filter(_is_table, workspace.paths(f"{SEMANTIC_NAME}/"))
+        contents = ((path, workspace.read(path) or b"") for path in paths)
+        lines = (f"{path}\0{hashlib.sha256(content).hexdigest()}\n" for path, content in contents)
+        made = _MADE[workspace.origin] = state, "".join(lines).encode()
+    return made[1]
+
+
+def _is_table(path: str) -> bool:
+    return path.startswith(f"{SEMANTIC_NAME}/") and f"/{SCHEMA_NAME}/" in path
+
+
+def suspicious_texts(name: str, connection: str, before: Tree, after: Workspace) -> tuple[ResultWarning, ...]:
+    """Return a warning where lines that a projection brought hold such texts; `name`: what people call the source."""
+    places = [place for path in sorted(after.changes()) for place in _places(path, before.read(path), after.read(path))]
+    if not places:
+        return ()
+    return (
+        ResultWarning(
+            "source_texts",
+            f"{name}: texts hold what looks like a secret, or characters nobody sees: {listing(places)}",
+            hint="correct them in the source, and change a secret: it has been read",
+            connection=connection,
+            places=places,
+        ),
+    )
+
+
+def _places(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
+    known = set((old or b"").decode(errors="replace").splitlines())
+    for number, line in enumerate((new or b"").decode(errors="replace").splitlines(), start=1):
+        if line not in known and (any(secrets(line)) or any(hidden_characters(line))):
+            yield f"{path}:{number}"
+
+
+def ignored_manifests(root: Path, works: Sequence[SourceWork]) -> Iterator[ResultWarning]:
+    """Warn of every source with units whose manifest is in no commit and will get into none.
+
+    `root`: the project's folder.
+    """
+    new = [work for work in works if work.error is None and work.units and not work.manifest.files]
+    repository = Repository.discover(root) if new else None
+    ignored = () if repository is None else repository.ignored([work.manifest_path for work in new])
+    for work in new:
+        if work.manifest_path in ignored:
+            message = (
+                f"git ignores {work.manifest_path}, which says what of {work.name} was read: "
+                f"every run pays for all of it again, now for {plural(len(work.units), 'unit')}"
+            )
+            yield ResultWarning("manifest_ignored", message, hint=_IGNORED_HINT, path=work.manifest_path)
+
+
+def conclude(
+    works: Iterable[SourceWork], workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome] = ()
+) -> Conclusions:
+    """Let every source that could be read write what follows from its units into an overlay.
+
+    A source whose step fails changes nothing, and its units give their evidence again in the next run.
+    """
+    return {work.key: _conclusion(work, workspace, layers, outcomes) for work in works if work.error is None}
+
+
+def _conclusion(work: SourceWork, workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome]) -> Conclusion:
+    landed = (each for each in outcomes if each.source == work.key and each.status is UnitStatus.DONE)
+    evidence = [piece for outcome in landed for piece in evidence_of(outcome)]
+    owned = work.manifest.owned if work.projection is None else work.projection.owned
+    trial = workspace.child()
+    context = ProjectContext(work.connection, trial, layers.models(workspace), owned)
+    try:
+        conclusion = work.source.after_units(work.entry, work.snapshot, context, evidence)
+    except Exception as problem:  # noqa: BLE001 - it is reported at the source
+        error = as_error(work, problem)
+        message = f"{work.name}: {error.message}"
+        warning = ResultWarning("source_incomplete", message, hint=error.hint, connection=work.connection)
+        return Conclusion(warnings=(warning,), error=error)
+    workspace.absorb(trial)
+    return conclusion
+
+
+def take_conclusions(run: Run, conclusions: Conclusions) -> None:
+    """Let the works of a run know what their sources wrote."""
+    for work in run.works:
+        work.conclusion = conclusions.get(work.key, Conclusion())
+        run.warnings.extend(work.conclusion.warnings)
+
+
+def next_manifest(work: SourceWork, workspace: Workspace) -> Manifest:
+    """Return the manifest after this run.
+
+    Equal to the committed one where neither a file nor what is owned is another, whatever else a projection read.
+    """
+    made = _manifest(work)
+    return work.manifest if made == work.manifest else replace(made, projected=digest(work, workspace))
+
+
+def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
+    """Return the states; `failed`: raw files whose work did not land, so that they count as new.
+
+    A deleted file of which something came stays until somebody decided what becomes of that.
+    """
+    came, unfinished = _artifacts(work), work.unfinished()
+    gone = {path for path in work.changes.deleted if path in work.evicted or not work.manifest.files[path].artifacts}
+    kept = {path: state for path, state in work.manifest.files.items() if path not in gone}
+    files = {
+        path: FileState(
+            file.sha256,
+            FileStatus.FAILED if path in failed or path in unfinished else _status(work, path),
+            tuple(sorted(came.get(path, ()))),
+        )
+        for path, file in work.snapshot.files.items()
+    }
+    projected = work.manifest.owned if work.projection is None else work.projection.owned
+    owned = projected if work.conclusion.owned is None else work.conclusion.owned
+    return Manifest({**kept, **files}, owned, work.manifest.projected)
+
+
+def _status(work: SourceWork, path: str) -> FileStatus:
+    state = work.manifest.files.get(path)
+    if state is not None and path not in work.changes.touched:
+        return state.status
+    if path in work.worthless:
+        return FileStatus.SKIPPED
+    handled = work.projection is not None and path in work.projection.handled
+    return FileStatus.DONE if work.asked or handled else FileStatus.WAITING
+
+
+def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
+    """Return raw file -> the artifacts that came of it, of this run and of earlier ones.
+
+    Of a file that changed too: its pages stand whether or not a model has read it again. Only what its units removed
+    is no more.
+    """
+    removed = {each.identity for outcome in work.landed() for each in actions_of(outcome) if each.kind == "removed"}
+    found = {path: {*state.artifacts} - removed for path, state in work.manifest.files.items()}
+    for artifact, paths in work.produced().items():
+        for path in paths:
+            found.setdefault(path, set()).add(artifact)
+    return found
+
+
+def write_manifests(works: Iterable[SourceWork], workspace: Workspace) -> None:
+    """Put the manifests of all sources that were read into the overlay."""
+    for work in works:
+        if work.error is None:
+            made = next_manifest(work, workspace)
+            if made != work.manifest:
+                workspace.write(work.manifest_path, render_manifest(made))
+
+
+def manifests_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
+    """Return the manifests, as texts by path, for when the held paths keep their old content.
+
+    What is owned there is owned as before, files whose artifacts they are count as new, and the source projects again.
+    """
+    found: dict[str, bytes] = {}
+    for work in works:
+        if work.error is not None or not work.touched_paths().intersection(held):
+            continue
+        failed = {path for each in work.landed() if held.intersection(each.changes) for path in each.unit.files}
+        made = _manifest(work, failed)
+        owned = {path: items for path, items in made.owned.items() if path not in held}
+        owned |= {path: items for path, items in work.manifest.owned.items() if path in held}
+        found[work.manifest_path] = render_manifest(Manifest(made.files, owned))
+    return found
+
+
+def load_fetches(database: sqlite3.Connection) -> dict[SourceKey, FetchState]:
+    """Return per source what its last fetch left."""
+    rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
+    return {(row[0], row[1]): FetchState(row[2], json.loads(row[3]), row[4]) for row in rows}
+
+
+def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:
+    """Store where the next fetches may go on; called when the run has landed, never before."""
+    with transaction(database):
+        for work in works:
+            if work.error is None:
+                files = {path: file.sha256 for path, file in work.snapshot.files.items()}
+                values = (*work.key, isoformat(now()), work.snapshot.cursor, json.dumps(files))
+                database.execute(
+                    "INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(work, workspace))
+                )
