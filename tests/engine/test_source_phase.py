@@ -1,0 +1,77 @@
+"""What one source that fails costs, in each step of the phase that reads sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import SourceError
+from ktx_cli.engine import IngestRequest
+from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.sources.dbt.source import DbtSource
+
+CONFIG = """
+  bad:
+    driver: dbt
+    source_dir: dbt
+  docs:
+    driver: documents
+    path: handbook
+"""
+
+
+@pytest.fixture
+def project(shop_project: Path) -> Path:
+    (shop_project / "dbt").mkdir()
+    (shop_project / "dbt" / "dbt_project.yml").write_text("name: shop\n")
+    (shop_project / "dbt" / "schema.yml").write_text(
+        "version: 2\nmodels:\n  - name: orders\n    description: One row for each order.\n"
+    )
+    (shop_project / "handbook").mkdir()
+    (shop_project / "handbook" / "refunds.md").write_text("# Refunds\n\nWithin 30 days.\n")
+    with (shop_project / "ktx.yaml").open("a") as config:
+        config.write(CONFIG)
+    return shop_project
+
+
+def fails(self: DbtSource, *args: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("step", ["fetch", "project", "units"])
+def test_a_source_that_fails_in_one_step_costs_itself_alone(
+    step: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DbtSource, step, fails)
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("llm:\n  provider:\n    backend: anthropic\n    anthropic: {api_key: env:KEY}\n")
+        config.write("  models: {default: m}\n")
+    report, _ = ingest(IngestRequest(project, {"KEY": "k"}, dry_run=True))
+    bad, docs = report.sources
+    assert (bad.status, docs.status) == ("failed", "planned")
+    assert bad.error is not None
+    assert (bad.error.code, bad.error.hint) == ("internal", "ktx ingest bad --debug")
+    assert bad.projection is None and bad.units == ()
+    assert [unit.key for unit in docs.units] == ["refunds.md"]
+    assert "raw-sources/docs/files/manifest.yaml" in report.files.to_json()["written"]
+    assert "raw-sources/bad" not in str(report.files.to_json()), "nothing of it is written"
+
+
+def test_a_source_that_fails_after_its_units_writes_nothing_and_is_reported(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half_done(self: DbtSource, entry: Any, snapshot: Any, context: Any, evidence: Any) -> Any:
+        context.workspace.write("wiki/global/half.md", b"half")
+        raise SourceError("the glossary has no terms", hint="add one")
+
+    monkeypatch.setattr(DbtSource, "after_units", half_done)
+    report, warnings = ingest(IngestRequest(project, {}))
+    bad, docs = report.sources
+    assert (bad.status, docs.status) == ("partial", "done")
+    assert bad.left_out == ["the evidence of its units: the glossary has no terms"]
+    assert [(each.code, each.message, each.hint) for each in warnings] == [
+        ("source_incomplete", "bad (dbt): the glossary has no terms", "add one")
+    ]
+    assert report.commit is not None and not (project / "wiki" / "global" / "half.md").exists()
