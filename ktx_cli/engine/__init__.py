@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.integration import Merger, Settled, settle
     from ktx_cli.engine.journal import UnitStore, forget_own_units, forget_units
     from ktx_cli.engine.models import ENDING_NOTICE, Models, Preflight, PreflightFailed
-    from ktx_cli.engine.plan import Depth, Prompts, Spending, Target, choose_depth, needs_model, not_enriched
+    from ktx_cli.engine.plan import Depth, Prompts, RunPlan, Spending, Target, choose_depth, needs_model, not_enriched
     from ktx_cli.engine.profile import ValueKeeper, exclusion_hint
     from ktx_cli.engine.publication import (
         begin_workspace,
@@ -60,7 +60,7 @@ _HOMES = {
     "integration": "Merger Settled settle",
     "journal": "UnitStore forget_own_units forget_units",
     "models": "ENDING_NOTICE Models Preflight PreflightFailed",
-    "plan": "Depth Prompts Spending Target choose_depth needs_model not_enriched",
+    "plan": "Depth Prompts RunPlan Spending Target choose_depth needs_model not_enriched",
     "profile": "ValueKeeper exclusion_hint",
     "publication": "begin_workspace commit remember remember_sources report_files write_report",
     "report": "ConnectionReport Enrich FAILED IngestReport PLANNED",

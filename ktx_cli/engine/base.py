@@ -6,14 +6,13 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktx_cli.agent_tools import Layers
 from ktx_cli.core import Emit, ResultWarning, ignore_events, isoformat, now
-from ktx_cli.engine.plan import Depth, Prompts, Spending, Target
+from ktx_cli.engine.plan import Depth, Prompts, RunPlan, Spending, Target
 from ktx_cli.engine.report import Forecast, IngestReport
 from ktx_cli.engine.work import SourceWork
 from ktx_cli.project import (
@@ -29,10 +28,9 @@ from ktx_cli.project import (
 )
 from ktx_cli.runs import Recorder, unit_average
 from ktx_cli.scan import ScanOutcome, StageFailure
-from ktx_cli.semantic import calendar_of
-from ktx_cli.warehouses import dialect_of
 
 if TYPE_CHECKING:
+    from ktx_cli.agent_tools import Layers
     from ktx_cli.engine.work import Curated
     from ktx_cli.scan import PreviousScan
 
@@ -207,37 +205,23 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run while it lasts. `prompts` None: no model is to be asked. `workspace`: what it changes."""
+    """What a run has so far, beside its plan. `workspace`: what it changes."""
 
-    request: IngestRequest
-    layout: Layout
-    config: KtxConfig
-    targets: Sequence[Target]
+    plan: RunPlan
     report: IngestReport
-    depth: Depth
-    warnings: list[ResultWarning]
-    prompts: Prompts | None = None
     outcomes: list[ScanOutcome] = field(default_factory=list)
-    spending: Spending = field(default_factory=Spending)
+    spending: Spending = field(init=False)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
     curated: tuple[Curated, ...] = ()
-    recorder: Recorder = field(init=False)
 
     def __post_init__(self) -> None:
-        """Keep what happens from now on; what the models take is a part of the report."""
-        self.recorder = Recorder(self.layout, self.report.run_id, self.request.emit)
-        self.request = replace(self.request, emit=self.recorder.emit)
-        self.report.spending = self.spending
-
-    def warn(self, warning: ResultWarning) -> None:
-        """Add a warning that is not there yet."""
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        """What the models take is a part of the report."""
+        self.report.spending = self.spending = Spending(self.plan.max_usd, self.plan.max_tokens)
 
     def note_failures(self, connection: str, failures: Iterable[StageFailure]) -> None:
         """Report stages of a connection that failed after it was scanned."""
         for failure in failures:
-            self.warn(failure.warning(connection))
+            self.plan.warn(failure.warning(connection))
             for report in self.report.connections:
                 if report.connection == connection:
                     report.failures = (*report.failures, failure)
@@ -247,16 +231,62 @@ class Run:
         """The context sources of the run."""
         return self.report.sources
 
+    # Modules that do not take the plan yet read these.
+
+    @property
+    def request(self) -> RunPlan:
+        """The plan."""
+        return self.plan
+
+    @property
+    def layout(self) -> Layout:
+        """The paths of the project."""
+        return self.plan.layout
+
+    @property
+    def config(self) -> KtxConfig:
+        """The configuration of the project."""
+        return self.plan.config
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The connections to work on."""
+        return self.plan.targets
+
+    @property
+    def depth(self) -> Depth:
+        """How deep the scan looks."""
+        return self.plan.depth
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """The prompts of the scan."""
+        return self.plan.prompts
+
+    @property
+    def recorder(self) -> Recorder:
+        """What receives events and warnings."""
+        return self.plan.recorder
+
+    @property
+    def warnings(self) -> list[ResultWarning]:
+        """The warnings so far."""
+        return self.plan.recorder.warnings
+
+    @property
+    def warn(self) -> Callable[[ResultWarning], None]:
+        """Adds a warning."""
+        return self.plan.warn
+
     @property
     def layers(self) -> Layers:
-        """The semantic layers of all databases, as a tree has them."""
-        dialects = {each: dialect_of(entry.driver) or "" for each, entry in self.config.databases().items()}
-        return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
+        """The semantic layers of all databases."""
+        return self.plan.layers
 
     @property
     def asks_model(self) -> bool:
-        """Whether agents work in this run: a backend is configured, and the caller did not say no."""
-        return not self.request.no_llm and self.config.llm.provider.backend != "none"
+        """Whether agents work in this run."""
+        return self.plan.asks_model
 
 
 def forecast(run: Run) -> Forecast | None:

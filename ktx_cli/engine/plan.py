@@ -1,17 +1,22 @@
-"""How deep a scan looks: at the structure, at the rows too, or also with descriptions."""
+"""The plan of a run, which is frozen, and what its models have spent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import KtxError, ResultWarning, UsageError, UsageSoFar
+from ktx_cli.core import Emit, KtxError, ResultWarning, UsageError, UsageSoFar
 from ktx_cli.llm import UsageFact, bindings, no_backend
-from ktx_cli.project import KtxConfig
+from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.prompts import Prompt, load_prompt
+from ktx_cli.warehouses import dialect_of
+
+if TYPE_CHECKING:
+    from ktx_cli.agent_tools import Layers
+    from ktx_cli.runs import Recorder
 
 
 class Depth(StrEnum):
@@ -81,8 +86,67 @@ class Prompts:
         return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))
 
 
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run was asked to do. It stays as it is while the run lasts; results pass from step to step."""
+
+    command: str
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    recorder: Recorder
+    """Receives the events and warnings of the run."""
+    targets: tuple[Target, ...] = ()
+    depth: Depth = Depth.STRUCTURAL
+    prompts: Prompts | None = None
+    """The prompts of the scan; None where it asks no model."""
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    databases_only: bool = False
+    no_llm: bool = False
+    dry_run: bool = False
+    awaited: bool = False
+    """Whether somebody waits for this run: its models are then checked before anything is read."""
+    wait_seconds: float = 0.0
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.recorder.run_id
+
+    @property
+    def emit(self) -> Emit:
+        """Records an event and passes it on."""
+        return self.recorder.emit
+
+    @property
+    def warn(self) -> Callable[[ResultWarning], None]:
+        """Adds a warning to those of the run."""
+        return self.recorder.warn
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether agents work in this run: a backend is configured, and the caller did not say no."""
+        return not self.no_llm and self.config.llm.provider.backend != "none"
+
+    @property
+    def dialects(self) -> dict[str, str]:
+        """The databases of the project that have SQL of their own -> its name."""
+        named = {each: dialect_of(entry.driver) for each, entry in self.config.databases().items()}
+        return {each: dialect for each, dialect in named.items() if dialect is not None}
+
+    @property
+    def layers(self) -> Layers:
+        """The semantic layers of all databases, as a tree has them."""
+        from ktx_cli.agent_tools import Layers
+        from ktx_cli.semantic import calendar_of
+
+        dialects = {each: self.dialects.get(each, "") for each in self.config.databases()}
+        return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
+
+
 Exceeded = Callable[[KtxError], None]
-"""Told once, in the thread of the model calls."""
+"""Called once, in the thread of the model calls."""
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ def _report_commit(run: Run, result: CommitResult) -> None:
     report = run.report
     report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
     held = frozenset(held.path for held in result.held)
-    run.warnings += [warning for o in run.outcomes for warning in o.removals(held, result.replaced)]
+    run.plan.recorder.warn_of(warning for o in run.outcomes for warning in o.removals(held, result.replaced))
     edited = [(path, EDITED_MEANWHILE) for path in result.left]
     report.held = (*report.held, *((held.path, held.reason.value) for held in result.held), *edited)
     if result.ignored:
@@ -143,7 +143,6 @@ def write_report(run: Run) -> None:
         path = run.layout.runs / f"{run.report.run_id}.json"
         write_atomic(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
-        run.recorder.warnings.clear()  # they would say the same
         message = f"the report of the run is not written: {error.message}"
         run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))
 

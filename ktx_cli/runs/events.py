@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -41,17 +41,21 @@ PROGRESS_SECONDS: Final = 0.2
 
 
 class Recorder:
-    """Passes events on to `tell`, and keeps them from the moment the run holds the lease: before that, and in a dry
-    run, nothing is written. That it cannot write is a warning, for the run goes on."""
+    """Collects the warnings of a run, passes its events on to `listener`, and keeps both.
 
-    def __init__(self, layout: Layout, run_id: str, tell: Emit) -> None:
-        self.warnings: list[ResultWarning] = []
-        self._layout, self._run_id, self._tell = layout, run_id, tell
+    Events are written from the moment the run holds the lease: before that, and in a dry run, they are not. That they
+    cannot be written is a warning, for the run goes on.
+    """
+
+    def __init__(self, layout: Layout, run_id: str, listener: Emit, warnings: Iterable[ResultWarning] = ()) -> None:
+        self.run_id = run_id
+        self.warnings = list(warnings)
+        self._failure: ResultWarning | None = None
+        self._layout, self._listener = layout, listener
         self._file = LineFile(layout.run_events(run_id), MOST_OF_EVENTS)
         self._transcripts: Transcripts | None = None
         self._waiting: list[tuple[str, dict[str, Any]]] = []
         self._said: dict[tuple[str, str | None], float] = {}
-        self._has_failed = False
         self._units = UnitCalls(self.emit)
         self._lock = threading.RLock()
 
@@ -60,11 +64,11 @@ class Recorder:
         self._units.heard(event)
         with self._lock:
             self._keep(event)
-        self._tell(event)
+        self._listener(event)
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
         """Keep the transcript of a call, and tell what that of a unit takes; see `ktx_cli.llm.agent_loop.Watch`."""
-        kept = None if self._transcripts is None or self._has_failed else self._transcripts.watch(spec)
+        kept = None if self._transcripts is None or self._failure is not None else self._transcripts.watch(spec)
         told = self._units.watch(spec)
         if kept is None or told is None:
             return kept or told
@@ -75,17 +79,29 @@ class Recorder:
 
         return both
 
-    def close(self) -> list[ResultWarning]:
-        """Close the file of events, and return what could not be kept."""
+    def warn(self, warning: ResultWarning) -> None:
+        """Add a warning that is not there yet."""
+        with self._lock:
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+
+    def warn_of(self, warnings: Iterable[ResultWarning]) -> None:
+        """Add several warnings."""
+        for warning in warnings:
+            self.warn(warning)
+
+    def close(self) -> None:
+        """Close the file of events, and warn where it could not be written; a report that was not says the same."""
         with self._lock:
             self._file.close()
-        return self.warnings
+        if self._failure is not None and all(each.code != "report_not_written" for each in self.warnings):
+            self.warn(self._failure)
 
     def _keep(self, event: Event) -> None:
-        if self._has_failed or (isinstance(event, StepProgress) and self._too_soon(event)):
+        if self._failure is not None or (isinstance(event, StepProgress) and self._too_soon(event)):
             return
         self._waiting.append((isoformat(now()), event.to_json()))
-        if isinstance(event, RunStarted) and event.run_id == self._run_id:
+        if isinstance(event, RunStarted) and event.run_id == self.run_id:
             self._begin()
         if self._transcripts is None:
             del self._waiting[:-MOST_WAITING]
@@ -98,14 +114,14 @@ class Recorder:
             self._warn(error)
 
     def _begin(self) -> None:
-        folder = self._layout.run_transcripts(self._run_id)
+        folder = self._layout.run_transcripts(self.run_id)
         try:
             for each in (self._layout.runs, folder.parent, folder):
                 each.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             self._warn(error)
         self._transcripts = Transcripts(folder, self._warn)
-        prune_runs(self._layout, keep=self._run_id)
+        prune_runs(self._layout, keep=self.run_id)
 
     def _too_soon(self, event: StepProgress) -> bool:
         key, moment = (event.step, event.connection), monotonic()
@@ -115,11 +131,10 @@ class Recorder:
         return False
 
     def _warn(self, error: OSError) -> None:
-        if not self._has_failed:
-            self._has_failed = True
-            found = storage_error(self._layout.run_folder(self._run_id), error)
+        if self._failure is None:
+            found = storage_error(self._layout.run_folder(self.run_id), error)
             message = f"what happens in this run is not kept in full: {found.message}"
-            self.warnings.append(ResultWarning("events_not_written", message, hint=found.hint))
+            self._failure = ResultWarning("events_not_written", message, hint=found.hint)
 
 
 LONGEST: Final = 2.0

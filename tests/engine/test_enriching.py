@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ConfigError, KtxError
-from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted
+from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted, ignore_events
 from ktx_cli.engine.base import IngestRequest, Run
 from ktx_cli.engine.describe import ByRules
 from ktx_cli.engine.models import Models
-from ktx_cli.engine.plan import Depth, choose_depth, needs_model
+from ktx_cli.engine.plan import Depth, RunPlan, choose_depth, needs_model
 from ktx_cli.engine.report import ConnectionReport, Enriched, IngestReport
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.llm import factory
@@ -30,6 +30,7 @@ from ktx_cli.project import answer_cache
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.runs.events import Recorder
 from ktx_cli.scan.descriptions.facts import Described
 from ktx_cli.scan.descriptions.model import Estimate
 from ktx_cli.scan.findings import Knowledge
@@ -232,7 +233,10 @@ def test_how_deep_a_run_looks(
 
 
 def run_of(project: Path, config: KtxConfig) -> Run:
-    return Run(request(project), Layout(project), config, (), IngestReport("run-7", "ktx scan"), Depth.ENRICHED, [])
+    layout = Layout(project)
+    recorder = Recorder(layout, "run-7", ignore_events)
+    plan = RunPlan("ktx scan", layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
+    return Run(plan, IngestReport("run-7", "ktx scan"))
 
 
 def live_threads() -> list[str]:

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.engine.base import IngestRequest, Run
+from ktx_cli.core.events import ignore_events
+from ktx_cli.engine.base import Run
 from ktx_cli.engine.models import Models, Preflight, PreflightFailed
-from ktx_cli.engine.plan import Depth
+from ktx_cli.engine.plan import Depth, RunPlan
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.runs.events import Recorder
 from ktx_cli.testing.model_script import UNAUTHORIZED, Turn, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
@@ -27,8 +29,10 @@ from ktx_cli.testing.runtime_subjects import subject_config
 @pytest.fixture
 def run(tmp_path: Path, model_server: ModelServer) -> Run:
     config = subject_config("anthropic", model_server.url)
-    request = IngestRequest(tmp_path, os.environ)
-    return Run(request, Layout(tmp_path), config, (), IngestReport("run-7", "ktx ingest"), Depth.ENRICHED, [])
+    layout = Layout(tmp_path)
+    recorder = Recorder(layout, "run-7", ignore_events)
+    plan = RunPlan("ktx ingest", layout, config, os.environ, recorder, depth=Depth.ENRICHED)
+    return Run(plan, IngestReport("run-7", "ktx ingest"))
 
 
 @contextmanager

@@ -29,16 +29,14 @@ from ktx_cli.core import (
     shell_words,
 )
 from ktx_cli.engine import (
-    Depth,
     IngestReport,
-    IngestRequest,
     Models,
     Preflight,
     PreflightFailed,
     ProjectBase,
     Run,
+    RunPlan,
     Samples,
-    Spending,
     UnitStatus,
     begin_workspace,
     commit,
@@ -51,6 +49,7 @@ from ktx_cli.jobs.capture.records import BOUNDS, ENDED, MemoryRecord, Status, Wo
 from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_lease
 from ktx_cli.llm import NO_BACKEND, no_backend
 from ktx_cli.project import Layout, Lease, Repository, held_hint, load_config
+from ktx_cli.runs import Recorder
 from ktx_cli.scan import estimated_tokens
 from ktx_cli.sources import render_manifest
 
@@ -107,12 +106,18 @@ def begun_run(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
     loaded = load_config(layout.config)
     if loaded.config.llm.provider.backend == NO_BACKEND:
         raise no_backend()
-    request = IngestRequest(
-        layout.root, options.environ, command=COMMAND, wait_seconds=options.wait_seconds, emit=options.emit
+    plan = RunPlan(
+        COMMAND,
+        layout,
+        loaded.config,
+        options.environ,
+        Recorder(layout, record.run_id, options.emit, loaded.notices()),
+        max_usd=options.max_usd,
+        max_tokens=options.max_tokens,
+        wait_seconds=options.wait_seconds,
     )
-    report = IngestReport(record.run_id, COMMAND, project_dir=layout.root, llm=loaded.config.llm.provider.backend)
-    spending = Spending(options.max_usd, options.max_tokens)
-    return Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.notices()], spending=spending)
+    backend = loaded.config.llm.provider.backend
+    return Run(plan, IngestReport(record.run_id, COMMAND, project_dir=layout.root, llm=backend))
 
 
 def _earlier(made: _Capture, repository: Repository | None) -> Earlier | None:
@@ -147,7 +152,7 @@ class _Capture:
         finally:
             run.report.seconds = monotonic() - started
             run.request.emit(RunFinished(run.report.run_id, run.report.status, run.report.seconds))
-            run.warnings.extend(run.recorder.close())
+            run.recorder.close()
         return Captured(self.record, self.error, run.warnings)
 
     def _ended_by(self, error: BaseException) -> None:

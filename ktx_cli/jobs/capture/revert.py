@@ -20,13 +20,12 @@ from ktx_cli.core import (
     shell_words,
 )
 from ktx_cli.engine import (
-    Depth,
     Gates,
     IngestReport,
-    IngestRequest,
     Preflight,
     ProjectBase,
     Run,
+    RunPlan,
     begin_workspace,
     report_files,
 )
@@ -36,6 +35,7 @@ from ktx_cli.jobs.capture.records import MemoryRecord, save, settle_dead
 from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_lease
 from ktx_cli.project import Conflict, Layout, Lease, Repository, Workspace, load_config, merge_lines
 from ktx_cli.project import merge_file as merge_files
+from ktx_cli.runs import Recorder
 from ktx_cli.sources import Manifest, parse_manifest, render_manifest
 
 COMMAND: Final = "ktx memory revert"
@@ -65,16 +65,17 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
         raise UsageError(f"capture {record.run_id} wrote nothing that could be taken back", hint="ktx memory list")
     loaded = load_config(layout.config)
     run_id = new_run_id()
-    request = IngestRequest(
-        layout.root,
+    plan = RunPlan(
+        COMMAND,
+        layout,
+        loaded.config,
         options.environ,
-        command=COMMAND,
+        Recorder(layout, run_id, options.emit, loaded.notices()),
         no_llm=True,
         wait_seconds=options.wait_seconds,
-        emit=options.emit,
     )
     report = IngestReport(run_id, COMMAND, project_dir=layout.root)
-    run = Run(request, layout, loaded.config, [], report, Depth.STRUCTURAL, [*loaded.notices()])
+    run = Run(plan, report)
     repository = Repository.discover(layout.root)
     if repository is None:
         raise UsageError("the project is in no repository, so there is nothing to take back", hint="ktx memory list")
@@ -86,7 +87,7 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     finally:
         report.seconds = monotonic() - started
         run.request.emit(RunFinished(run_id, report.status, report.seconds))
-        run.warnings.extend(run.recorder.close())
+        run.recorder.close()
     return made.result
 
 

@@ -23,8 +23,8 @@ from ktx_cli.engine import (
     ProjectBase,
     Prompts,
     Run,
+    RunPlan,
     ScanContext,
-    Spending,
     ValueKeeper,
     agents_needed,
     begin_workspace,
@@ -63,6 +63,7 @@ from ktx_cli.project import (
     read_state,
     translated,
 )
+from ktx_cli.runs import Recorder
 from ktx_cli.scan import PreviousScan, folders
 
 if TYPE_CHECKING:
@@ -90,8 +91,28 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     prompts = Prompts.load(layout.prompts) if asks else None
     unserved = None if request.no_llm or request.depth is not None else not_enriched(loaded.config)
     warnings = [*loaded.notices(), *([] if unserved is None else [unserved]), *file_name_warnings(layout.root)]
-    spending = Spending(request.max_usd, request.max_tokens)
-    run = Run(request, layout, loaded.config, targets, report, depth, warnings, prompts, spending=spending)
+    plan = RunPlan(
+        request.command,
+        layout,
+        loaded.config,
+        request.environ,
+        Recorder(layout, run_id, request.emit, warnings),
+        tuple(targets),
+        depth,
+        prompts,
+        request.max_usd,
+        request.max_tokens,
+        databases_only=request.databases_only,
+        no_llm=request.no_llm,
+        dry_run=request.dry_run,
+        awaited=request.run_id is not None,
+        wait_seconds=request.wait_seconds,
+    )
+    broken = broken_targets(loaded.config, request.connections, databases_only=request.databases_only)
+    report.connections += [
+        ConnectionReport(target.connection, target.driver, FAILED, error=error) for target, error in broken.items()
+    ]
+    run = Run(plan, report)
     preflight = Preflight(run, needed=asks or not (request.no_llm or request.databases_only))
     preflight.check_settings()
     started = monotonic()
@@ -102,7 +123,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     finally:
         report.seconds = monotonic() - started
         run.request.emit(RunFinished(report.run_id, report.status, report.seconds))
-        run.warnings.extend(run.recorder.close())
+        run.recorder.close()
     return report, run.warnings
 
 
@@ -128,7 +149,7 @@ def _dry_run(run: Run) -> None:
     run.report.forecast = forecast(run)
     if repository is not None:
         _name_absent(run, repository, base)
-    run.warnings += [warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {})]
+    run.recorder.warn_of(warning for outcome in run.outcomes for warning in outcome.removals(frozenset(), {}))
 
 
 def _state_or_none(run: Run, connections: Sequence[str]) -> tuple[Mapping[str, PreviousScan], Answers, FetchStates]:
@@ -155,7 +176,7 @@ def _work(run: Run, preflight: Preflight) -> None:
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.check_writable()
-    if run.request.run_id is not None or not _has_context(layout):
+    if run.request.awaited or not _has_context(layout):
         preflight.require()  # somebody waits for its answer, or there is nothing this run could leave as it is
     under_lease(
         run,
@@ -245,10 +266,6 @@ def _scan(run: Run, base: ProjectBase, previous: Mapping[str, PreviousScan], enr
         dry_run=request.dry_run,
     )
     databases = run.config.databases()
-    broken = broken_targets(run.config, request.connections, databases_only=request.databases_only)
-    run.report.connections += [
-        ConnectionReport(target.connection, target.driver, FAILED, error=error) for target, error in broken.items()
-    ]
     targets = [target for target in run.targets if target.connection in databases]
     for done, target in enumerate(targets, start=1):
         report, outcome = scan_target(context, target)
