@@ -235,7 +235,7 @@ def test_how_deep_a_run_looks(
 def run_of(project: Path, config: KtxConfig) -> Run:
     layout = Layout(project)
     recorder = Recorder(layout, "run-7", ignore_events)
-    plan = RunPlan("ktx scan", layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
+    plan = RunPlan("ktx ingest", layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
     return Run(plan, IngestReport("run-7", "ktx scan"))
 
 
