@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.jobs.setup.answers import ASKED, BY_ADDRESS, DATABASE_WORDS, SOURCE_WORDS
+from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, questions_of
 from ktx_cli.jobs.setup.answers_file import key_of
 from ktx_cli.project.config.drivers import drivers
 from ktx_cli.project.plugins import WAREHOUSES
@@ -232,7 +232,7 @@ def test_what_cannot_run_here(driver: str, same_both_ways: Run, place: Path) -> 
 def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
     """Return flags for a driver with a secret in clear, with or without what else the driver needs."""
     prefix, words = ("database", DATABASE_WORDS) if driver in WAREHOUSES.built_in else ("source", SOURCE_WORDS)
-    asked = {name.rstrip("!") for name in ASKED[driver] if name.endswith("!") and needed}
+    asked = {question.word for question in questions_of(driver) if question.required and needed}
     value = "postgresql://u:canary-pw@h/d".replace("postgresql", driver) if secret == "url" else "canary-in-clear"
     others = {
         word.name: "https://bi.example.com" if word.name == "url" else "x" for word in words if word.name in asked
@@ -247,7 +247,7 @@ SECRET_WORDS = [
     (driver, word.name)
     for driver in drivers()
     for word in (DATABASE_WORDS if driver in WAREHOUSES.built_in else SOURCE_WORDS)
-    if word.secret and key_of(word, driver) is not None and not (word.name == "url" and driver not in BY_ADDRESS)
+    if word.secret and key_of(word, driver) is not None and (word.name != "url" or WAREHOUSES.find(driver).takes_url)
 ]
 
 

@@ -1,6 +1,6 @@
 """Databricks SQL warehouses."""
 
-from ktx_cli.project.plugins import Question
+from ktx_cli.project import Question
 from ktx_cli.warehouses.registry import Warehouse
 
 WAREHOUSE = Warehouse(

@@ -1,6 +1,6 @@
 """Folders of CSV, TSV, Parquet and JSON files, read by DuckDB."""
 
-from ktx_cli.project.plugins import Question
+from ktx_cli.project import Question
 from ktx_cli.warehouses.registry import Warehouse
 
 WAREHOUSE = Warehouse(
